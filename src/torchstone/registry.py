@@ -1,0 +1,42 @@
+"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.resources import files
+from typing import Any
+
+from torchstone.errors import unknown
+
+_SINGULAR = {
+    "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
+    "engines": "task", "launchers": "isolation", "checks": "check", "exporters": "format",
+}  # fmt: skip
+
+
+@cache
+def names(family: str) -> tuple[str, ...]:
+    """Return the names of a family's plug-ins, sorted: file names, and entry points `torchstone.<family>`."""
+    own = {
+        entry.name.removesuffix(".py")
+        for entry in files(f"torchstone.{family}").iterdir()
+        if entry.name.endswith(".py") and not entry.name.startswith("_")
+    }
+    return tuple(sorted(own | set(_foreign(family))))
+
+
+def load(family: str, name: str) -> Any:
+    """Import one plug-in and return it. Raises UsageError naming what there is."""
+    if name not in names(family):
+        raise unknown(_SINGULAR.get(family, family), name, names(family))
+    foreign = _foreign(family)
+    if name in foreign:
+        return foreign[name].load()
+    return import_module(f"torchstone.{family}.{name}").PLUGIN
+
+
+@cache
+def _foreign(family: str) -> dict[str, Any]:
+    return {entry.name: entry for entry in entry_points(group=f"torchstone.{family}")}

@@ -1,0 +1,80 @@
+"""Workload, Placement and Case: what is computed, with which settings, on what."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.terms.axis import Scalar
+
+
+class Task(StrEnum):
+    """What an engine does. The engine's plug-in has the same name."""
+
+    INFER = "infer"
+    TRAIN = "train"
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """What is computed. `fixed` holds what never varies within a run (weights, digest of the data, …)."""
+
+    task: Task
+    model: str
+    data: str
+    item: str
+    family: str | None = None
+    fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+
+    def canonical(self) -> Mapping[str, object]:
+        """Return what identifies the Workload on any machine: folders of files are left out, their digest is in `fixed`."""
+        return {
+            "task": str(self.task),
+            "model": portable(self.model),
+            "data": portable(self.data),
+            "item": self.item,
+            "fixed": dict(self.fixed),
+        }
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """On what: device kind (cpu, cuda, rocm, mps, xpu), which one, how many, on how many nodes."""
+
+    device: str
+    index: int = 0
+    count: int = 1
+    nodes: int = 1
+
+    def canonical(self) -> Mapping[str, object]:
+        """Return the identity: which card of several equal ones it was is not part of it."""
+        return {"device": self.device, "count": self.count, "nodes": self.nodes}
+
+    def __str__(self) -> str:
+        return self.device if self.device in ("cpu", "mps") else f"{self.device}:{self.index}"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """Workload × Configuration × Placement: the thing that is measured and compared."""
+
+    workload: Workload
+    configuration: Mapping[str, Scalar]
+    placement: Placement
+
+    @property
+    def case_id(self) -> str:
+        """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
+        body = {
+            "workload": self.workload.canonical(),
+            "configuration": dict(self.configuration),
+            "placement": self.placement.canonical(),
+        }
+        return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:12]
+
+
+def portable(spec: str) -> str:
+    """Return `scheme:path[:function]` with the path's folders left out, so that it reads the same on every machine."""
+    scheme, colon, rest = spec.partition(":")
+    return f"{scheme}:{os.path.basename(rest.rstrip('/'))}" if colon and ("/" in rest or os.sep in rest) and scheme != "hf" else spec

@@ -1,0 +1,48 @@
+"""Machine: host, devices, software and settings, as found. Missing is None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The computer: what its operating system says of it."""
+
+    hostname: str
+    platform: str
+    processor: str | None
+    physical_cores: int | None
+    logical_cores: int | None
+    memory_bytes: int | None
+    governor: str | None = None
+
+
+class DeviceInfo(msgspec.Struct, frozen=True):
+    """One device. `kind` is torchstone's word (rocm), `torch_kind` is torch's (cuda), `vendor` who made it."""
+
+    kind: str
+    torch_kind: str
+    vendor: str
+    index: int
+    name: str
+    memory_bytes: int | None = None
+    compute_capability: str | None = None
+    driver: str | None = None
+    runtime: str | None = None
+    uuid: str | None = None
+    bus_id: str | None = None
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Host, devices, software (name → version) and settings (environment and kernel switches that move timings)."""
+
+    host: Host
+    devices: tuple[DeviceInfo, ...]
+    software: Mapping[str, str | None]
+    settings: Mapping[str, str | None]
+
+    def device(self, kind: str, index: int) -> DeviceInfo | None:
+        """Return the device of that kind and index, or None."""
+        return next((d for d in self.devices if d.kind == kind and d.index == index), None)

@@ -1,0 +1,76 @@
+"""What crosses the pipe between the controller and the process of a trial: one request in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Case
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Measurement, Outcome
+
+
+class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
+    """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?"""
+
+    case: Case
+    procedure: Procedure
+    number: int
+    rehearse: bool = False
+    trace_path: str | None = None
+
+
+class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):
+    """Say which devices there are and which versions of what is installed."""
+
+
+Request = TrialRequest | InspectRequest
+
+
+class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
+    """The process runs."""
+
+
+class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
+    """A stage begins: building, warm-up, latency, throughput, counting. `at_s` on CLOCK_MONOTONIC, shared by all processes."""
+
+    stage: str
+    at_s: float
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
+    """At most one a second, between steps: how far, and the present median step."""
+
+    stage: str
+    steps: int
+    elapsed_s: float
+    step_s: float
+
+
+class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
+    """Everything a trial measured, sent once, after its last window."""
+
+    measurements: tuple[Measurement, ...]
+    facts: Mapping[str, Scalar]
+    windows_s: tuple[tuple[float, float], ...] = ()  # begin and end of each steady window, CLOCK_MONOTONIC
+
+
+class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event"):
+    """The devices and versions found."""
+
+    devices: tuple[DeviceInfo, ...]
+    software: Mapping[str, str | None]
+    missing: Mapping[str, str]  # device kind → what was looked for and not found
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
+    """The last event. A process that dies without one crashed."""
+
+    outcome: Outcome
+    mistake: str | None = None  # the line for a user whose own model or data is at fault
+
+
+Event = Live | Entered | Progress | Measured | Inspected | Ended

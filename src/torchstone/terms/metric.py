@@ -1,0 +1,157 @@
+"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Unit(StrEnum):
+    """The units a quantity may have; `units.py` is the only place that prints them."""
+
+    SECOND = "s"
+    BYTE = "bytes"
+    JOULE = "J"
+    WATT = "W"
+    HERTZ = "Hz"
+    CELSIUS = "°C"
+    ITEM_RATE = "items/s"
+    TOKEN_RATE = "tokens/s"
+    FLOP = "FLOP"
+    FLOP_RATE = "FLOP/s"
+    RATIO = "ratio"
+    COUNT = "count"
+    NUMBER = "number"
+
+
+class Better(StrEnum):
+    """Which direction is an improvement."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Pool(StrEnum):
+    """How values of one Metric become one figure, over the steps of a Trial or over its ranks."""
+
+    MEDIAN = "median"
+    MEAN = "mean"
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first"
+    LAST = "last"
+    ONLY = "only"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One thing that is measured or derived. `figure` names a per-trial figure; raw metrics hold step values."""
+
+    name: str
+    unit: Unit
+    better: Better
+    over_steps: Pool
+    over_ranks: Pool
+    meaning: str
+
+
+_H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
+_U, _P = Unit, Pool
+
+
+def _table(*rows: tuple[str, Unit, Better, Pool, Pool, str]) -> dict[str, Metric]:
+    return {row[0]: Metric(*row) for row in rows}
+
+
+# Raw values, as Measurements and Series carry them.
+RAW = _table(
+    ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
+    ("latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one batch, closed loop: sent, computed, synchronised"),
+    ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time a step spent waiting for its batch"),
+    ("phase_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one named phase of a step"),
+    ("window_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "a whole window, synchronised at both ends"),
+    ("window_span_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "begin and end of a window, seconds since the trial was asked for"),
+    ("items", _U.COUNT, _N, _P.SUM, _P.SUM, "items (images, sequences, samples) a step worked on"),
+    ("tokens", _U.COUNT, _N, _P.SUM, _P.SUM, "tokens a step worked on, padding left out"),
+    ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
+    ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.FIRST, "what the first steps computed: losses, or moments of the output"),
+    ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
+    ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("flops", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
+    ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors"),
+    ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory ever held by tensors"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory ever held by the allocator"),
+    ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator had to flush and try again"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("minor_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults without disk reads, over the steady windows"),
+    ("major_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults with disk reads, over the steady windows"),
+    ("involuntary_switches", _U.COUNT, _L, _P.SUM, _P.SUM, "times the kernel took the core away, over the steady windows"),
+    # Gauges, read by the controller while the trial runs.
+    ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
+    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "device memory in use by everybody"),
+    ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the device"),
+    ("device_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "power drawn by the device"),
+    ("device_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the device's own energy counter, since some past moment"),
+    ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the device's compute units"),
+    ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit holds the clock down"),
+    ("device_other_processes", _U.COUNT, _L, _P.MAX, _P.MAX, "processes on the device that are not the trial"),
+    ("package_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the CPU packages' energy counter (RAPL), unwrapped"),
+    ("rss_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "resident memory of the trial's process and its children"),
+    ("process_cpu_s", _U.SECOND, _N, _P.LAST, _P.SUM, "CPU time the trial's processes have used"),
+    ("host_busy_s", _U.SECOND, _N, _P.LAST, _P.MAX, "CPU time all processes of the host have used"),
+    ("host_steal_s", _U.SECOND, _L, _P.LAST, _P.MAX, "CPU time the hypervisor gave to others"),
+    ("host_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.MAX, "host memory in use"),
+    ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
+    ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
+    ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
+)
+
+# Figures: one number a trial, derived on reading from the raw values above.
+FIGURES = _table(
+    ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
+    ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
+    ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
+    ("step_time_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
+    ("time_per_item_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "time of the window over its items"),
+    ("latency_per_batch_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from sending a batch to its result"),
+    ("latency_per_batch_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from sending a batch to its result"),
+    ("latency_per_batch_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 answer within this time"),
+    ("latency_per_batch_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 answer within this time"),
+    ("latency_per_batch_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 answer within this time"),
+    ("latency_per_batch_min_s", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest answer"),
+    ("latency_per_batch_max_s", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest answer"),
+    ("latency_per_item_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median latency of a batch over its items"),
+    ("time_to_first_prediction_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first forward pass of a fresh process"),
+    ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first training step of a fresh process"),
+    ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("data_wait_share", _U.RATIO, _L, _P.ONLY, _P.MAX, "share of the window spent waiting for data"),
+    ("data_wait_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time a step waits for its batch"),
+    ("epoch_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time for one pass over the data set at this throughput"),
+    ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors after the last step"),
+    ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator after the last step"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory ever held by tensors"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory ever held by the allocator"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("energy_j", _U.JOULE, _L, _P.SUM, _P.SUM, "energy over the steady windows"),
+    ("energy_per_item_j", _U.JOULE, _L, _P.ONLY, _P.SUM, "energy over the items of the steady windows"),
+    ("average_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "mean power over the steady windows"),
+    ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
+    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "most device memory in use by everybody"),
+    ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "mean temperature of the device"),
+    ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "mean clock of the device's compute units"),
+    ("loss_first", _U.NUMBER, _N, _P.FIRST, _P.MEAN, "loss of the first step"),
+    ("loss_last", _U.NUMBER, _L, _P.LAST, _P.MEAN, "loss of the last step"),
+    ("flops_per_step", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
+    ("achieved_flops", _U.FLOP_RATE, _H, _P.ONLY, _P.SUM, "operations of a step over its mean time"),
+    ("other_cpu_cores", _U.RATIO, _N, _P.MEAN, _P.MAX, "cores that other processes kept busy beside the trial"),
+    ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time that the hypervisor gave to others"),
+    ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults a step, without disk reads"),
+    ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
+    ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items worked on in the steady windows"),
+    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the steady windows"),
+)

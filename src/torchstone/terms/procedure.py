@@ -1,0 +1,24 @@
+"""Procedure: how a Case is measured. Recorded with every run, the same for both sides of a comparison."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a Case is measured. Times in seconds; `None` leaves the choice to detection."""
+
+    trials: int = 3
+    warmup: int | None = None  # least number of warm-up steps; None: detected, within warmup_budget_s
+    warmup_budget_s: float = 3.0
+    iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
+    target: float | None = 0.01  # stop when the relative half-width of a window's mean is this small
+    budget_s: float = 5.0  # most steady time of one window
+    min_steps: int = 3
+    timeout_s: float = 600.0
+    seed: int = 0
+    isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
+    heap: str = "fixed"  # fixed: glibc keeps what it has been given; default: as the system has it
+    telemetry_period_s: float = 0.5  # 0 switches it off
+    count_flops: bool = True
+    profile: bool = False  # a torch.profiler trace of a few steps after the measured windows

@@ -1,0 +1,70 @@
+"""Run: one invocation of the tool on one Machine. The record is its head, its trials, its findings and its end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from torchstone.terms.case import Case
+from torchstone.terms.estimate import Finding
+from torchstone.terms.machine import Machine
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Trial
+
+# 1  2026-11  first version
+SCHEMA = 1
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """One planned trial: which Case (its place in the Plan's list), and which repetition of it."""
+
+    case: int
+    number: int
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The Cases of a run and the order in which their trials are taken."""
+
+    cases: tuple[Case, ...]
+    slots: tuple[Slot, ...]
+
+
+class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
+    """The first line of a record: everything that is known before the first trial."""
+
+    schema: int
+    run_id: str
+    name: str
+    started_utc: str
+    command: tuple[str, ...]
+    machine: Machine
+    procedure: Procedure
+    plan: Plan
+
+
+class Noted(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
+    """A line of a record: what a check saw."""
+
+    finding: Finding
+
+
+class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
+    """The last line of a record. A run without one was cut off."""
+
+    ended_utc: str
+    status: str  # "done", "interrupted"
+
+
+Line = Head | Trial | Noted | End
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A whole run, put together from its record."""
+
+    head: Head
+    trials: tuple[Trial, ...]
+    findings: tuple[Finding, ...]
+    end: End | None
+
+    def of_case(self, case_id: str) -> tuple[Trial, ...]:
+        """Return the trials of one Case in the order they were taken."""
+        return tuple(t for t in self.trials if t.case_id == case_id)

@@ -1,0 +1,81 @@
+"""Trial: one execution of one Case in a fresh process, with everything it measured. The statistical replicate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.terms.axis import Scalar
+
+
+class Stage(StrEnum):
+    """Where in a trial's life a value was taken."""
+
+    SETUP = "setup"
+    WARMUP = "warmup"
+    STEADY = "steady"
+
+
+class Status(StrEnum):
+    """How a trial ended."""
+
+    OK = "ok"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    UNSUPPORTED = "unsupported"
+    INTERRUPTED = "interrupted"
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """Raw values of one Metric in one Trial: one stage, one window (latency, throughput, …), one phase, one rank."""
+
+    metric: str
+    stage: Stage
+    values: tuple[float, ...]
+    window: str | None = None
+    phase: str | None = None
+    rank: int = 0
+
+
+class Series(msgspec.Struct, frozen=True):
+    """Timestamped readings of one gauge: seconds since the trial was asked for, and where they come from."""
+
+    metric: str
+    source: str
+    at_s: tuple[float, ...]
+    values: tuple[float, ...]
+    device: str | None = None
+    rank: int = 0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How it ended, why, and where in the user's own code if it did not end well."""
+
+    status: Status
+    message: str | None = None
+    traceback: str | None = None
+
+
+class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
+    """One execution of one Case. `facts` are single things worth knowing (parameters, fused, stopped_because, …)."""
+
+    trial_id: str
+    case_id: str
+    number: int
+    order: int
+    started_utc: str
+    duration_s: float
+    outcome: Outcome
+    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    measurements: tuple[Measurement, ...] = ()
+    series: tuple[Series, ...] = ()
+
+    def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
+        """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""
+        for m in self.measurements:
+            if m.metric == metric and m.stage == stage and m.phase is None and m.rank == 0 and window in (None, m.window):
+                return m.values
+        return ()

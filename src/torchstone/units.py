@@ -1,0 +1,53 @@
+"""The only formatter of quantities: a value and its unit in, a short text out. Missing is a dash, never 0."""
+
+from __future__ import annotations
+
+import math
+
+_STEPS: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "bytes": ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
+    "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP")),
+    "FLOP/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"), (1.0, "FLOP/s")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+    "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
+    "W": ((1.0, "W"), (1e-3, "mW")),
+}
+MISSING = "–"
+
+
+def scale_of(value: float, unit: str) -> tuple[float, str]:
+    """Return (divisor, name) of the unit in which `value` reads best: 0.0042 s → (0.001, "ms")."""
+    steps = _STEPS.get(unit)
+    if steps is None:
+        return (0.01, "%") if unit == "ratio" else (1.0, "" if unit in ("count", "number") else unit)
+    limit = abs(value) * (1.0 + 1e-9)
+    if unit == "s" and limit < 120.0:  # 90 s reads better than 1.5 min
+        steps = steps[1:]
+    return next((step for step in steps if limit >= step[0]), steps[-1])
+
+
+def significant(value: float, digits: int) -> str:
+    """Return `value` with that many significant digits, without an exponent where it reads well: 1234.6, 3 → 1235."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """Return a quantity as a person writes it: 0.00421, "s" → "4.21 ms"; None → "–"."""
+    if value is None:
+        return MISSING
+    divisor, name = scale_of(value, unit)
+    return f"{significant(value / divisor, digits)} {name}".rstrip()
+
+
+def spread(value: float, low: float | None, high: float | None) -> str:
+    """Return the half-width of an interval relative to its value: "±1.2 %", "" where there is none."""
+    if low is None or high is None or value == 0:
+        return ""
+    half = 100.0 * max(high - value, value - low) / abs(value)
+    return f"±{half:.1f} %" if half < 99.95 else f"±{half:.0f} %"
