@@ -200,9 +200,25 @@ class Batch(msgspec.Struct):
     items: int
     tokens: int | None = None
 
+    def pin_memory(self) -> Batch:
+        """Return the batch in page-locked memory; torch's DataLoader calls this by name."""
+        return Batch({name: tensor.pin_memory() for name, tensor in self.tensors.items()}, self.items, self.tokens)
+
+
+class Batches(Protocol):
+    """An open feed. `queue`: batches that may lie ready in it, so that a slow loader is not felt at first."""
+
+    queue: int
+    next: Callable[[], Batch]
+
+    def close(self) -> None:
+        """End the processes of a loader."""
+
 
 class Prepared(Protocol):
-    """A model, an optimizer and a device, ready to step."""
+    """A model, an optimizer and a device, ready to step. `facts`: what was set without being asked for."""
+
+    facts: Mapping[str, Scalar]
 
     def step(self, pull: Callable[[], Batch]) -> None:
         """Do one step; `pull` gives the next batch, on the device."""
@@ -222,6 +238,9 @@ class Engine(Protocol):
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows to measure in turn: "latency" (closed loop) or "throughput" (back to back)."""
+
+    def open_batches(self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int) -> Batches:
+        """Open the feed; without samples, of the model's own example. Raises Unsupported if there is too little data."""
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""

@@ -41,6 +41,8 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     """Return a quantity as a person writes it: 0.00421, "s" → "4.21 ms"; None → "–"."""
     if value is None:
         return MISSING
+    if unit == "ratio":
+        return f"{100.0 * value:.1f} %" if abs(value) < 10.0 else f"{value:.3g}×"
     divisor, name = scale_of(value, unit)
     return f"{significant(value / divisor, digits)} {name}".rstrip()
 

@@ -1,0 +1,63 @@
+"""The command line. main() is its table of contents; each command is one file, imported only when it is run."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from torchstone.cli._parsing import Parser, suggest_command
+from torchstone.errors import TorchstoneError
+
+COMMANDS = {
+    "run": "measure a model: training or inference, over any axes",
+    "show": "print a stored run: every number with its interval",
+    "runs": "list the stored runs, newest first",
+    "list": "list models, data, devices, recipes, axes, checks, formats",
+    "machine": "print what is here: host, devices, software, settings",
+    "export": "write a stored run as csv, json, jsonl or parquet",
+    "import": "take runs from other machines into the store",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 the answer is no, 2 the request is wrong, 3 something lacks."""
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        if not words or words[0] in ("-h", "--help"):
+            return _help()
+        if words[0] in ("-V", "--version"):
+            return _version()
+        name = suggest_command(words[0], COMMANDS)
+        command = import_module(f"torchstone.cli.{name}_command")
+        parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
+        command.add_arguments(parser)
+        code: int = command.run(parser.parse_args(words[1:]))
+    except TorchstoneError as error:
+        print(f"torchstone: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("torchstone: interrupted", file=sys.stderr)
+        return 130
+    return code
+
+
+def _help() -> int:
+    width = max(map(len, COMMANDS))
+    print("usage: torchstone COMMAND [OPTIONS]\n")
+    print("How fast, lean and costly a neural network really is on this hardware.\n")
+    for name, meaning in COMMANDS.items():
+        print(f"  {name:<{width}}  {meaning}")
+    print("\nStart with:  torchstone run smoke        (a minute)")
+    print("             torchstone list             (what there is)")
+    print("             torchstone COMMAND --help")
+    return 0
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    print(f"torchstone {version('torchstone')}")
+    return 0

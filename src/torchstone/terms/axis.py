@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -29,7 +30,7 @@ class Axis(msgspec.Struct, frozen=True):
         if value is None:
             raise UsageError(f"{at}: {text!r} is not {_ARTICLE[self.kind]}{self._range()}")
         if self.values is not None and value not in self.values:
-            raise UsageError(f"{at}: {str(unknown('value', str(value), self.values))}")
+            raise UsageError(f"{at}: {unknown('value', str(value), self.values)!s}")
         if self.least is not None and isinstance(value, int | float) and value < self.least:
             raise UsageError(f"{at}: {text!r} is too small{self._range()}")
         return value
@@ -61,7 +62,7 @@ def _number(value: Scalar) -> float | None:
         number = float(value)
     except ValueError:
         return None
-    return number if number == number and abs(number) != float("inf") else None
+    return number if math.isfinite(number) else None
 
 
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
@@ -100,7 +101,7 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("optimizer", "str", "adamw", True, "how weights are updated", values=("sgd", "adam", "adamw")),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer", least=0.0),
     Axis("grad_accumulation", "int", 1, True, "batches whose gradients are added before one optimizer step", least=1),
-    Axis("grad_clip", "float", 1.0, True, "largest norm of the gradient; 0 leaves it unclipped", least=0.0),
+    Axis("grad_clip", "float", 0.0, True, "largest norm of the gradient; 0 leaves it unclipped", least=0.0),
     Axis("gradient_checkpointing", "bool", False, False, "recompute activations in the backward pass instead of keeping them"),
     Axis("channels_last", "bool", False, False, "image tensors and weights laid out as NHWC"),
     Axis("fused", "str", "auto", False, "fused optimizer kernels: auto takes them where the device has them", values=("auto", "on", "off")),

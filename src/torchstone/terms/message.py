@@ -35,7 +35,7 @@ class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
 
 
 class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
-    """A stage begins: building, warm-up, latency, throughput, counting. `at_s` on CLOCK_MONOTONIC, shared by all processes."""
+    """A stage begins: building, warm-up, latency, throughput, counting. `at_s` on the clock that all processes share."""
 
     stage: str
     at_s: float
@@ -55,7 +55,7 @@ class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
 
     measurements: tuple[Measurement, ...]
     facts: Mapping[str, Scalar]
-    windows_s: tuple[tuple[float, float], ...] = ()  # begin and end of each steady window, CLOCK_MONOTONIC
+    windows_s: Mapping[str, tuple[float, float]] = {}  # begin and end of each steady window, on the shared clock
 
 
 class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event"):

@@ -148,7 +148,7 @@ FIGURES = _table(
     ("loss_last", _U.NUMBER, _L, _P.LAST, _P.MEAN, "loss of the last step"),
     ("flops_per_step", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
     ("achieved_flops", _U.FLOP_RATE, _H, _P.ONLY, _P.SUM, "operations of a step over its mean time"),
-    ("other_cpu_cores", _U.RATIO, _N, _P.MEAN, _P.MAX, "cores that other processes kept busy beside the trial"),
+    ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores that other processes kept busy beside the trial"),
     ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time that the hypervisor gave to others"),
     ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults a step, without disk reads"),
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),

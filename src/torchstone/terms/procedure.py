@@ -14,7 +14,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
     target: float | None = 0.01  # stop when the relative half-width of a window's mean is this small
     budget_s: float = 5.0  # most steady time of one window
-    min_steps: int = 3
+    min_steps: int = 5
     timeout_s: float = 600.0
     seed: int = 0
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe

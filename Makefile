@@ -1,0 +1,103 @@
+# torchstone: what there is to type. `make` alone lists it.
+# Needs make and Python 3.11 or later, nothing else. Everything it installs is in .venv.
+
+PYTHON ?= python3
+GPU ?= cuda
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
+        bench-overhead bench-startup bench-spread bench-peers bench-kill clean
+
+help: ## list what there is to type
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ── the environment ─────────────────────────────────────────────────────────────────────────────────────────
+
+setup: $(VENV)/.installed ## make the environment in .venv, with the torchstone command in it
+
+setup-dev: $(VENV)/.installed-dev ## the same, with what the tests need
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null || { echo "There is no '$(PYTHON)' here. Type: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12 (or where yours is)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "torchstone needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Type: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12 (or where yours is)" >&2; exit 1; }
+	@echo "Making the environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "Python could not make an environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@touch $@
+
+# torch first and alone: what depends on torch, installed before it, would pull another build of it.
+$(VENV)/.installed-torch: $(VENV)/.made constraints.txt
+	@echo "Installing torch (the first time takes minutes) ..."
+	@$(INSTALL) torch
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
+	@echo "Installing torchstone ..."
+	@$(INSTALL) --editable '.[models,data]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing what the tests need ..."
+	@$(INSTALL) --editable '.[models,data,dev]'
+	@touch $@
+
+setup-pre-commit: setup-dev ## check every commit before it is made
+	@$(INSTALL) 'pre-commit>=4'
+	@$(BIN)/pre-commit install
+
+# ── measuring ───────────────────────────────────────────────────────────────────────────────────────────────
+
+demo: setup ## a first look: measure two small models on this machine, about a minute
+	@$(BIN)/torchstone run demo
+
+smoke: setup ## the shortest run that uses everything
+	@$(BIN)/torchstone run smoke
+
+benchmark: setup ## DistilBERT on the CPU
+	@$(BIN)/torchstone run distilbert --device cpu
+
+benchmark-gpu: setup ## DistilBERT on the GPU (another kind than NVIDIA: GPU=rocm, mps or xpu)
+	@$(BIN)/torchstone run distilbert --device $(GPU)
+
+# ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+test: setup-dev lint types ## lint, types and all tests
+	@$(BIN)/python -m pytest -n 2 -m 'not alone'
+	@$(BIN)/python -m pytest -n 0 -m alone || test $$? -eq 5  # 5: there is no such test
+
+test-all: test smoke ## the tests, then a real run on this machine
+
+lint: setup-dev ## look for mistakes and wrong form
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+
+format: setup-dev ## bring the code into form
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: setup-dev ## check the types
+	@$(BIN)/mypy --no-error-summary
+
+# ── what torchstone claims of itself, checked ───────────────────────────────────────────────────────────────
+
+bench-overhead: setup-dev ## what measuring costs the thing measured
+	@$(BIN)/python benchmarks/overhead.py
+
+bench-startup: setup-dev ## how fast commands and trials start
+	@$(BIN)/python benchmarks/startup.py
+
+bench-spread: setup-dev ## how far runs of the same code differ, and whether the intervals say so
+	@$(BIN)/python benchmarks/spread.py
+
+bench-peers: setup-dev ## the same work measured by other tools
+	@$(BIN)/python benchmarks/peers.py
+
+bench-kill: setup-dev ## what is left after a kill at any moment
+	@$(BIN)/python benchmarks/kill.py
+
+clean: ## remove caches and builds; .venv and outputs stay
+	@rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

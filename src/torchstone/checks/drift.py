@@ -1,0 +1,65 @@
+"""Step times that rise or fall over the steady window, the same way in every trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import median
+
+from torchstone.checks._cases import sound, windows
+from torchstone.extend import Check
+from torchstone.stats.noise import relative_half_width
+from torchstone.stats.steady import drift
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+from torchstone.terms.trial import Trial
+
+TOLERANCE = 0.05
+
+
+class Drift:
+    """Fires where the median drift of a window is above 5 %, above what noise makes, and of one sign in all trials."""
+
+    describes = "step times that drift over the steady window"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning for each window of a Case that drifts."""
+        for case_id, _, trials in sound(run):
+            for name, change in _drifting(trials):
+                message = f"steps of the {name} window became {abs(change):.0%} {'slower' if change > 0 else 'faster'}"
+                yield Finding("drift", Severity.WARNING, message, _advice(run, change), case_id)
+
+
+def _drifting(trials: tuple[Trial, ...]) -> Iterator[tuple[str, float]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for trial in trials:
+        for name, times in windows(trial):
+            change = drift(times)
+            if change is not None:
+                found.setdefault(name, []).append((change, _by_chance(times, change)))
+    for name, pairs in found.items():
+        changes = [change for change, _ in pairs]
+        same_way = all(c > 0 for c in changes) or all(c < 0 for c in changes)
+        limit = max(TOLERANCE, median(chance for _, chance in pairs))
+        if same_way and median(map(abs, changes)) > limit:
+            yield name, median(changes)
+
+
+def _by_chance(times: tuple[float, ...], change: float) -> float:
+    """Return the relative change that noise alone makes of as many steps, in 19 windows of 20."""
+    # A straight line fitted to n steps of pure noise changes, end to end, by √12 times the error of their mean.
+    # Without this, 13 % of noise that resembles its neighbours drifts by 10 % in windows that have no drift.
+    rise, last = change * median(times), len(times) - 1
+    level = [time - rise * (i / last - 0.5) for i, time in enumerate(times)]  # the drift itself is no noise
+    return math.sqrt(12.0) * (relative_half_width(level) or 0.0)
+
+
+def _advice(run: Run, change: float) -> str:
+    if change < 0:
+        warmup = run.head.procedure.warmup
+        return f"still warming up: measure again with --warmup {2 * warmup if warmup else 50}"
+    longer = 4 * run.head.procedure.budget_s
+    return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with --budget {longer:g}s"
+
+
+PLUGIN: Check = Drift()

@@ -1,0 +1,38 @@
+"""Too few steady steps in a window for its median, its noise or its drift to mean anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound, windows
+from torchstone.extend import Check
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import Run
+
+ENOUGH = 5
+
+
+class FewSamples:
+    """Fires where the shortest window of a Case has fewer than 5 steps."""
+
+    describes = "a window with fewer than 5 steady steps"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, naming its shortest window."""
+        for case_id, _, trials in sound(run):
+            sizes = [(len(times), name) for trial in trials for name, times in windows(trial)]
+            if sizes and min(sizes)[0] < ENOUGH:
+                steps, name = min(sizes)
+                message = f"only {steps} steady step{'s' * (steps != 1)} in the {name} window"
+                advice = _advice(run.head.procedure)
+                yield Finding("few_samples", Severity.WARNING, message, advice, case_id)
+
+
+def _advice(procedure: Procedure) -> str:
+    if procedure.iterations is not None:
+        return "measure again with --iterations 20"
+    return f"measure again with --budget {4 * procedure.budget_s:g}s (it was {procedure.budget_s:g}s)"
+
+
+PLUGIN: Check = FewSamples()

@@ -1,0 +1,41 @@
+"""Too few trials: the trial is the replicate, and two of the same code differ by 12 to 22 %."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+ENOUGH = 3
+_SAID = {
+    1: (Severity.WARNING, "one trial: nothing tells how much of its figures is chance"),
+    2: (Severity.INFO, "2 trials: their intervals are wide (Student's t of 12.7; with 3 trials 4.3)"),
+}
+
+
+class FewTrials:
+    """Fires on one trial (no interval at all) and, milder, on two (an interval too wide to use)."""
+
+    describes = "a case with fewer than 3 trials that ended well"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning for one trial of a Case, information for two."""
+        for case_id, _, trials in sound(run):
+            if len(trials) >= ENOUGH:
+                continue
+            severity, message = _SAID[len(trials)]
+            yield Finding("few_trials", severity, message, _advice(run), case_id)
+
+
+def _advice(run: Run) -> str:
+    if run.head.procedure.trials < ENOUGH:
+        if run.head.procedure.isolation == "inline":
+            return f"run it {ENOUGH} times in fresh processes: `torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}`"
+        return f"measure again with --trials {ENOUGH}"
+    return f"{run.head.procedure.trials} trials were asked for: see how the others ended, and measure again"
+
+
+PLUGIN: Check = FewTrials()

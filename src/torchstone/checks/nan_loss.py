@@ -1,0 +1,39 @@
+"""A loss that is not a number: the steps timed were not training anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.figures import raw
+from torchstone.terms.case import Case
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+
+class NanLoss:
+    """Fires on any kept loss that is NaN or infinite."""
+
+    describes = "a training loss that became NaN or infinite"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield an error a Case, with how many of its trials diverged."""
+        for case_id, case, trials in sound(run):
+            lost = [t for t in trials if not all(map(math.isfinite, raw(t, "loss")))]
+            if lost:
+                message = f"the loss became NaN or infinite in {len(lost)} of {len(trials)} trials"
+                yield Finding("nan_loss", Severity.ERROR, message, _advice(case), case_id)
+
+
+def _advice(case: Case) -> str:
+    if case.configuration.get("precision") == "fp16":
+        return "measure again with --axis precision=bf16, which has the range of fp32"
+    rate = case.configuration.get("learning_rate")
+    if isinstance(rate, int | float) and rate > 0:
+        return f"measure again with --axis learning_rate={rate / 10:g} (it was {rate:g})"
+    return "look for a division by zero or labels out of range in the model's loss, or train it in fp32"
+
+
+PLUGIN: Check = NanLoss()

@@ -1,0 +1,35 @@
+"""Other processes that kept cores busy: one of them makes a 2-thread step 5 to 15 times slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.stats.readings import other_cpu_cores
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+TOLERATED_CORES = 0.15
+
+
+class Neighbours:
+    """Fires where others used more than 0.15 cores during the windows of any trial."""
+
+    describes = "other processes busy on the CPU during a trial"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, naming the worst of its trials."""
+        for case_id, _, trials in sound(run):
+            used = [cores for trial in trials if (cores := other_cpu_cores(trial)) is not None]
+            disturbed = [cores for cores in used if cores > TOLERATED_CORES]
+            if disturbed:
+                message = (
+                    f"other processes kept up to {max(disturbed):.2f} CPU cores busy in {len(disturbed)} of {len(used)}"
+                    " trials; beside one busy process a 2-thread step takes 5 to 15 times as long"
+                )
+                advice = "stop what else runs and measure again"
+                yield Finding("neighbours", Severity.WARNING, message, advice, case_id)
+
+
+PLUGIN: Check = Neighbours()

@@ -1,0 +1,38 @@
+"""Processes on the device that are not the trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.stats.readings import gauge
+from torchstone.terms.case import Case
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+
+class OtherProcesses:
+    """Fires where another process held the device during the windows of any trial."""
+
+    describes = "other processes on the device during a trial"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, with the most processes seen."""
+        for case_id, case, trials in sound(run):
+            counts = [found[0] for trial in trials if (found := gauge(trial, "device_other_processes")) is not None]
+            if counts and max(counts) > 0:
+                most = int(max(counts))
+                message = f"{most} other process{'es' * (most != 1)} used {case.placement} during the trials"
+                yield Finding("other_processes", Severity.WARNING, message, _advice(run, case), case_id)
+
+
+def _advice(run: Run, case: Case) -> str:
+    """Name another device of that kind where there is one."""
+    place = case.placement
+    free = [d for d in run.head.machine.devices if d.kind == place.device and d.index != place.index]
+    other = f", or measure on another device with --device {free[0].kind}:{free[0].index}" if free else ""
+    return f"end them (nvidia-smi, rocm-smi or xpu-smi lists them){other}"
+
+
+PLUGIN: Check = OtherProcesses()

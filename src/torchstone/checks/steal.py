@@ -1,0 +1,32 @@
+"""CPU time that the hypervisor gave to other virtual machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.stats.readings import steal_share
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+TOLERATED = 0.02
+
+
+class Steal:
+    """Fires where the hypervisor took more than 2 % of the CPU time during the windows of any trial."""
+
+    describes = "CPU time stolen by other virtual machines"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, naming the worst of its trials."""
+        for case_id, _, trials in sound(run):
+            shares = [share for trial in trials if (share := steal_share(trial)) is not None]
+            if shares and max(shares) > TOLERATED:
+                message = f"the hypervisor gave up to {max(shares):.1%} of the CPU time to other virtual machines"
+                wanted = max(5, 2 * run.head.procedure.trials)
+                advice = f"measure at a quieter hour or on a host of your own, or spread it: --trials {wanted}"
+                yield Finding("steal", Severity.WARNING, message, advice, case_id)
+
+
+PLUGIN: Check = Steal()

@@ -1,0 +1,35 @@
+"""A device whose clock was held down by a power or thermal limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.extend import Check
+from torchstone.stats.readings import gauge
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+TOLERATED = 0.05
+
+
+class Throttled:
+    """Fires where the device was throttled in more than 5 % of the readings of any trial."""
+
+    describes = "a device throttled by heat or power"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, naming the worst of its trials."""
+        for case_id, _, trials in sound(run):
+            shares = [found[0] for trial in trials if (found := gauge(trial, "device_throttled")) is not None]
+            if shares and max(shares) > TOLERATED:
+                message = f"heat or a power limit held the device's clock down in up to {max(shares):.0%} of readings"
+                longer = 4 * run.head.procedure.budget_s
+                advice = (
+                    "cool the device, raise its power limit or lock a clock that it can hold, and measure again; "
+                    f"if that is how it will be used, measure its sustained speed with --budget {longer:g}s"
+                )
+                yield Finding("throttled", Severity.WARNING, message, advice, case_id)
+
+
+PLUGIN: Check = Throttled()

@@ -1,0 +1,40 @@
+"""Where runs are kept: the output folder, from a flag, the environment, or ./outputs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from torchstone.errors import UsageError
+
+
+def add_folder(parser: argparse.ArgumentParser) -> None:
+    """Add --output-dir."""
+    parser.add_argument(
+        "--output-dir", metavar="DIR", default=os.environ.get("TORCHSTONE_OUTPUT", "outputs"),
+        help="folder of records and reports (default: $TORCHSTONE_OUTPUT, or outputs)",
+    )  # fmt: skip
+
+
+def folder_of(options: argparse.Namespace) -> Path:
+    """Return the folder. Raises UsageError if something else lies there."""
+    folder = Path(options.output_dir)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output-dir {folder} is a file; name a folder")
+    return folder
+
+
+def writable(folder: Path) -> Path:
+    """Return the folder if files can be made in it (or in the nearest parent there is), without making it yet."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise UsageError(f"--output-dir {folder}: {there} is a file; name a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return folder
+    except OSError as error:
+        raise UsageError(f"--output-dir {folder} cannot be written: {error.strerror}; name another folder") from None

@@ -1,0 +1,13 @@
+"""The one JSON document that --json prints on stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from torchstone.store.codec import encode
+
+
+def print_json(term: object) -> None:
+    """Print a term as JSON, and nothing else."""
+    sys.stdout.buffer.write(encode(term) + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,39 @@
+"""argparse with one-line errors that name the nearest spelling."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from torchstone.errors import UsageError, unknown
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError instead of printing the usage and exiting."""
+
+    def __init__(self, **settings: object) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)  # type: ignore[arg-type]
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError; a misspelt flag gets the nearest one."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        strange = re.findall(r"(?<=unrecognized arguments: )(--[\w-]+)", message)
+        near = difflib.get_close_matches(strange[0], flags, n=1) if strange else []
+        hint = f" Did you mean {near[0]}?" if near else f" See {self.prog} --help"
+        raise UsageError(f"{message}.{hint}")
+
+
+def suggest_command(word: str, commands: Iterable[str]) -> str:
+    """Return the word if it is a command, else raise UsageError with the nearest one."""
+    if word in commands:
+        return word
+    raise unknown("command", word, commands)
+
+
+def words_of(texts: Iterable[str] | None) -> list[str]:
+    """Split values given as `1,2,4` or as `1 2 4`, or both."""
+    return [word for text in texts or () for word in re.split(r"[,\s]+", text) if word]

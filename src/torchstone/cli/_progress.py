@@ -1,0 +1,120 @@
+"""The live bar of a run: how far, the time that is left, what is measured now, the present estimate.
+
+It is redrawn only when the trial says something (once a second, between steps), never by a thread of its own: on two
+cores a controller that draws all the time would slow what it watches.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from torchstone import units
+from torchstone.cli._table import plain
+from torchstone.instrument.clock import system_clock
+from torchstone.terms.message import Entered, Event, Progress
+from torchstone.terms.trial import Status
+
+if TYPE_CHECKING:
+    from torchstone.terms.run import Head, Slot
+    from torchstone.terms.trial import Trial
+
+
+class ProgressBar:
+    """A Watcher (runner/watcher.py) that writes to stderr: a live bar on a terminal, a line a trial elsewhere."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._quiet = quiet
+        self._verbose = verbose
+        self._head: Head | None = None
+        self._bar: Any = None
+        self._task: Any = None
+        self._began_s = self._trial_began_s = system_clock()
+        self._taken = 0
+        self._case = 0
+        self._spent_s: dict[int, list[float]] = {}
+
+    def begins(self, head: Head) -> None:
+        """Say what is planned, and open the bar where there is a terminal."""
+        self._head = head
+        self._began_s = system_clock()
+        if self._quiet:
+            return
+        self._print(f"run {head.run_id}: {len(head.plan.cases)} cases, {len(head.plan.slots)} trials")
+        if sys.stderr.isatty():
+            self._open_bar(len(head.plan.slots))
+
+    def starts(self, slot: Slot, order: int) -> None:
+        """Note which Case it is."""
+        self._taken, self._case, self._trial_began_s = order, slot.case, system_clock()
+        self._draw("starting")
+
+    def heard(self, event: Event) -> None:
+        """Draw the stage, or the present estimate."""
+        if isinstance(event, Entered):
+            if self._verbose:
+                self._print(f"  {system_clock() - self._began_s:8.3f} s  {plain(event.stage)}")
+            self._draw(event.stage)
+        elif isinstance(event, Progress):
+            self._draw(f"{event.stage}: {units.quantity(event.step_s, 's')} a step, {event.steps} steps")
+
+    def finished(self, trial: Trial) -> None:
+        """Note the time it took; write a line where there is no bar, or where it went wrong."""
+        self._spent_s.setdefault(self._case, []).append(system_clock() - self._trial_began_s)
+        self._taken += 1
+        bad = trial.outcome.status != Status.OK
+        if not self._quiet and (self._bar is None or bad or self._verbose):
+            text = f"{trial.outcome.status}: {trial.outcome.message}" if bad else units.quantity(trial.duration_s, "s")
+            total = len(self._head.plan.slots) if self._head else 0
+            self._print(plain(f"trial {trial.trial_id} finished ({self._taken}/{total}) {self._label()}: {text}"))
+        self._draw("")
+
+    def close(self) -> None:
+        """Wipe the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _open_bar(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}"),
+        )
+        self._bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
+        self._task = self._bar.add_task("", total=total, left="")
+        self._bar.start()
+
+    def _draw(self, now: str) -> None:
+        if self._bar is None:
+            return
+        left_s = self._remaining_s()
+        left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
+        text = plain(f"{self._label()} {now}").replace("[", "(").replace("]", ")")  # brackets are markup to rich
+        self._bar.update(self._task, completed=self._taken, description=text, left=left)
+        self._bar.refresh()
+
+    def _remaining_s(self) -> float | None:
+        """Each Case takes as long again as it took before; one not yet seen, as long as the mean of those seen."""
+        if self._head is None or not self._spent_s:
+            return None
+        means = {case: sum(times) / len(times) for case, times in self._spent_s.items()}
+        usual = sum(means.values()) / len(means)
+        left_s = sum(means.get(slot.case, usual) for slot in self._head.plan.slots[self._taken :])
+        return max(0.0, left_s - (system_clock() - self._trial_began_s))
+
+    def _label(self) -> str:
+        if self._head is None:
+            return ""
+        case = self._head.plan.cases[self._case]
+        model = case.workload.model.rpartition(":")[2]
+        return f"{case.workload.task} {model}, batch {case.configuration.get('batch_size')}"
+
+    def _print(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,132 @@
+"""A run as blocks of text: system, device, model, data, training, throughput, inference, memory, energy, runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone import units
+from torchstone.cli._findings import label
+from torchstone.cli._table import plain, terminal_width
+from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.estimate import Estimate
+from torchstone.terms.metric import FIGURES
+
+_BLOCKS = (
+    ("THROUGHPUT", ("throughput", "token_throughput", "step_time_s", "step_time_mean_s", "time_per_item_s", "epoch_time_s",
+                    "data_wait_s", "data_wait_share", "flops_per_step", "achieved_flops")),
+    ("LATENCY", ("latency_per_batch_mean_s", "latency_per_batch_p50_s", "latency_per_batch_p90_s", "latency_per_batch_p95_s",
+                 "latency_per_batch_p99_s", "latency_per_batch_min_s", "latency_per_batch_max_s", "latency_per_item_s",
+                 "time_to_first_prediction_s")),
+    ("TRAINING", ("first_step_time_s", "loss_first", "loss_last")),
+    ("MEMORY", ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_rss_bytes",
+                "device_memory_used_bytes")),
+    ("ENERGY", ("energy_j", "energy_per_item_j", "average_power_w")),
+    ("DEVICE AND NEIGHBOURS", ("device_utilization", "device_temperature_c", "device_clock_hz", "other_cpu_cores", "steal_share",
+                               "minor_faults_per_step")),
+    ("RUNTIME", ("total_time_s", "total_items", "steps", "model_load_time_s", "start_time_s")),
+)  # fmt: skip
+
+
+def print_head(run: RunSummary) -> None:
+    """Print what run it is, on which machine, and how it was measured."""
+    machine, how = run.machine, run.procedure
+    print(plain(f"{run.name}: run {run.run_id}, {run.started_utc}, {run.status}"))
+    used = {str(case.placement) for case in run.cases}
+    devices = ", ".join(
+        d.name for d in machine.devices if (d.kind if d.kind in ("cpu", "mps") else f"{d.kind}:{d.index}") in used
+    )
+    print(plain(f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"))
+    target = f", until ±{100 * how.target:g} %" if how.target is not None and how.iterations is None else ""
+    length = f"{how.iterations} steps" if how.iterations is not None else f"at most {how.budget_s:g} s a window{target}"
+    print(
+        plain(
+            f"{how.trials} trials a case, {length}, {how.isolation}, {how.heap} heap; ± is half the 95 % interval over trials"
+        )
+    )
+
+
+def print_report(run: RunSummary) -> None:
+    """Print every block."""
+    width = min(terminal_width(), 100)
+    print("\n" + "=" * width + plain(f"\nBENCHMARK REPORT: {run.name}\n") + "=" * width)
+    for title, lines in (
+        ("SYSTEM", _system(run)),
+        ("DEVICES", _devices(run)),
+        ("MODEL", _models(run)),
+        ("DATA", _data(run)),
+    ):
+        _print_block(title, list(lines))
+    for case in run.cases:
+        print(plain(f"\n── {label(case)} on {case.placement}: {case.verdict}"))
+        print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
+        for title, names in _BLOCKS:
+            _print_block(title, list(_figures(case, names)))
+    total_s = sum(trial.duration_s for case in run.cases for trial in case.trials)
+    _print_block(
+        "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
+    )
+
+
+def _print_block(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        print(f"\n[{title}]")
+        for line in lines:
+            print(plain(f"  {line}"))
+
+
+def _system(run: RunSummary) -> Iterator[str]:
+    host = run.machine.host
+    yield f"Platform: {host.platform}"
+    yield f"Processor: {host.processor or units.MISSING}, {host.physical_cores} cores ({host.logical_cores} logical)"
+    yield f"Memory: {units.quantity(host.memory_bytes, 'bytes')}, governor {host.governor or units.MISSING}"
+    yield ", ".join(f"{name} {version}" for name, version in run.machine.software.items() if version)
+    settings = ", ".join(f"{name}={value}" for name, value in run.machine.settings.items() if value is not None)
+    if settings:
+        yield settings
+
+
+def _devices(run: RunSummary) -> Iterator[str]:
+    for d in run.machine.devices:
+        facts = [f"vendor {d.vendor}", f"memory {units.quantity(d.memory_bytes, 'bytes')}"]
+        facts += [
+            f"{n} {v}"
+            for n, v in (("compute", d.compute_capability), ("driver", d.driver), ("runtime", d.runtime))
+            if v
+        ]
+        yield f"{d.kind}:{d.index} {d.name}: {', '.join(facts)}"
+
+
+def _models(run: RunSummary) -> Iterator[str]:
+    seen = set()
+    for case in run.cases:
+        if case.workload.model in seen:
+            continue
+        seen.add(case.workload.model)
+        facts = next((t.facts for t in case.trials if "parameters" in t.facts), {})
+        count = facts.get("parameters")
+        parameters = f"{count:,} parameters" if isinstance(count, int) else "parameters not counted"
+        fixed = ", ".join(f"{name} {value}" for name, value in case.workload.fixed.items())
+        yield f"{case.workload.model}: {parameters}, item {case.workload.item}{', ' + fixed if fixed else ''}"
+
+
+def _data(run: RunSummary) -> Iterator[str]:
+    for data in dict.fromkeys(case.workload.data for case in run.cases):
+        items = next((t.facts["dataset_items"] for c in run.cases if c.workload.data == data for t in c.trials
+                      if "dataset_items" in t.facts), None)  # fmt: skip
+        lengths = {c.configuration.get("sequence_length") for c in run.cases if c.workload.data == data} - {None}
+        length = f", sequence length {', '.join(map(str, sorted(map(int, filter(None, lengths)))))}" if lengths else ""
+        yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{length}"
+
+
+def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        estimate = case.estimates.get(name)
+        if estimate is not None:
+            yield f"{name:<28} {_estimate(estimate):<34} {FIGURES[name].meaning}"
+
+
+def _estimate(estimate: Estimate) -> str:
+    text = units.quantity(estimate.value, estimate.unit, 4)
+    if estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
+        text += f" [{units.quantity(estimate.low, estimate.unit)}, {units.quantity(estimate.high, estimate.unit)}]"
+    return text if estimate.supported else f"({text}) {estimate.note}"

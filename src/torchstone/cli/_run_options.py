@@ -1,0 +1,168 @@
+"""The flags that say what to measure and how; a file or a recipe says the same, and flags win over it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from torchstone.cli._parsing import words_of
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.axis import AXES, Scalar
+
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest
+
+# Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis.
+_SHORT = {
+    "--batch-sizes": "batch_size", "--sequence-lengths": "sequence_length", "--learning-rates": "learning_rate",
+    "--optimizers": "optimizer", "--num-workers": "num_workers", "--grad-accumulation": "grad_accumulation",
+}  # fmt: skip
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what to measure (recipe or flags) and how (the Procedure)."""
+    what = parser.add_argument_group("what")
+    what.add_argument("recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file")
+    what.add_argument("--config", metavar="FILE", help="the same as naming the file")
+    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
+    what.add_argument(
+        "--model", help="hf:NAME, hf:FOLDER, builtin:NAME, py:FILE.py:FUNCTION, py:PACKAGE.MODULE:FUNCTION"
+    )
+    what.add_argument("--data", help="synthetic, digits, tsv:FILE, images:FOLDER, example (the model's own)")
+    what.add_argument(
+        "--option", action="append", metavar="NAME=VALUE", help="option of the model, e.g. weights=pretrained"
+    )
+    what.add_argument("--axis", action="append", metavar="NAME=V1,V2", help="values of an axis (torchstone list axes)")
+    for flag, axis in _SHORT.items():
+        what.add_argument(flag, nargs="+", metavar="V", help=f"the same as --axis {axis}=…; 1,2,4 or 1 2 4")
+    what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
+    what.add_argument(
+        "--device",
+        "--hardware",
+        nargs="+",
+        metavar="D",
+        help="auto, cpu, cuda, cuda:1, rocm, mps, xpu; several: one after the other",
+    )
+    how = parser.add_argument_group("how")
+    how.add_argument("--trials", type=int, metavar="N", help="fresh processes a case (default 3)")
+    how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
+    how.add_argument(
+        "--iterations", type=int, metavar="N", help="exactly so many steady steps (default: until ±target or budget)"
+    )
+    how.add_argument("--target", metavar="P", help="stop a window when its mean is known this well (default 1%%)")
+    how.add_argument("--budget", metavar="T", help="most time of a window (default 5s)")
+    how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
+    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
+    how.add_argument(
+        "--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts (default auto)"
+    )
+    how.add_argument(
+        "--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory, half the spread (default fixed)"
+    )
+    how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
+    how.add_argument(
+        "--profiling", action="store_true", help="also a torch.profiler trace of each case, after its windows"
+    )
+    how.add_argument("--name", help="name of the run (default: the recipe's)")
+
+
+def asked(options: argparse.Namespace) -> RunRequest:
+    """Return the request that recipe and flags make together. Raises UsageError."""
+    from torchstone.config.recipes import load_request
+    from torchstone.config.request import RunRequest, WorkloadRequest
+
+    word = options.recipe or options.config
+    if options.recipe and options.config:
+        raise UsageError("give a recipe or --config FILE, not both")
+    if word is None and options.model is None:
+        raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or --task and --model")
+    axes = _axes(options)
+    if word is not None:
+        request = load_request(word)
+        if options.model is not None:
+            raise UsageError("--model goes without a recipe: the recipe names its models")
+        request = msgspec.structs.replace(request, workloads=_filtered(request.workloads, options, axes))
+    else:
+        own = WorkloadRequest(
+            task=options.task or "infer", model=options.model, data=options.data, options=_options(options), axes=axes
+        )
+        request = RunRequest(name=options.model.rpartition(":")[2], workloads=(own,))
+    return _with_procedure(request, options)
+
+
+def _filtered(
+    workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]]
+) -> tuple[Any, ...]:
+    """Apply flags to a recipe's workloads: an axis goes to the workloads whose task has it, and to at least one."""
+    from torchstone import registry
+
+    kept = [w for w in workloads if options.task in (None, w.task)]
+    if not kept:
+        raise unknown("task of this recipe", options.task, {w.task for w in workloads})
+    for axis in axes:
+        if not any(axis in registry.load("engines", w.task).axes for w in kept):
+            raise UsageError(f"axis {axis} does not go with {', '.join(sorted({w.task for w in kept}))}")
+    changed = []
+    for w in kept:
+        own = {name: values for name, values in axes.items() if name in registry.load("engines", w.task).axes}
+        changed.append(
+            msgspec.structs.replace(
+                w, axes={**w.axes, **own}, data=options.data or w.data, options={**w.options, **_options(options)}
+            )
+        )
+    return tuple(changed)
+
+
+def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
+    texts: dict[str, list[str]] = {}
+    for text in options.axis or ():
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
+        texts.setdefault(name.strip(), []).extend(words_of([values]))
+    for flag, axis in _SHORT.items():
+        given = getattr(options, flag.lstrip("-").replace("-", "_"))
+        if given:
+            texts.setdefault(axis, []).extend(words_of(given))
+    if options.mixed_precision:
+        texts.setdefault("precision", ["fp32", "bf16"])
+    for name in texts:
+        if name not in AXES:
+            raise unknown("axis", name, AXES)
+    return {name: tuple(AXES[name].parse(word) for word in words) for name, words in texts.items()}
+
+
+def _options(options: argparse.Namespace) -> dict[str, Scalar]:
+    pairs = [text.partition("=") for text in options.option or ()]
+    for name, equals, value in pairs:
+        if not name or not equals or not value:
+            raise UsageError(f"--option {name}{equals}{value}: write NAME=VALUE, for example weights=pretrained")
+    return {name: value for name, _, value in pairs}
+
+
+def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
+    from torchstone.config.durations import duration_s, share
+
+    changes: dict[str, Any] = {
+        "trials": _at_least("--trials", options.trials, 1), "warmup": _at_least("--warmup", options.warmup, 0),
+        "iterations": _at_least("--iterations", options.iterations, 1), "seed": _at_least("--seed", options.seed, 0),
+        "isolation": options.isolation, "heap": options.heap, "profile": options.profiling or None,
+        "target": share(options.target, "--target") if options.target is not None else None,
+        "budget_s": duration_s(options.budget, "--budget") if options.budget is not None else None,
+        "timeout_s": duration_s(options.timeout, "--timeout") if options.timeout is not None else None,
+        "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
+    }  # fmt: skip
+    given = {name: value for name, value in changes.items() if value is not None}
+    return msgspec.structs.replace(
+        request, procedure=msgspec.structs.replace(request.procedure, **given), name=options.name or request.name,
+        device=",".join(words_of(options.device)) or request.device,
+    )  # fmt: skip
+
+
+def _at_least(flag: str, value: int | None, least: int) -> int | None:
+    if value is not None and value < least:
+        raise UsageError(f"{flag} {value} is too small: {least} or more")
+    return value

@@ -1,0 +1,50 @@
+"""Write a stored run for other programs: csv, json, jsonl or parquet."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torchstone import registry
+from torchstone.cli._folder import add_folder, folder_of
+from torchstone.errors import UsageError, unknown
+
+_ROWS = {"cases": "one row a case, every estimate", "trials": "one row a trial", "samples": "one row a raw value"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of export."""
+    parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
+    parser.add_argument(
+        "--format", default=None, help=f"one of {', '.join(registry.names('exporters'))} (default: by --to, or csv)"
+    )
+    parser.add_argument(
+        "--rows", default="cases", help="; ".join(f"{name}: {meaning}" for name, meaning in _ROWS.items())
+    )
+    parser.add_argument("--to", metavar="FILE", help="file to write (default: beside the records, named after the run)")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the file and print its name."""
+    from torchstone import rows
+    from torchstone.store.query import locate, read_run
+
+    folder = folder_of(options)
+    word = options.format or (Path(options.to).suffix.lstrip(".") if options.to else "") or "csv"
+    exporter = registry.load("exporters", word)
+    if options.rows not in _ROWS:
+        raise unknown("kind of rows", options.rows, _ROWS)
+    stored = read_run(locate(folder, options.run))
+    path = Path(options.to) if options.to else folder / "data" / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
+    if path.exists() and not options.force:
+        raise UsageError(f"{path} is there already; --force writes over it")
+    if not options.to:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.parent.is_dir():
+        raise UsageError(f"--to {path}: there is no folder {path.parent}")
+    make = {"cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows}[options.rows]
+    exporter.write(stored, make(stored), path)
+    print(path)
+    return 0

@@ -1,0 +1,72 @@
+"""List what there is: recipes, models, data, devices, axes with their meaning, tasks, checks, formats."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from torchstone import registry
+from torchstone.errors import unknown
+from torchstone.terms.axis import AXES
+
+Rows = list[tuple[str, str]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of list."""
+    parser.add_argument("what", nargs="?", help=f"one of {', '.join(LISTS)} (default: all)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the lists asked for."""
+    if options.what is not None and options.what not in LISTS:
+        raise unknown("list", options.what, LISTS)
+    wanted = [options.what] if options.what else list(LISTS)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json({what: [{"name": n, "meaning": m} for n, m in LISTS[what]()] for what in wanted})
+        return 0
+    from torchstone.cli._table import Column, show
+
+    for what in wanted:
+        rows = LISTS[what]()
+        print(f"\n{what}")
+        show(
+            [Column("", [name for name, _ in rows], left=True), Column("", [meaning for _, meaning in rows], left=True)]
+        )
+    return 0
+
+
+def _recipes() -> Rows:
+    from torchstone.config.recipes import recipe_names
+
+    return list(recipe_names())
+
+
+def _models() -> Rows:
+    return [
+        (f"{scheme}:{name}", meaning)
+        for scheme in registry.names("models")
+        for name, meaning in registry.load("models", scheme).names()
+    ]
+
+
+def _axes() -> Rows:
+    return [(axis.name, f"{axis.meaning} (default {axis.default}{_values(axis.values)})") for axis in AXES.values()]
+
+
+def _values(values: tuple[str, ...] | None) -> str:
+    return f"; {', '.join(values)}" if values else ""
+
+
+def _family(family: str) -> Callable[[], Rows]:
+    return lambda: [(name, registry.load(family, name).describes) for name in registry.names(family)]
+
+
+LISTS: dict[str, Callable[[], Rows]] = {
+    "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
+    "tasks": _family("engines"), "isolation": _family("launchers"), "telemetry": _family("telemetry"),
+    "checks": _family("checks"), "formats": _family("exporters"),
+}  # fmt: skip

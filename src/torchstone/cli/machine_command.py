@@ -1,0 +1,59 @@
+"""Print what is here: host, devices, software, and the settings that move timings. Starts torch in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from torchstone import units
+from torchstone.cli._table import plain
+
+if TYPE_CHECKING:
+    from torchstone.terms.machine import Machine
+    from torchstone.terms.message import Inspected
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of machine."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the Machine."""
+    from torchstone.runner.session import Session
+    from torchstone.terms.procedure import Procedure
+
+    with Session(Procedure(isolation="spawn"), ()) as session:
+        machine, found = session.inspect()
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json({"machine": machine, "missing": found.missing})
+        return 0
+    _print(machine, found)
+    return 0
+
+
+def _print(machine: Machine, found: Inspected) -> None:
+    host = machine.host
+    _block("host", {
+        "name": host.hostname, "platform": host.platform, "processor": host.processor,
+        "cores": f"{host.physical_cores} ({host.logical_cores} logical)", "memory": units.quantity(host.memory_bytes, "bytes"),
+        "governor": host.governor,
+    })  # fmt: skip
+    for d in machine.devices:
+        _block(f"device {d.kind}:{d.index}", {
+            "name": d.name, "vendor": d.vendor, "torch kind": d.torch_kind, "memory": units.quantity(d.memory_bytes, "bytes"),
+            "compute capability": d.compute_capability, "driver": d.driver, "runtime": d.runtime, "bus": d.bus_id,
+        })  # fmt: skip
+    _block("not here", dict(found.missing))
+    _block("software", dict(machine.software))
+    _block("settings", {name: value for name, value in machine.settings.items() if value is not None})
+
+
+def _block(title: str, facts: dict[str, str | None]) -> None:
+    if facts:
+        width = max(map(len, facts))
+        print(f"\n{title}")
+        for name, value in facts.items():
+            print(plain(f"  {name:<{width}}  {value if value is not None else units.MISSING}"))

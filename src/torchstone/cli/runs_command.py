@@ -1,0 +1,49 @@
+"""List the stored runs, newest first."""
+
+from __future__ import annotations
+
+import argparse
+
+from torchstone.cli._folder import add_folder, folder_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of runs."""
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="most runs to list (default 20; 0: all)")
+    parser.add_argument("--name", help="only runs whose name holds this")
+    parser.add_argument("--device", help="only runs on this kind of device")
+    parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the list."""
+    from torchstone.store.index import rebuild, sync
+    from torchstone.store.query import runs
+
+    folder = folder_of(options)
+    problems = rebuild(folder) if options.rebuild else sync(folder)
+    rows = runs(folder, options.limit or None, options.name, options.device)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json({"runs": rows, "problems": problems})
+        return 0
+    if not rows:
+        print(f"no runs in {folder}: torchstone run smoke makes one")
+    else:
+        from torchstone.cli._table import Column, plain, show
+
+        show([
+            Column("run", [plain(r.run_id) for r in rows], left=True),
+            Column("name", [plain(r.name) for r in rows], 1, left=True),
+            Column("device", [plain(r.device) for r in rows], 2, left=True),
+            Column("host", [plain(r.host) for r in rows], 5, left=True),
+            Column("cases", [str(r.cases) for r in rows], 3),
+            Column("trials ok", [f"{r.ok}/{r.trials}" for r in rows], 4),
+            Column("status", [plain(r.status) for r in rows], 1, left=True),
+        ])  # fmt: skip
+    for problem in problems:
+        print(f"unreadable: {problem}")
+    return 0

@@ -1,0 +1,40 @@
+"""Print a stored run: every number with its interval, what to doubt, and with --full every figure of every case."""
+
+from __future__ import annotations
+
+import argparse
+
+from torchstone.cli._folder import add_folder, folder_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of show."""
+    parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
+    parser.add_argument(
+        "--full", action="store_true", help="the whole report: system, device, model, data, every figure"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the run."""
+    from torchstone.store.query import find
+    from torchstone.summary import summarize
+
+    summary = summarize(find(folder_of(options), options.run))
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(summary)
+        return 0
+    from torchstone.cli._case_table import print_cases
+    from torchstone.cli._findings import print_findings
+    from torchstone.cli._report import print_head, print_report
+
+    print_head(summary)
+    print_cases(summary)
+    print_findings(summary, every=options.full)
+    if options.full:
+        print_report(summary)
+    return 0

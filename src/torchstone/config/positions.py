@@ -1,0 +1,12 @@
+"""Where a key stands in a run file, and how its path is written."""
+
+from __future__ import annotations
+
+KeyPath = tuple[str | int, ...]
+Position = tuple[int, int]  # line and column, counted from 1
+
+
+def key_text(path: KeyPath) -> str:
+    """Return a path as a person writes it: ("workloads", 0, "axes") → workloads[0].axes."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")

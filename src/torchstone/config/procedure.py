@@ -1,0 +1,105 @@
+"""The part `procedure:` of a run file: how to measure. Durations as 30s or 5m, shares as 1%."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from torchstone.config.durations import duration_s, share
+from torchstone.config.reading import Source
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.procedure import Procedure
+
+_SHORT: Mapping[str, str] = {
+    "budget": "budget_s",
+    "timeout": "timeout_s",
+    "warmup_budget": "warmup_budget_s",
+    "telemetry": "telemetry_period_s",
+    "telemetry_period": "telemetry_period_s",
+}
+_WORDS = {"isolation": ("auto", "fork", "spawn"), "heap": ("fixed", "default")}
+
+
+def read_procedure(source: Source) -> Procedure:
+    """Return the Procedure of a run file. Raises UsageError naming file, line and key."""
+    given = source.data.get("procedure")
+    if given is not None and not isinstance(given, dict):
+        raise source.fault(("procedure",), "must be a mapping of names to values")
+    values: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        path = ("procedure", key)
+        name = _SHORT.get(key, key)
+        if name not in _READ:
+            known = (*_READ, *_SHORT)
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise source.fault(path, f"unknown key.{hint} Known: {', '.join(known)}")
+        if name in values:
+            raise source.fault(path, f"{name} is given twice, by its long and its short name")
+        try:
+            values[name] = _READ[name](value)
+        except UsageError as fault:
+            raise source.fault(path, str(fault)) from None
+    return Procedure(**values)
+
+
+def _whole(least: int, optional: bool = False) -> Callable[[Any], int | None]:
+    def read(value: Any) -> int | None:
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"{value!r} is not a whole number")
+        if value < least:
+            raise UsageError(f"{value} is too small: {least} or more")
+        return value
+
+    return read
+
+
+def _positive_s(value: Any) -> float:
+    found = duration_s(value)
+    if found <= 0.0:
+        raise UsageError("must be more than 0 s")
+    return found
+
+
+def _target(value: Any) -> float | None:
+    return None if value is None else share(value)
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{value!r} is not true or false")
+    return value
+
+
+def _word(name: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in _WORDS[name]:
+            raise unknown("value", str(value), _WORDS[name])
+        return str(value)
+
+    return read
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "trials": _whole(1),
+    "warmup": _whole(0, optional=True),
+    "warmup_budget_s": duration_s,
+    "iterations": _whole(1, optional=True),
+    "target": _target,
+    "budget_s": _positive_s,
+    "min_steps": _whole(1),
+    "timeout_s": _positive_s,
+    "seed": _whole(0),
+    "isolation": _word("isolation"),
+    "heap": _word("heap"),
+    "telemetry_period_s": duration_s,
+    "count_flops": _truth,
+    "profile": _truth,
+}
+if set(_READ) != set(msgspec.structs.asdict(Procedure())):
+    raise TypeError("config/procedure.py and terms/procedure.py name different keys")

@@ -1,0 +1,156 @@
+"""A run file's meaning: which workloads, on which device, by which Procedure. Every fault names file, line and key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from torchstone import registry
+from torchstone.config.positions import KeyPath
+from torchstone.config.procedure import read_procedure
+from torchstone.config.reading import Source
+from torchstone.config.seed_words import translated
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Task
+from torchstone.terms.procedure import Procedure
+
+_TOP = ("about", "name", "device", "procedure", "workloads")
+_WORKLOAD = ("task", "model", "data", "options", "axes")
+_DEVICE = re.compile(r"[a-z]+(:\d+)?", re.ASCII)
+
+
+class WorkloadRequest(msgspec.Struct, frozen=True):
+    """One workload in the user's words. `data` None leaves the choice to the model: synthetic, or its own example."""
+
+    task: str
+    model: str
+    data: str | None = None
+    options: Mapping[str, Scalar] = {}
+    axes: Mapping[str, tuple[Scalar, ...]] = {}
+
+
+class RunRequest(msgspec.Struct, frozen=True):
+    """What a run file asks for. `device` may hold several words with commas between."""
+
+    workloads: tuple[WorkloadRequest, ...]
+    about: str | None = None
+    name: str | None = None
+    device: str = "auto"
+    procedure: Procedure = Procedure()
+
+
+def read_request(source: Source) -> RunRequest:
+    """Return what a file that was read asks for. Raises UsageError: "file:line:column: key: what is wrong"."""
+    source = translated(source)
+    known = (*_TOP, *(_WORKLOAD if "workloads" not in source.data else ()))
+    _only(source, source.data, (), known)
+    if "workloads" in source.data:
+        items = source.data["workloads"]
+        if not isinstance(items, list) or not items:
+            raise source.fault(("workloads",), "must be a list of workloads, one at least")
+        workloads = tuple(_workload(source, item, ("workloads", i)) for i, item in enumerate(items))
+    else:
+        workloads = (_workload(source, {k: v for k, v in source.data.items() if k in _WORKLOAD}, ()),)
+    return RunRequest(
+        workloads=workloads,
+        about=_text(source, source.data, (), "about"),
+        name=_text(source, source.data, (), "name"),
+        device=_device(source),
+        procedure=read_procedure(source),
+    )
+
+
+def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
+    if not isinstance(item, dict):
+        raise source.fault(path, "must be a mapping with task and model")
+    if path:
+        _only(source, item, path, _WORKLOAD)
+    for key in ("task", "model"):
+        if item.get(key) is None:
+            raise source.fault(path, f"'{key}' is missing")
+    task = _text(source, item, path, "task")
+    if task not in list(Task):
+        raise source.fault((*path, "task"), str(unknown("task", str(task), Task)))
+    model = _text(source, item, path, "model")
+    return WorkloadRequest(
+        task=str(task),
+        model=str(model),
+        data=_text(source, item, path, "data"),
+        options=_options(source, item.get("options"), (*path, "options")),
+        axes=_axes(source, item.get("axes"), (*path, "axes")),
+    )
+
+
+def _options(source: Source, value: Any, path: KeyPath) -> Mapping[str, Scalar]:
+    mapping = _mapping(source, value, path)
+    for key, inner in mapping.items():
+        if isinstance(inner, dict | list):
+            raise source.fault((*path, key), "must be one value")
+    return mapping
+
+
+def _axes(source: Source, value: Any, path: KeyPath) -> Mapping[str, tuple[Scalar, ...]]:
+    return {name: _values(source, name, inner, (*path, name)) for name, inner in _mapping(source, value, path).items()}
+
+
+def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
+    if name not in AXES:
+        raise source.fault(path, str(unknown("axis", name, AXES)))
+    given = value if isinstance(value, list) else [value]
+    if not given:
+        raise source.fault(path, f"has no value; its default is {AXES[name].default}")
+    parsed: dict[Scalar, None] = {}
+    for index, one in enumerate(given):
+        here = (*path, index) if isinstance(value, list) else path
+        if isinstance(one, dict | list):
+            raise source.fault(here, "must be a value or a list of values")
+        try:
+            parsed[AXES[name].parse(one)] = None
+        except UsageError as fault:
+            raise source.fault(here, str(fault).removeprefix(f"axis {name}: ")) from None
+    return tuple(parsed)
+
+
+def _device(source: Source) -> str:
+    value = source.data.get("device")
+    given = value if isinstance(value, list) else ["auto" if value is None else value]
+    kinds = ("auto", *registry.names("devices"))
+    for index, word in enumerate(given):
+        path: KeyPath = ("device", index) if isinstance(value, list) else ("device",)
+        if not isinstance(word, str):
+            raise source.fault(path, f"{word!r} is not a device: auto, cpu, cuda, cuda:1, …")
+        if word.partition(":")[0] not in kinds:
+            raise source.fault(path, str(unknown("device", word, kinds)))
+        if not _DEVICE.fullmatch(word):
+            raise source.fault(path, f"'{word}': write cuda:0, cuda:1, …")
+    if not given:
+        raise source.fault(("device",), "has no value; write auto")
+    return ",".join(dict.fromkeys(given))
+
+
+def _mapping(source: Source, value: Any, path: KeyPath) -> dict[str, Any]:
+    if value is not None and not isinstance(value, dict):
+        raise source.fault(path, "must be a mapping of names to values")
+    return value or {}
+
+
+def _text(source: Source, item: Mapping[str, Any], path: KeyPath, key: str) -> str | None:
+    value = item.get(key)
+    if value is not None and not isinstance(value, str):
+        raise source.fault((*path, key), f"{value!r} is not a text: put it in quotes")
+    if value is not None and not value.strip():
+        raise source.fault((*path, key), "is empty")
+    return value
+
+
+def _only(source: Source, item: Mapping[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
+    for key in item:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise source.fault((*path, key), f"unknown key.{hint} Known: {', '.join(known)}")

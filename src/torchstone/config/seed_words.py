@@ -1,0 +1,126 @@
+"""Key words of other benchmark scripts (batch_sizes, model_families, …), turned into those of a run file.
+
+A file that holds any of them is read so. Faults are reported at the user's own keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from torchstone.config.positions import KeyPath, Position
+from torchstone.config.reading import Source
+
+_AXES = {
+    "batch_sizes": "batch_size",
+    "sequence_lengths": "sequence_length",
+    "learning_rates": "learning_rate",
+    "optimizers": "optimizer",
+    "gradient_accumulation_steps": "grad_accumulation",
+}
+_TRAINING = ("learning_rate", "optimizer", "grad_accumulation")
+_PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
+_OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs")
+
+
+def translated(source: Source) -> Source:
+    """Return the source in the words of a run file; itself, if it is. Raises UsageError at the user's key.
+
+    `mixed_precision: true` becomes precision [fp32, bf16]: full and mixed are measured, so that they can be compared.
+    Without `task`, a file with training_iterations, learning_rates, optimizers or gradient_accumulation_steps trains.
+    """
+    data = source.data
+    foreign = [key for key in data if key in _AXES or key in _PROCEDURE or key in _OTHERS]
+    if not foreign:
+        return source
+    if "workloads" in data:
+        raise source.fault((foreign[0],), "goes with `model` or `model_families`, not with `workloads`")
+    positions = dict(source.positions)
+    result = {key: value for key, value in data.items() if key not in foreign}
+    _procedure(source, result, positions)
+    axes = _axes(source, positions)
+    if "hardware_types" in data:
+        _moved(positions, ("hardware_types",), ("device",))
+        result["device"] = data["hardware_types"]
+    _check_distributed(source)
+    training = "training_iterations" in data or any(axis in axes for axis in _TRAINING)
+    task = result.pop("task", None) or ("train" if training else "infer")
+    shared: dict[str, Any] = {"task": task}
+    shared.update({key: result.pop(key) for key in ("data", "options") if key in result})
+    own = result.pop("axes", None)
+    if own is not None and not isinstance(own, dict):
+        raise source.fault(("axes",), "must be a mapping of names to values")
+    shared["axes"] = {**axes, **(own or {})}
+    models = _models(source)
+    if "model" in result:
+        models.insert(0, (result.pop("model"), ("model",)))
+    if not models:
+        raise source.fault((), "names no model: give `model` or `model_families`")
+    result["workloads"] = [{"model": model, **shared} for model, _ in models]
+    for index, (_, path) in enumerate(models):
+        place = positions.get(path, (1, 1))
+        positions["workloads", index] = positions["workloads", index, "model"] = place
+        for key in ("task", "data", "options", "axes"):
+            _moved(positions, (key,), ("workloads", index, key))
+    return msgspec.structs.replace(source, data=result, positions=positions)
+
+
+def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
+    axes = {axis: source.data[word] for word, axis in _AXES.items() if word in source.data}
+    for word, axis in _AXES.items():
+        _moved(positions, (word,), ("axes", axis))
+    if isinstance(axes.get("optimizer"), list):  # Adam, AdamW, SGD are written as classes there
+        axes["optimizer"] = [word.lower() if isinstance(word, str) else word for word in axes["optimizer"]]
+    mixed = source.data.get("mixed_precision")
+    if mixed is not None and not isinstance(mixed, bool):
+        raise source.fault(("mixed_precision",), f"{mixed!r} is not true or false")
+    if mixed:
+        axes["precision"] = ["fp32", "bf16"]
+        _moved(positions, ("mixed_precision",), ("axes", "precision"))
+    return axes
+
+
+def _procedure(source: Source, result: dict[str, Any], positions: dict[KeyPath, Position]) -> None:
+    given = {name: source.data[word] for word, name in _PROCEDURE.items() if word in source.data}
+    own = result.get("procedure")
+    if given and (own is None or isinstance(own, dict)):
+        result["procedure"] = {**given, **(own or {})}
+        for word, name in _PROCEDURE.items():
+            if name not in (own or {}):
+                _moved(positions, (word,), ("procedure", name))
+
+
+def _models(source: Source) -> list[tuple[str, KeyPath]]:
+    families = source.data.get("model_families")
+    if families is None:
+        return []
+    if not isinstance(families, dict):
+        raise source.fault(("model_families",), "must be a mapping of a family to a list of models")
+    found: list[tuple[str, KeyPath]] = []
+    for family, models in families.items():
+        path: KeyPath = ("model_families", family)
+        if not isinstance(models, list):
+            raise source.fault(path, "must be a list of models")
+        for index, model in enumerate(models):
+            if not isinstance(model, str) or not model.strip():
+                raise source.fault((*path, index), f"{model!r} is not the name of a model")
+            found.append((model if ":" in model else f"hf:{model}", (*path, index)))
+    return found
+
+
+def _check_distributed(source: Source) -> None:
+    configs = source.data.get("distributed_configs")
+    for index, one in enumerate(configs if isinstance(configs, list) else []):
+        if not isinstance(one, dict) or one.get("world_size", 1) != 1:
+            raise source.fault(("distributed_configs", index), "only world_size 1 can be measured so far")
+    if configs is not None and not isinstance(configs, list):
+        raise source.fault(("distributed_configs",), "must be a list")
+
+
+def _moved(positions: dict[KeyPath, Position], old: KeyPath, new: KeyPath) -> None:
+    """Let `new` and everything below it stand where `old` stands."""
+    found: Mapping[KeyPath, Position] = {p: at for p, at in positions.items() if p[: len(old)] == old}
+    for path, at in found.items():
+        positions.setdefault((*new, *path[len(old) :]), at)

@@ -1,0 +1,90 @@
+"""NVIDIA devices, through torch's CUDA backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.extend import Device, Vendor
+from torchstone.terms.machine import DeviceInfo
+
+
+class CudaDevice(TorchDevice):
+    """An open NVIDIA device."""
+
+    def precision_objection(self, precision: str) -> str | None:
+        """Say that BF16 or TF32 is older than this device's tensor cores."""
+        capability = self._info.compute_capability or "0.0"
+        if int(capability.partition(".")[0]) >= 8:
+            return None
+        card = f"{self._info.name} (compute capability {capability})"
+        if precision == "bf16":
+            return f"bf16 would be emulated on {card}: it needs 8.0 (Ampere) or newer; fp16 runs natively"
+        return f"TF32 needs compute capability 8.0 (Ampere) or newer; {card} is older" if precision == "tf32" else None
+
+
+class Cuda:
+    """Finds and opens NVIDIA devices."""
+
+    describes = "NVIDIA GPUs (CUDA)"
+
+    def probe(self) -> Sequence[DeviceInfo]:
+        """Return the NVIDIA devices that torch sees."""
+        return found(lambda torch: _devices(torch, _driver()[0]))
+
+    def missing(self) -> str:
+        """Say what torch was built for, and whether there is an NVIDIA driver."""
+        torch, version = torch_or_reason()
+        if torch is None:
+            return version
+        if torch.version.hip:
+            return f"{version} is a build for AMD (ROCm): use device rocm; {_driver()[1]}"
+        if not torch.version.cuda:
+            return f"{version} is a build without CUDA; {_driver()[1]}"
+        return f"{version} is built for CUDA {torch.version.cuda} but sees no device; {_driver()[1]}"
+
+    def open(self, index: int) -> Device:
+        """Open an NVIDIA device and make it torch's current one."""
+        # Without asking for the driver: that loads NVML, in the process and the time of a trial.
+        info = pick("cuda", found(lambda torch: _devices(torch, None)), index, self.missing)
+        torch, _ = torch_or_reason()
+        return CudaDevice(torch, torch.get_device_module("cuda"), info)
+
+
+def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
+    if torch.version.hip:
+        return ()
+    return [
+        DeviceInfo(
+            kind="cuda", torch_kind="cuda", vendor="NVIDIA", index=index, name=props.name,
+            memory_bytes=props.total_memory, compute_capability=f"{props.major}.{props.minor}", driver=driver,
+            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props),
+        )
+        for index, props in enumerate(properties(torch, "cuda"))
+    ]  # fmt: skip
+
+
+def _uuid(props: Any) -> str | None:
+    uuid = getattr(props, "uuid", None)
+    if uuid is None:
+        return None
+    return str(uuid) if str(uuid).startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _driver() -> tuple[str | None, str]:
+    """Return (driver version or None, the sentence about it)."""
+    try:
+        import pynvml
+    except ImportError as error:
+        return None, f"the NVIDIA driver could not be asked ({error})"
+    try:
+        pynvml.nvmlInit()
+        version = str(pynvml.nvmlSystemGetDriverVersion())
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        return None, f"no NVIDIA driver found (NVML: {type(error).__name__.removeprefix('NVMLError_')})"
+    return version, f"NVIDIA driver {version} is there"
+
+
+PLUGIN: Vendor = Cuda()

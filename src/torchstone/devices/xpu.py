@@ -1,0 +1,79 @@
+"""Intel GPUs, through torch's XPU backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.extend import Device, Vendor
+from torchstone.terms.machine import DeviceInfo
+
+
+class XpuDevice(TorchDevice):
+    """An open Intel GPU."""
+
+    def precision_objection(self, precision: str) -> str | None:
+        """Say that BF16 or FP16 is missing, asking torch and the device."""
+        native = getattr(self._module, "is_bf16_supported", None)
+        if precision == "bf16" and native is not None and not native():
+            return f"{self._info.name} has no bf16"
+        half = getattr(self._module.get_device_properties(self._info.index), "has_fp16", True)
+        if precision == "fp16" and not half:
+            return f"{self._info.name} has no fp16"
+        return super().precision_objection(precision)
+
+
+class Xpu:
+    """Finds and opens Intel GPUs."""
+
+    describes = "Intel GPUs (XPU)"
+
+    def __init__(self, drm: Path = Path("/sys/class/drm")) -> None:
+        self._drm = drm
+
+    def probe(self) -> Sequence[DeviceInfo]:
+        """Return the Intel GPUs that torch sees."""
+        return found(_devices)
+
+    def missing(self) -> str:
+        """Say what torch was built for, and whether the kernel shows an Intel GPU."""
+        torch, version = torch_or_reason()
+        if torch is None:
+            return version
+        seen = "the kernel shows an Intel GPU" if self._intel() else f"no Intel GPU under {self._drm}"
+        if getattr(torch.version, "xpu", None) is None:
+            return f"{version} is a build without XPU; {seen}"
+        return f"{version} is built for XPU but sees no device; {seen}"
+
+    def open(self, index: int) -> Device:
+        """Open an Intel GPU and make it torch's current one."""
+        info = pick("xpu", self.probe(), index, self.missing)
+        torch, _ = torch_or_reason()
+        return XpuDevice(torch, torch.get_device_module("xpu"), info)
+
+    def _intel(self) -> bool:
+        try:
+            return any(p.read_text(encoding="ascii").strip() == "0x8086" for p in self._drm.glob("card*/device/vendor"))
+        except OSError:  # not Linux, or not ours to read
+            return False
+
+
+def _devices(torch: Any) -> Sequence[DeviceInfo]:
+    runtime = getattr(torch.version, "xpu", None)
+    return [
+        DeviceInfo(
+            kind="xpu", torch_kind="xpu", vendor="Intel", index=index, name=props.name,
+            memory_bytes=getattr(props, "total_memory", None), driver=getattr(props, "driver_version", None),
+            runtime=str(runtime) if runtime else None, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+        )
+        for index, props in enumerate(properties(torch, "xpu"))
+    ]  # fmt: skip
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+PLUGIN: Vendor = Xpu()

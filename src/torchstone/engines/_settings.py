@@ -1,0 +1,79 @@
+"""Turns a Configuration into torch's own switches, as a user would set them; refuses what cannot be done."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from torchstone.errors import Unsupported
+from torchstone.extend import Device, LoadedModel
+from torchstone.terms.axis import Scalar
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def refuse(configuration: Mapping[str, Scalar], model: LoadedModel, device: Device) -> None:
+    """Raise Unsupported, with the reason, for the first value that the device or the model cannot do."""
+    for axis, value in configuration.items():
+        for says in (device.objection, model.objection):
+            reason = says(axis, value) if says is not None else None
+            if reason is not None:
+                raise Unsupported(f"{axis}={value}: {reason}")
+
+
+def set_numerics(configuration: Mapping[str, Scalar]) -> None:
+    """Set the process-wide switches: threads, and whether fp32 products may run in TF32."""
+    threads = configuration.get("threads")
+    if threads:
+        torch.set_num_threads(int(threads))
+    tf32 = configuration.get("precision") == "tf32"
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
+def autocast(configuration: Mapping[str, Scalar], device: Device) -> Callable[[], Any]:
+    """Return what opens the context of a forward pass: autocast for bf16 and fp16, nothing for the others."""
+    dtype = _DTYPES.get(str(configuration.get("precision")))
+    if dtype is None:
+        return contextlib.nullcontext
+    kind = torch.device(device.torch_device).type
+    return lambda: torch.autocast(device_type=kind, dtype=dtype)
+
+
+def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
+    """Move the module to the device, with the memory layout and checkpointing asked for."""
+    if configuration.get("gradient_checkpointing"):
+        enable = getattr(module, "gradient_checkpointing_enable", None)
+        if enable is None:
+            raise Unsupported(
+                "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
+                "or call torch.utils.checkpoint in its forward"
+            )
+        enable()
+    if configuration.get("channels_last"):
+        if not any(parameter.dim() == 4 for parameter in module.parameters()):
+            raise Unsupported("channels_last=True: the model has no convolution, there is no layout to change")
+        return module.to(device.torch_device, memory_format=torch.channels_last)
+    return module.to(device.torch_device)
+
+
+def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> Any:
+    """Return the module under torch.compile in the mode asked for, or as it is."""
+    mode = configuration.get("compile", "off")
+    if mode == "off":
+        return module
+    return torch.compile(module, mode=None if mode == "default" else str(mode))
+
+
+def to_device(tensors: Mapping[str, Any], configuration: Mapping[str, Scalar], device: Device) -> dict[str, Any]:
+    """Move a batch; tensors that are already there cost a microsecond each."""
+    pinned = bool(configuration.get("pin_memory"))
+    moved = {name: tensor.to(device.torch_device, non_blocking=pinned) for name, tensor in tensors.items()}
+    if configuration.get("channels_last"):
+        for name, tensor in moved.items():
+            if tensor.dim() == 4:
+                moved[name] = tensor.contiguous(memory_format=torch.channels_last)
+    return moved

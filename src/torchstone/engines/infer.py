@@ -1,0 +1,93 @@
+"""Inference as a user would write it: eval, inference_mode, autocast, torch.compile; latency and throughput windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchstone.extend import Batch, Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Case
+
+
+class PreparedInference:
+    """A model in eval mode on its device."""
+
+    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
+        import torch
+
+        from torchstone.engines import _settings
+
+        _settings.refuse(case.configuration, model, device)
+        _settings.set_numerics(case.configuration)
+        self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
+        self._module = _settings.compiled(self._plain, case.configuration)
+        self._autocast = _settings.autocast(case.configuration, device)
+        self._inference_mode = torch.inference_mode
+        self._move = lambda tensors: _settings.to_device(tensors, case.configuration, device)
+        self._forward = model.forward
+        self._moments: Any = None
+        self.facts: Mapping[str, Scalar] = {}
+
+    def step(self, pull: Callable[[], Batch]) -> None:
+        """Answer one batch."""
+        batch = pull()
+        with self._inference_mode(), self._autocast():
+            output = self._forward(self._module, self._move(batch.tensors))
+        if self._moments is None:
+            self._moments = _moments(output)
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return the fingerprint: mean and standard deviation of the first output."""
+        return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
+
+    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+        """Count one forward pass."""
+        from torchstone.engines import _flops
+
+        def work(module: Any, tensors: Mapping[str, Any]) -> None:
+            with self._inference_mode():
+                self._forward(module, tensors)
+
+        return _flops.count(self._plain, work, batch.tensors)
+
+
+def _moments(output: Any) -> Any:
+    import torch
+
+    tensor = output
+    while not isinstance(tensor, torch.Tensor):
+        values = list(tensor.values()) if isinstance(tensor, Mapping) else list(tensor)
+        tensor = next(v for v in values if v is not None)
+    tensor = tensor if tensor.is_floating_point() else tensor.float()
+    return (tensor.mean(), tensor.std(correction=0))
+
+
+class Infer:
+    """Engine for task infer."""
+
+    describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
+    axes = (
+        "batch_size", "sequence_length", "image_size", "precision", "compile", "channels_last", "threads",
+        "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
+    )  # fmt: skip
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the windows that `mode` asks for."""
+        mode = str(configuration.get("mode", "both"))
+        return ("latency", "throughput") if mode == "both" else (mode,)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open the feed that the configuration asks for."""
+        from torchstone.engines._batches import open_batches
+
+        return open_batches(case.configuration, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Set the model up. Raises Unsupported with the reason."""
+        return PreparedInference(case, model, device)
+
+
+PLUGIN: Engine = Infer()

@@ -1,0 +1,115 @@
+"""Training steps as a user would write them: forward, backward, clipping, optimizer; accumulation, autocast, scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchstone.errors import Unsupported
+from torchstone.extend import Batch, Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Case
+
+_KEPT_LOSSES = 3  # of the first steps: what was computed, told without a synchronisation in later steps
+
+
+class PreparedTraining:
+    """A model in train mode, its optimizer and, for fp16, its loss scaler."""
+
+    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
+        import torch
+
+        from torchstone.engines import _optimizers, _settings
+
+        if model.loss is None:
+            raise Unsupported("task train: the model came without a loss; return (module, example, loss)")
+        configuration = case.configuration
+        _settings.refuse(configuration, model, device)
+        _settings.set_numerics(configuration)
+        self._plain = _settings.arrange(model.module.train(), configuration, device)
+        self._module = _settings.compiled(self._plain, configuration)
+        self._autocast = _settings.autocast(configuration, device)
+        self._move = lambda tensors: _settings.to_device(tensors, configuration, device)
+        self._loss = model.loss
+        if model.optimizer is not None:
+            self._optimizer, fused = model.optimizer(self._plain.parameters()), False
+        else:
+            self._optimizer, fused = _optimizers.build(self._plain.parameters(), configuration)
+        kind = torch.device(device.torch_device).type
+        self._scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
+        self._accumulation = int(configuration.get("grad_accumulation") or 1)
+        self._clip = float(configuration.get("grad_clip") or 0.0)
+        self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
+        self._clip_norm = torch.nn.utils.clip_grad_norm_
+        self.facts: Mapping[str, Scalar] = {"fused_optimizer": fused}
+        self._first_losses: list[Any] = []
+        self._last_loss: Any = None
+
+    def step(self, pull: Callable[[], Batch]) -> None:
+        """Do one optimizer step over `grad_accumulation` batches."""
+        for _ in range(self._accumulation):
+            tensors = self._move(pull().tensors)
+            with self._autocast():
+                loss = self._loss(self._module, tensors)
+            share = loss if self._accumulation == 1 else loss / self._accumulation
+            (share if self._scaler is None else self._scaler.scale(share)).backward()
+        self._update()
+        self._last_loss = loss.detach()
+        if len(self._first_losses) < _KEPT_LOSSES:
+            self._first_losses.append(self._last_loss)
+
+    def _update(self) -> None:
+        if self._clip > 0.0:
+            if self._scaler is not None:
+                self._scaler.unscale_(self._optimizer)
+            self._clip_norm(self._parameters, self._clip)
+        if self._scaler is None:
+            self._optimizer.step()
+        else:
+            self._scaler.step(self._optimizer)
+            self._scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return the losses of the first steps and of the last; the first ones are the fingerprint."""
+        first = [float(loss) for loss in self._first_losses]
+        if not first:
+            return {}
+        return {"loss": [*first, float(self._last_loss)], "fingerprint": first}
+
+    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+        """Count the forward and backward passes of one step (the optimizer's element-wise work is not counted)."""
+        from torchstone.engines import _flops
+
+        total, why_not = _flops.count(self._plain, self._loss, batch.tensors)
+        return (total * self._accumulation if total is not None else None), why_not
+
+
+class Train:
+    """Engine for task train."""
+
+    describes = "forward, backward and optimizer steps, issued back to back"
+    axes = (
+        "batch_size", "sequence_length", "image_size", "precision", "compile", "optimizer", "learning_rate",
+        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "threads",
+        "num_workers", "pin_memory", "prefetch_factor", "feed",
+    )  # fmt: skip
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Training has one question: throughput."""
+        return ("throughput",)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open the feed that the configuration asks for."""
+        from torchstone.engines._batches import open_batches
+
+        return open_batches(case.configuration, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Set model and optimizer up. Raises Unsupported with the reason."""
+        return PreparedTraining(case, model, device)
+
+
+PLUGIN: Engine = Train()

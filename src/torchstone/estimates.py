@@ -1,0 +1,47 @@
+"""Estimates: a figure over the trials of one Case, with its interval. Steps of several trials are never pooled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.figures import PERCENTILES, Figures
+from torchstone.stats.interval import over_trials
+from torchstone.stats.quantile import needed
+from torchstone.terms.estimate import Estimate
+from torchstone.terms.metric import FIGURES
+
+
+def estimates(trials: Sequence[Figures], level: float = 0.95) -> dict[str, Estimate]:
+    """Return an Estimate, in the unit of its figure, for each figure that at least one trial has.
+
+    The trials (of one Case) are the replicates: `trials` is how many have the figure, `samples` the steps behind them
+    all. One trial has no interval. A percentile that the smallest trial's sample cannot hold is `supported=False`.
+    Raises ValueError where level is outside (0, 1).
+    """
+    return {name: _estimate(name, having, level) for name in FIGURES if (having := _having(name, trials))}
+
+
+def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
+    return [t for t in trials if name in t.values]
+
+
+def _estimate(name: str, trials: Sequence[Figures], level: float) -> Estimate:
+    value, low, high, method = over_trials([t.values[name] for t in trials], level)
+    samples = [t.samples[name] for t in trials]
+    least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
+    supported = min(samples) >= least
+    notes = [] if supported else [f"needs {least} steady samples a trial"]
+    if len(trials) == 1:
+        notes.append("one trial: no interval")
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        level=level,
+        unit=str(FIGURES[name].unit),
+        method=method,
+        trials=len(trials),
+        samples=sum(samples),
+        supported=supported,
+        note="; ".join(notes) or None,
+    )

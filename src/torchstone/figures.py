@@ -1,0 +1,159 @@
+"""Figures: one number a trial, derived on reading from raw values. A corrected formula needs no re-measuring."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, median
+
+import msgspec
+
+from torchstone.stats.quantile import quantile
+from torchstone.stats.readings import Found, from_series, pool
+from torchstone.terms.metric import FIGURES
+from torchstone.terms.trial import Stage, Trial
+
+PERCENTILES = {
+    "latency_per_batch_p90_s": 0.90,
+    "latency_per_batch_p95_s": 0.95,
+    "latency_per_batch_p99_s": 0.99,
+}
+_MEMORY = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes")
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """Every entry of terms.metric.FIGURES that one Trial supports, in that table's units; what it lacks is absent.
+
+    `samples` has the same keys: how many steps (or readings of a gauge) stand behind each value.
+    """
+
+    values: dict[str, float]
+    samples: dict[str, int]
+
+
+def figures(trial: Trial) -> Figures:
+    """Derive the figures of one Trial from its Measurements and Series (rank 0, steady unless the name says setup).
+
+    Rates are total items over total time. A trial that failed has what it measured before it did, mostly nothing.
+    A value that is not finite is left out: a check tells why, and no interval can be made of it.
+    """
+    items = raw(trial, "items")
+    found: Found = {}
+    found.update(_rates(trial))
+    found.update(_steps(trial))
+    found.update(_latencies(trial))
+    found.update(_waits(trial))
+    found.update(_single(trial))
+    found.update(_totals(trial))
+    found.update(from_series(trial, sum(items) if items else None))
+    kept = {name: found[name] for name in FIGURES if name in found and math.isfinite(found[name][0])}
+    return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
+
+
+def raw(trial: Trial, metric: str, latency: bool | None = None) -> tuple[float, ...]:
+    """Return the steady values of a raw Metric, windows in order: of the latency window, of the others, or of all.
+
+    Users of the Python API name their windows; every name but "latency" is a throughput window.
+    """
+    return tuple(
+        value
+        for m in trial.measurements
+        if m.metric == metric and m.stage == Stage.STEADY and m.phase is None and m.rank == 0
+        if latency is None or (m.window == "latency") is latency
+        for value in m.values
+    )
+
+
+def closed_loop_only(trial: Trial) -> bool:
+    """Return whether the trial measured a latency window and no throughput window."""
+    return not raw(trial, "window_time_s", False)
+
+
+def _rates(trial: Trial) -> Found:
+    side = closed_loop_only(trial)
+    time_s = sum(raw(trial, "window_time_s", side))
+    items, tokens = raw(trial, "items", side), raw(trial, "tokens", side)
+    found: Found = {}
+    if time_s > 0.0 and sum(items) > 0.0:
+        throughput = sum(items) / time_s
+        found["throughput"] = (throughput, len(items))
+        found["time_per_item_s"] = (time_s / sum(items), len(items))
+        dataset_items = trial.facts.get("dataset_items")
+        if isinstance(dataset_items, int | float) and dataset_items > 0:
+            found["epoch_time_s"] = (dataset_items / throughput, len(items))
+    if time_s > 0.0 and tokens:
+        found["token_throughput"] = (sum(tokens) / time_s, len(tokens))
+    return found
+
+
+def _steps(trial: Trial) -> Found:
+    steps, flops = raw(trial, "step_time_s", False), trial.values("flops", Stage.SETUP)
+    found: Found = {"flops_per_step": (flops[0], 1)} if flops else {}
+    if steps:
+        mean = fmean(steps)
+        found["step_time_s"] = (median(steps), len(steps))
+        found["step_time_mean_s"] = (mean, len(steps))
+        if flops and mean > 0.0:
+            found["achieved_flops"] = (flops[0] / mean, len(steps))
+    return found
+
+
+def _latencies(trial: Trial) -> Found:
+    times, items = raw(trial, "latency_s", True), raw(trial, "items", True)
+    n = len(times)
+    if n == 0:
+        return {}
+    ordered = sorted(times)
+    found: Found = {name: (quantile(ordered, q), n) for name, q in PERCENTILES.items()}
+    found["latency_per_batch_mean_s"] = (fmean(times), n)
+    found["latency_per_batch_p50_s"] = (median(ordered), n)
+    found["latency_per_batch_min_s"] = (ordered[0], n)
+    found["latency_per_batch_max_s"] = (ordered[-1], n)
+    if len(items) == n and min(items) > 0.0:
+        found["latency_per_item_s"] = (median(t / i for t, i in zip(times, items, strict=True)), n)
+    return found
+
+
+def _waits(trial: Trial) -> Found:
+    side = closed_loop_only(trial)
+    waits, time_s = raw(trial, "data_wait_s", side), sum(raw(trial, "window_time_s", side))
+    found: Found = {"data_wait_s": (median(waits), len(waits))} if waits else {}
+    if waits and time_s > 0.0:
+        found["data_wait_share"] = (sum(waits) / time_s, len(waits))
+    return found
+
+
+def _single(trial: Trial) -> Found:
+    """Return what a trial has once: from its setup, its memory, and its losses."""
+    infers = trial.facts.get("task") == "infer"
+    first = "time_to_first_prediction_s" if infers else "first_step_time_s"
+    setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
+    named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}
+    found: Found = {figure: (values[0], 1) for figure, values in named.items() if values}
+    for metric in _MEMORY:
+        values = raw(trial, metric)
+        if values:
+            found[metric] = (pool(values, FIGURES[metric].over_steps), len(values))
+    read = [v for s in trial.series if s.metric == "rss_bytes" and s.rank == 0 for v in s.values]
+    resident = raw(trial, "peak_rss_bytes") or read
+    if resident:
+        found["peak_rss_bytes"] = (max(resident), len(resident))
+    losses = raw(trial, "loss")
+    if losses:
+        found.update(loss_first=(losses[0], 1), loss_last=(losses[-1], 1))
+    return found
+
+
+def _totals(trial: Trial) -> Found:
+    """Return the totals of all steady windows together."""
+    steps = len(raw(trial, "step_time_s", False)) + len(raw(trial, "latency_s", True))
+    items, time_s, faults = raw(trial, "items"), raw(trial, "window_time_s"), raw(trial, "minor_faults")
+    found: Found = {}
+    if steps:
+        found["steps"] = (steps, steps)
+    if items:
+        found["total_items"] = (sum(items), len(items))
+    if time_s:
+        found["total_time_s"] = (sum(time_s), len(time_s))
+    if faults and steps:
+        found["minor_faults_per_step"] = (sum(faults) / steps, steps)
+    return found

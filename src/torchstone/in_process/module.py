@@ -1,0 +1,134 @@
+"""`torchstone.measure`: a module at hand, in the user's own process, by the same engines as the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from torchstone import registry
+from torchstone.errors import unknown
+from torchstone.extend import Engine, LoadedModel
+from torchstone.in_process.devices import open_device
+from torchstone.in_process.recording import default_folder, keep, trial_of
+from torchstone.instrument.clock import system_clock
+from torchstone.runner.recorder import Recorder
+from torchstone.summary import RunSummary
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.message import Event, Measured, TrialRequest
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Measurement, Stage, Trial
+from torchstone.worker.execution import measure_prepared
+from torchstone.worker.tally import Tally
+
+
+def measure(
+    module: Any,
+    batch: Any,
+    *,
+    task: str = "infer",
+    loss: Callable[..., Any] | None = None,
+    optimizer: Callable[[Iterable[Any]], Any] | None = None,
+    device: str = "auto",
+    trials: int = 3,
+    warmup: int | None = None,
+    iterations: int | None = None,
+    budget_s: float = 2.0,
+    target: float | None = 0.01,
+    name: str | None = None,
+    output_dir: str | Path | None = None,
+    **axes: Scalar,
+) -> RunSummary:
+    """Measure a module at hand and return the run's summary; an ordinary record is written.
+
+    Parameters
+    ----------
+    module: a torch.nn.Module. For task "train" its weights are updated: pass a copy if you need them as they are.
+    batch: an example batch, items along dimension 0: a tensor, a tuple of positional inputs, or a mapping of keyword
+        inputs; for task "train" a pair (inputs, target) goes with `loss(output, target)`, and a mapping without a
+        `loss` is passed to a module that returns an object with a `.loss`.
+    task: "infer" or "train".
+    loss: for training, loss(output, target) → scalar tensor.
+    optimizer: for training, optimizer(parameters) → torch.optim.Optimizer; None: the axis `optimizer`.
+    trials: repetitions of warm-up and windows. They share this process, so their interval leaves out what differs
+        between processes (12 to 22 % on a shared machine); `torchstone run` has fresh ones.
+    budget_s, target: a window ends after so many seconds, or when its mean is known this well.
+    axes: values of axes, e.g. precision="bf16", compile="default", batch_size=8 (the batch is repeated or cut to it).
+
+    Raises:
+    ------
+    UsageError: an unknown axis or task, a batch without tensors. Unsupported: the device or module cannot do it.
+
+    """
+    if task not in registry.names("engines"):
+        raise unknown("task", task, registry.names("engines"))
+    engine: Engine = registry.load("engines", task)
+    model: LoadedModel = registry.load("models", "py").adopt(
+        _answer(module, batch, loss, optimizer), f"measure({type(module).__name__})"
+    )
+    opened, placement = open_device(device)
+    title = name or type(module).__name__
+    case = _case(engine, model, task, title, axes, placement)
+    procedure = Procedure(
+        trials=trials,
+        warmup=warmup,
+        iterations=iterations,
+        budget_s=budget_s,
+        target=target,
+        isolation="inline",
+        heap="default",
+    )
+
+    def take(number: int) -> Trial:
+        began_s = system_clock()
+        events: list[Event] = []
+        tally = Tally(case)
+        recorder = Recorder(os.getpid(), None, began_s, system_clock)
+        prepared = engine.prepare(case, model, opened)
+        opened.synchronize()
+        tally.setup("model_load_time_s", system_clock() - began_s)
+        tally.facts.update(model.facts)
+        tally.facts.update(prepared.facts)
+        batches = engine.open_batches(case, model, None, opened, procedure.seed)
+        # Counters are read at both ends only: a reading thread would contend with the step for the interpreter.
+        recorder.read()
+        measure_prepared(TrialRequest(case, procedure, number), events.append, engine, prepared, batches, opened, tally)
+        recorder.read()
+        batches.close()
+        measured = next(event for event in events if isinstance(event, Measured))
+        parts = {
+            "facts": measured.facts, "measurements": measured.measurements + _spans(measured, began_s), "series": recorder.series()
+        }  # fmt: skip
+        return trial_of(case, number, began_s, system_clock(), parts)
+
+    return keep(case, procedure, title, Path(output_dir) if output_dir is not None else default_folder(), take)
+
+
+def _answer(module: Any, batch: Any, loss: Any, optimizer: Any) -> Mapping[str, Any]:
+    parts = {"model": module, "example": batch, "loss": loss, "optimizer": optimizer}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _case(
+    engine: Engine, model: LoadedModel, task: str, title: str, axes: Mapping[str, Scalar], placement: Placement
+) -> Case:
+    for axis in axes:
+        if axis not in engine.axes:
+            raise unknown("axis", axis, engine.axes)
+    size = len(next(iter(model.example.values()))) if model.example else 1
+    allowed = [axis for axis in engine.axes if axis not in ("sequence_length", "image_size")]
+    defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
+    given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
+    workload = Workload(Task(task), f"module:{title}", "example", "sample")
+    return Case(workload, {**defaults, "batch_size": size, **given}, placement)
+
+
+def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement("window_span_s", Stage.STEADY, (begin_s - began_s, end_s - began_s), name)
+        for name, (begin_s, end_s) in measured.windows_s.items()
+    )
+
+

@@ -1,0 +1,70 @@
+"""Keeps what was measured in the user's own process: an ordinary record, document and index entry."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from torchstone import machine_facts
+from torchstone.inspection import inspect
+from torchstone.runner.checking import look
+from torchstone.store.document import write_document
+from torchstone.store.query import find
+from torchstone.store.reading import read_record, record_path
+from torchstone.store.record import RecordWriter
+from torchstone.summary import RunSummary, summarize
+from torchstone.terms.case import Case
+from torchstone.terms.machine import Machine
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import SCHEMA, End, Head, Noted, Plan, Slot
+from torchstone.terms.trial import Outcome, Status, Trial
+
+
+def default_folder() -> Path:
+    """Return where runs go unless told otherwise: $TORCHSTONE_OUTPUT, or outputs."""
+    return Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
+
+
+def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callable[[int], Trial]) -> RunSummary:
+    """Write a run of one Case whose trials `take(number)` gives, and return its summary.
+
+    A trial that raises is kept as it is and the exception goes on: it is the user's own code that failed.
+    """
+    found = inspect()
+    machine = Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings())
+    now = datetime.datetime.now(datetime.UTC)
+    run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+    slots = tuple(Slot(0, number) for number in range(procedure.trials))
+    head = Head(
+        SCHEMA,
+        run_id,
+        name,
+        now.isoformat(timespec="seconds"),
+        tuple(sys.argv),
+        machine,
+        procedure,
+        Plan((case,), slots),
+    )
+    path = record_path(folder, run_id)
+    with RecordWriter(path, head) as writer:
+        for number in range(procedure.trials):
+            writer.append(take(number))
+        for finding in look(read_record(path)):
+            writer.append(Noted(finding))
+        writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "done"))
+    write_document(read_record(path), folder)
+    return summarize(find(folder, run_id))
+
+
+def trial_of(case: Case, number: int, began_s: float, ended_s: float, parts: Mapping[str, object]) -> Trial:
+    """Return a finished Trial with those parts (facts, measurements, series)."""
+    started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ended_s - began_s)
+    return Trial(
+        trial_id=uuid.uuid4().hex[:12], case_id=case.case_id, number=number, order=number,
+        started_utc=started.isoformat(timespec="milliseconds"), duration_s=round(ended_s - began_s, 6),
+        outcome=Outcome(Status.OK), **parts,  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""The only loop in torchstone: warm-up, and a window of steady steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from torchstone.extend import Batch, Stopwatch
+from torchstone.instrument.clock import Clock
+from torchstone.instrument.feed import Feed
+from torchstone.instrument.stopping import Reason, StoppingRule
+from torchstone.instrument.stopwatch import LatencyStopwatch
+from torchstone.instrument.warmup import WarmUp
+
+Step = Callable[[Callable[[], Batch]], None]
+Source = Callable[[], Batch]
+Listener = Callable[[int, float, float], None]  # steps, elapsed (s), median of recent steps (s)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """What one window measured: per step the lap, the wait for data, items and tokens; and the whole, synchronised."""
+
+    laps_s: Sequence[float]
+    waits_s: Sequence[float]
+    items: Sequence[int]
+    tokens: Sequence[int] | None
+    total_s: float
+    begin_s: float
+    end_s: float
+    stopped_because: Reason
+
+
+class Instrument:
+    """A step, its source of batches and a clock, ready to be warmed up and measured.
+
+    Parameters
+    ----------
+    step: does one step; calls its argument for each batch it needs.
+    source: gives the next batch; raises StopIteration when there is none left.
+    synchronize: waits for the device.
+    clock: seconds.
+    listen: told about progress at most once a second, between steps.
+
+    """
+
+    def __init__(
+        self, step: Step, source: Source, synchronize: Callable[[], None], clock: Clock, listen: Listener | None = None
+    ) -> None:
+        self._step = step
+        self._source = source
+        self._synchronize = synchronize
+        self._clock = clock
+        self._listen = listen
+
+    def warm_up(self, plan: WarmUp) -> tuple[float, Sequence[float]]:
+        """Return the first step's time and those of the further warm-up steps, each synchronised, in seconds."""
+        feed = Feed(self._source, self._clock)
+        watch = LatencyStopwatch(self._synchronize, self._clock)
+        watch.start()
+        self._step(feed)
+        watch.lap()
+        first_s = watch.stop()[0]
+        watch.start()
+        began_s = self._clock()
+        count = 0
+        while plan.goes_on(count, watch.recent(20), self._clock() - began_s):
+            self._step(feed)
+            watch.lap()
+            count += 1
+        return first_s, tuple(watch.stop())
+
+    def window(self, watch: Stopwatch, rule: StoppingRule) -> Window:
+        """Measure until the rule says why to stop. The clock is read twice more than a bare loop would, a step."""
+        step, clock, feed = self._step, self._clock, Feed(self._source, self._clock)
+        lap, settle, consider, recent = watch.lap, feed.settle, rule.consider, watch.recent
+        steps, reason, next_word_s = 0, None, 1.0
+        self._synchronize()
+        begin_s = clock()
+        watch.start()
+        while reason is None:
+            try:
+                step(feed)
+            except StopIteration:
+                reason = Reason.SOURCE_ENDED
+                break
+            lap()
+            settle()
+            steps += 1
+            elapsed_s = clock() - begin_s
+            reason = consider(steps, elapsed_s, recent)
+            if elapsed_s >= next_word_s and self._listen is not None:
+                next_word_s = elapsed_s + 1.0
+                self._tell(steps, elapsed_s, recent(9))
+        laps_s = watch.stop()
+        end_s = clock()
+        return Window(
+            laps_s=laps_s, waits_s=feed.waits_s, items=feed.items, tokens=feed.tokens if feed.has_tokens else None,
+            total_s=end_s - begin_s, begin_s=begin_s, end_s=end_s, stopped_because=reason,
+        )  # fmt: skip
+
+    def _tell(self, steps: int, elapsed_s: float, recent_s: Sequence[float]) -> None:
+        if self._listen is not None and recent_s:
+            self._listen(steps, elapsed_s, sorted(recent_s)[len(recent_s) // 2])

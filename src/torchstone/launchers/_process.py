@@ -1,0 +1,79 @@
+"""The controller's end of a trial's pipe, and the environment trials start in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from torchstone.terms.codec import decode
+from torchstone.terms.message import Event
+
+_CHUNK_BYTES = 1 << 20
+# glibc gives large buffers back to the kernel and faults them in again at every step: about 900 page faults a step
+# of a small CNN, which doubles the spread between processes. With these it keeps what it was given.
+_FIXED_HEAP = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+
+
+def environment(heap: str) -> Mapping[str, str]:
+    """Return the environment of a trial: the user's own, with the heap setting where glibc is there to read it."""
+    own = dict(os.environ)
+    if heap == "fixed" and sys.platform == "linux":
+        own.update(_FIXED_HEAP)
+    return own
+
+
+def describe_status(status: int) -> str | None:
+    """Return what a wait status says was wrong: the signal by name, the exit code, or None."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        extra = " (the kernel's out-of-memory killer, or somebody's kill -9)" if number == signal.SIGKILL else ""
+        return f"killed by {name}{extra}"
+    code = os.waitstatus_to_exitcode(status)
+    return f"exited with code {code}" if code else None
+
+
+class PipedTrial:
+    """A LiveTrial (extend.py) whose events come through a pipe. `wait` gives the status the process ended with."""
+
+    def __init__(self, pid: int, descriptor: int, wait: Callable[[], int]) -> None:
+        self.pid = pid
+        self._descriptor = descriptor
+        self._wait = wait
+        self._rest = b""
+        self._status: int | None = None
+
+    def fileno(self) -> int:
+        """Return the readable end of the pipe."""
+        return self._descriptor
+
+    def events(self) -> Sequence[Event] | None:
+        """Return the events of one read; None at the end. A torn last line of a killed trial is dropped."""
+        data = os.read(self._descriptor, _CHUNK_BYTES)
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [decode(line, Event) for line in lines]
+
+    def kill(self) -> None:
+        """End the trial's whole session: its loader processes and compilers, too."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # not yet a session of its own, or gone already
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+
+    def ending(self) -> str | None:
+        """Wait for the end; return what was wrong with it, or None."""
+        if self._status is None:
+            self._status = self._wait()
+            os.close(self._descriptor)
+        return describe_status(self._status)

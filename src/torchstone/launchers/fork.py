@@ -1,0 +1,91 @@
+"""Trials forked from a template process that has imported torch and the model's library: live in under 0.1 s.
+
+The template holds no device context and has run no parallel operation; `worker/template.py` is its other side.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from torchstone.errors import TorchstoneError
+from torchstone.extend import Launcher
+from torchstone.launchers._process import PipedTrial, environment
+from torchstone.terms.message import Request
+
+
+class Fork:
+    """One template process, open between `open` and `close`."""
+
+    describes = "trials forked from one template process: live in under 0.1 s"
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._rest = b""
+        self._statuses: dict[int, int] = {}
+
+    def open(self, preload: Sequence[str], heap: str) -> None:
+        """Start the template and wait until it has imported everything."""
+        self.close()
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "torchstone.worker", "template", str(theirs.fileno()), *preload],
+            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment(heap)), start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self._control, self._rest, self._statuses = ours, b"", {}
+        self._answer("ready")
+
+    def start(self, request: Request) -> PipedTrial:
+        """Have the template fork one trial."""
+        if self._control is None:
+            raise TorchstoneError("the template is not open")
+        readable, writable = os.pipe()
+        socket.send_fds(self._control, [msgspec.json.encode(request) + b"\n"], [writable])
+        os.close(writable)
+        pid = self._answer("pid")
+        return PipedTrial(pid, readable, lambda: self._status_of(pid))
+
+    def close(self) -> None:
+        """Close the template's socket: it ends its trials and then itself."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+
+    def _status_of(self, pid: int) -> int:
+        while pid not in self._statuses:
+            self._answer("ended")
+        return self._statuses.pop(pid)
+
+    def _answer(self, wanted: str) -> int:
+        """Read the template's lines, noting endings, until one of them holds `wanted`."""
+        while True:
+            line, newline, rest = self._rest.partition(b"\n")
+            if not newline:
+                self._receive()
+                continue
+            self._rest = rest
+            message = msgspec.json.decode(line, type=dict[str, int])
+            if "ended" in message:
+                self._statuses[message["ended"]] = message["status"]
+            if wanted in message:
+                return message[wanted]
+
+    def _receive(self) -> None:
+        control = self._control
+        data = control.recv(4096) if control is not None else b""
+        if not data:
+            raise TorchstoneError("the template process died: see the lines above; --isolation spawn does without it")
+        self._rest += data
+
+
+PLUGIN: Launcher = Fork()

@@ -1,0 +1,51 @@
+"""A new interpreter for every trial: 5 to 8 s to import, nothing inherited. For where forking is not safe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from torchstone.extend import Launcher
+from torchstone.launchers._process import PipedTrial, environment
+from torchstone.terms.message import Request
+
+
+class Spawn:
+    """Starts `python -m torchstone.worker once` for each request."""
+
+    describes = "a new interpreter for every trial"
+
+    def __init__(self) -> None:
+        self._heap = "default"
+
+    def open(self, preload: Sequence[str], heap: str) -> None:
+        """Note the heap setting; there is nothing to preload."""
+        self._heap = heap
+
+    def start(self, request: Request) -> PipedTrial:
+        """Start one request."""
+        readable, writable = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "torchstone.worker", "once", str(writable)],
+            stdin=subprocess.PIPE, pass_fds=(writable,), env=dict(environment(self._heap)), start_new_session=True,
+        )  # fmt: skip
+        os.close(writable)
+        if process.stdin is not None:
+            process.stdin.write(msgspec.json.encode(request))
+            process.stdin.close()
+        return PipedTrial(process.pid, readable, lambda: _status_of(process))
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _status_of(process: subprocess.Popen[bytes]) -> int:
+    code = process.wait()
+    return -code if code < 0 else code << 8  # back to the form of a wait status
+
+
+PLUGIN: Launcher = Spawn()

@@ -1,0 +1,52 @@
+"""The networks of `builtin:`: plain modules that need nothing but torch. Imported inside `load` only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class SmallConvNet(nn.Module):
+    """Three convolutions and two layers over images of any size. Logits of 10 classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(64, 128, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
+        )  # fmt: skip
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(2048, 256), nn.ReLU(), nn.Linear(256, 10))
+
+    def forward(self, images: torch.Tensor) -> Any:
+        """Images × 3 × side × side → images × 10."""
+        return self.head(self.features(images))
+
+
+class Perceptron(nn.Module):
+    """Three layers over the pixels of an image of one size. Logits of 10 classes."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(3 * side * side, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+        )
+
+    def forward(self, images: torch.Tensor) -> Any:
+        """Images × 3 × side × side → images × 10."""
+        return self.layers(images)
+
+
+class GestureNet(nn.Module):
+    """An LSTM over the frames of a skeleton (25 joints × 3 coordinates); the last frame decides among 9 gestures."""
+
+    def __init__(self, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.recurrent = nn.LSTM(75, hidden, layers, batch_first=True)
+        self.head = nn.Linear(hidden, 9)
+
+    def forward(self, frames: torch.Tensor) -> Any:
+        """Sequences × frames × 75 → sequences × 9."""
+        return self.head(self.recurrent(frames)[0][:, -1])

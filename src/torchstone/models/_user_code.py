@@ -1,0 +1,83 @@
+"""Runs the user's function, and tells what went wrong in it by the user's own lines."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torchstone.errors import TorchstoneError, Unsupported, UsageError
+from torchstone.models._py_source import Target
+
+_OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+
+
+def call(name: str, target: Target) -> Any:
+    """Import the user's module and return what the function returns.
+
+    Raises UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
+    """
+    module = _guarded(name, lambda: _imported(target))
+    function = getattr(module, target.function, None)
+    if not callable(function):
+        raise UsageError(f"py:{name}: {target.function} is {type(function).__name__}, not a function")
+    return _guarded(name, function)
+
+
+def _imported(target: Target) -> ModuleType:
+    if target.file is None:
+        _on_path(str(Path.cwd()))
+        return importlib.import_module(str(target.module))
+    file = target.file.resolve()
+    _on_path(str(file.parent))
+    # A name of its own: a user's file called `torch.py` or `data.py` must not stand in for another module.
+    name = f"_torchstone_model_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _on_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _guarded(name: str, work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except (TorchstoneError, Unsupported):
+        raise
+    except (Exception, SystemExit) as error:
+        if _out_of_memory(error):
+            raise
+        raise UsageError(f"py:{name} raised {_summary(error)}{own_lines(error)}") from error
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    names = (type(error).__name__, str(error))
+    return isinstance(error, MemoryError) or names[0] == "OutOfMemoryError" or "DefaultCPUAllocator" in names[1]
+
+
+def _summary(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def own_lines(error: BaseException) -> str:
+    """Return the user's frames, `file:line in function: code`, each on a line of its own; empty if none is theirs."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"\n  {error.filename}:{error.lineno}: {(error.text or '').strip()}"
+    own = [f for f in frames if not f.filename.startswith((_OWN_FOLDER, "<")) and "site-packages" not in f.filename]
+    own = [f for f in own if not f.filename.startswith(str(Path(importlib.__file__).parent))]
+    return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in own)

@@ -1,0 +1,148 @@
+"""Turns what was asked for into Cases, and orders their trials in seeded, interleaved rounds."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone import registry
+from torchstone.errors import UsageError, unknown
+from torchstone.extend import DataCard, Engine, ModelCard
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.machine import Machine
+from torchstone.terms.message import Inspected
+from torchstone.terms.run import Plan, Slot
+
+# Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
+_SHAPES = {"sequence_length": ("text", "features"), "image_size": ("image",)}
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One workload as asked for, and the values of the axes that vary: everything still in the user's words."""
+
+    task: str
+    model: str
+    data: str | None = None
+    options: Mapping[str, Scalar] = {}
+    axes: Mapping[str, Sequence[Scalar]] = {}
+
+
+class Sketch(msgspec.Struct, frozen=True):
+    """A checked workload with its Configurations, before it is known on which device."""
+
+    workload: Workload
+    configurations: tuple[Mapping[str, Scalar], ...]
+    own: bool  # the user's own code or files: rehearsed before anything is written
+
+
+def sketch(ask: Ask) -> Sketch:
+    """Check an Ask without torch: every name, option, axis and file. Raises UsageError naming what there is."""
+    if ask.task not in registry.names("engines"):
+        raise unknown("task", ask.task, registry.names("engines"))
+    engine: Engine = registry.load("engines", ask.task)
+    scheme, name = _split(ask.model, "models", "model")
+    card: ModelCard = registry.load("models", scheme).card(name, ask.options)
+    if ask.task not in card.tasks:
+        raise UsageError(f"model {ask.model} cannot {ask.task}; it can {', '.join(card.tasks)}")
+    data, data_card = _data(ask, card)
+    fixed = dict(card.fixed)
+    if data_card is not None and data_card.sha256 is not None:
+        fixed["data_sha256"] = data_card.sha256[:16]
+    workload = Workload(Task(ask.task), ask.model, data, card.item, card.family, fixed)
+    own = card.own or (data_card is not None and data_card.sha256 is not None)
+    return Sketch(workload, tuple(_configurations(ask, engine, card)), own)
+
+
+def _split(spec: str, family: str, what: str) -> tuple[str, str]:
+    scheme, colon, rest = spec.partition(":")
+    if not colon and family == "models":
+        schemes = [s for s in registry.names("models") if spec in dict(registry.load("models", s).names())]
+        if schemes:
+            return schemes[0], spec
+        every = [n for s in registry.names("models") for n, _ in registry.load("models", s).names()]
+        raise unknown("model", spec, every)
+    if scheme not in registry.names(family):
+        raise unknown(f"{what} source", scheme, registry.names(family))
+    return scheme, rest
+
+
+def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None]:
+    if ask.data is None:
+        return ("example" if card.input.kind == "own" else "synthetic"), None
+    if ask.data == "example":
+        if card.input.kind != "own":
+            raise UsageError(f"data example: {ask.model} brings no example batch; use synthetic, or name data")
+        return "example", None
+    scheme, path = _split(ask.data, "data", "data")
+    data_card: DataCard = registry.load("data", scheme).card(path, ask.options)
+    if data_card.kind not in ("any", card.input.kind):
+        raise UsageError(f"data {ask.data} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
+    most = card.input.classes
+    if data_card.classes is not None and most is not None and data_card.classes > most:
+        raise UsageError(f"data {ask.data} has {data_card.classes} classes, {ask.model} has {most}")
+    return ask.data, data_card
+
+
+def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mapping[str, Scalar]]:
+    allowed = [a for a in engine.axes if card.input.kind in _SHAPES.get(a, (card.input.kind,))]
+    for name in ask.axes:
+        if name not in AXES:
+            raise unknown("axis", name, AXES)
+        if name not in allowed:
+            raise UsageError(
+                f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
+            )
+    spread = {name: _values(name, ask.axes.get(name)) for name in allowed}
+    for point in itertools.product(*spread.values()):
+        yield dict(zip(spread, point, strict=True))
+
+
+def _values(name: str, asked: Sequence[Scalar] | None) -> tuple[Scalar, ...]:
+    if asked is None:
+        return (AXES[name].default,)
+    if not asked:
+        raise UsageError(f"axis {name} has no value; write {name}={AXES[name].default}")
+    return tuple(dict.fromkeys(AXES[name].parse(value) for value in asked))
+
+
+def place(word: str, found: Inspected, machine: Machine) -> Placement:
+    """Return the Placement that `auto`, `cpu`, `cuda`, `cuda:1`, … means here.
+
+    `auto` is the first accelerator, or the CPU. Raises UsageError saying what was looked for and what was found.
+    """
+    kinds = registry.names("devices")
+    if word == "auto":
+        best = next((d for d in machine.devices if d.kind != "cpu"), machine.devices[0])
+        return Placement(best.kind, best.index)
+    kind, colon, number = word.partition(":")
+    if kind not in kinds:
+        raise unknown("device", word, (*kinds, "auto"))
+    if colon and not number.isdigit():
+        raise UsageError(f"device {word}: write {kind}:0, {kind}:1, …")
+    index = int(number) if colon else 0
+    if machine.device(kind, index) is None:
+        have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
+        why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
+        raise UsageError(f"device {word} is not here: {why}. Found: {have}")
+    return Placement(kind, index)
+
+
+def arrange(sketches: Sequence[Sketch], placements: Sequence[Placement], trials: int, seed: int) -> Plan:
+    """Return the Plan: every Case once, in seeded random order, then every Case again, so that drift hits all alike."""
+    cases: dict[str, Case] = {}
+    for placement in placements:
+        for one in sketches:
+            for configuration in one.configurations:
+                case = Case(one.workload, configuration, placement)
+                cases.setdefault(case.case_id, case)
+    dice = random.Random(seed)
+    slots: list[Slot] = []
+    for number in range(trials):
+        order = list(range(len(cases)))
+        dice.shuffle(order)
+        slots += [Slot(case, number) for case in order]
+    return Plan(tuple(cases.values()), tuple(slots))

@@ -1,0 +1,45 @@
+"""Reads gauges on a period, in the controller's own process, and keeps them as Series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone import registry
+from torchstone.extend import Gauge
+from torchstone.instrument.clock import Clock
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.trial import Series
+
+
+class Recorder:
+    """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`."""
+
+    def __init__(self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock) -> None:
+        self._began_s = began_s
+        self._clock = clock
+        self._gauges: list[tuple[str, Gauge]] = [
+            (name, gauge) for name in registry.names("telemetry") for gauge in _open(name, pid, device)
+        ]
+        self._at_s: list[list[float]] = [[] for _ in self._gauges]
+        self._values: list[list[float]] = [[] for _ in self._gauges]
+
+    def read(self) -> None:
+        """Read every gauge once; one that has nothing to say adds no point."""
+        for (_, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True):
+            value = gauge.read()
+            if value is not None:
+                at_s.append(round(self._clock() - self._began_s, 6))
+                values.append(value)
+
+    def series(self) -> tuple[Series, ...]:
+        """Return what was read; a gauge that never answered is absent."""
+        return tuple(
+            Series(gauge.metric, source, tuple(at_s), tuple(values))
+            for (source, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True)
+            if values
+        )
+
+
+def _open(name: str, pid: int, device: DeviceInfo | None) -> Sequence[Gauge]:
+    gauges: Sequence[Gauge] = registry.load("telemetry", name).open(pid, device)
+    return gauges

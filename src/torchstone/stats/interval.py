@@ -1,0 +1,53 @@
+"""The interval of a figure over trials. The trial is the replicate: one value a trial goes in, never its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchstone.stats.student import two_sided
+
+LOG_T = "t-interval on the log over trials"
+PLAIN_T = "t-interval over trials"
+NO_INTERVAL = "one trial"
+
+# exp() of more overflows; a finite end is what a JSON record can carry
+_MOST_EXPONENT = math.log(1e308)
+
+
+class Interval(NamedTuple):
+    """A value in the figure's own unit, the ends of its interval (None: there is none) and how it came about."""
+
+    value: float
+    low: float | None
+    high: float | None
+    method: str
+
+
+def over_trials(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return value and two-sided interval of per-trial figures (shape: one a trial), in their own unit.
+
+    All positive: the geometric mean and Student's t-interval on the logarithms (ratios of times are nearer normal than
+    differences; Hoefler & Belli, SC15, rules 3 to 5; Kalibera & Jones, ISMM 2013, on what the replicate is). Any value
+    <= 0: the arithmetic mean and the plain t-interval (Student 1908). One value: no interval. Two values have one, and
+    it is wide. Raises ValueError where there is no value, one is not finite, or level is outside (0, 1).
+    """
+    if not values or not all(map(math.isfinite, values)):
+        raise ValueError(f"an interval needs finite values, one a trial: {list(values)!r}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level {level!r} is not between 0 and 1")
+    first, n = values[0], len(values)
+    logs = min(values) > 0.0
+    method = LOG_T if logs else PLAIN_T
+    if n == 1:
+        return Interval(first, None, None, NO_INTERVAL)
+    if all(v == first for v in values):
+        return Interval(first, first, first, method)
+    points = [math.log(v) for v in values] if logs else list(values)
+    centre = math.fsum(points) / n
+    deviation = math.sqrt(math.fsum((p - centre) ** 2 for p in points) / (n - 1))
+    half = two_sided(level, n - 1) * deviation / math.sqrt(n)
+    if not logs:
+        return Interval(centre, centre - half, centre + half, method)
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(min(centre + half, _MOST_EXPONENT)), method)

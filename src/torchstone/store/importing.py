@@ -1,0 +1,106 @@
+"""Taking in runs from elsewhere: a record, a document, or a folder of them. The same run twice changes nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchstone.errors import TorchstoneError, UsageError
+from torchstone.store.query import read_run
+from torchstone.store.reading import read_record, record_path
+from torchstone.store.record import flush_folder
+from torchstone.terms.codec import encode
+from torchstone.terms.run import Noted, Run
+
+_MOST_FILES = 100_000
+
+
+def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
+    """Take what `path` holds into the records of an output folder; return each run's id and whether it was new.
+
+    A longer record of a run replaces a shorter one that it begins with. Nothing is believed beyond the schema. Raises
+    UsageError if a file is no run, or a stored run of the same id holds something else; of a folder, after all else
+    in it was taken in.
+    """
+    if not path.is_dir():
+        return [_taken(path, folder)]
+    taken: list[tuple[str, bool]] = []
+    faults: list[str] = []
+    for file in _candidates(path, folder):
+        try:
+            taken.append(_taken(file, folder))
+        except UsageError as fault:
+            faults.append(str(fault))
+    if not taken and not faults:
+        raise UsageError(f"{path}: no records (*.jsonl) and no documents (benchmark_*.json) in this folder")
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise UsageError(f"{faults[0]}{more}; the {len(taken)} sound runs of {path} are imported")
+    return taken
+
+
+def _candidates(path: Path, folder: Path) -> Iterator[Path]:
+    own = (folder / "records").resolve()
+    found = 0
+    for file in sorted(path.rglob("*")):
+        wanted = file.suffix == ".jsonl" or (file.suffix == ".json" and file.name.startswith("benchmark_"))
+        # A link in a stranger's folder may point anywhere.
+        if not wanted or file.is_symlink() or not file.is_file() or file.parent.resolve() == own:
+            continue
+        found += 1
+        if found > _MOST_FILES:
+            raise UsageError(f"{path}: more than {_MOST_FILES} files")
+        yield file
+
+
+def _taken(source: Path, folder: Path) -> tuple[str, bool]:
+    run = read_run(source)
+    target = record_path(folder, run.head.run_id)
+    if target.exists():
+        stored = read_record(target)
+        if not _same_beginning(stored, run):
+            raise UsageError(f"{source}: run {run.head.run_id} is stored already with other content ({target})")
+        if not _longer(run, stored):
+            return run.head.run_id, False
+    _write(run, target)
+    return run.head.run_id, True
+
+
+def _same_beginning(one: Run, other: Run) -> bool:
+    shared = min(len(one.trials), len(other.trials))
+    return encode(one.head) == encode(other.head) and all(
+        encode(a) == encode(b) for a, b in zip(one.trials[:shared], other.trials[:shared], strict=True)
+    )
+
+
+def _longer(run: Run, stored: Run) -> bool:
+    if len(run.trials) != len(stored.trials):
+        return len(run.trials) > len(stored.trials)
+    if (run.end is None) != (stored.end is None):
+        return stored.end is None
+    return len(run.findings) > len(stored.findings)
+
+
+def _write(run: Run, target: Path) -> None:
+    """Write the record anew from what was read: bytes that the schema does not know are left behind."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=".importing_", dir=target.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                lines = (run.head, *run.trials, *(Noted(f) for f in run.findings), *((run.end,) if run.end else ()))
+                for line in lines:
+                    file.write(encode(line) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        flush_folder(target.parent)
+    except OSError as fault:
+        raise TorchstoneError(f"cannot write {target}: {fault.strerror}") from fault

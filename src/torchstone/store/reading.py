@@ -1,0 +1,124 @@
+"""Reading a record: decoded against the schema, bounded in size, never executed. It may come from anywhere.
+
+A last line that was cut off while it was written costs only itself.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from torchstone.errors import UsageError
+from torchstone.terms.codec import Malformed, check_stamp, decode
+from torchstone.terms.estimate import Finding
+from torchstone.terms.run import End, Head, Line, Noted, Run
+from torchstone.terms.trial import Trial
+
+MOST_BYTES = 2**30
+MOST_LINE_BYTES = 64 * 2**20
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def record_path(folder: Path, run_id: str) -> Path:
+    """Return where the record of a run lies in an output folder. Raises UsageError for an id that is no file name."""
+    return folder / "records" / f"{checked_id(run_id)}.jsonl"
+
+
+def checked_id(run_id: str) -> str:
+    """Return `run_id` if it may name a file, else raise UsageError: it may come from a stranger's record."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise UsageError(f"run id {run_id[:80]!r}: only letters, digits and . _ - are allowed, 128 at most")
+    return run_id
+
+
+def read_record(path: Path) -> Run:
+    """Return the run in a record, finished or not. Raises UsageError naming the file, the line and the fault."""
+    return read_whole(path)[0]
+
+
+def read_whole(path: Path) -> tuple[Run, int]:
+    """Return the run in a record, and how many bytes of the file are whole lines of it."""
+    with read_bounded(path) as file:
+        lines = _lines(path, file)
+        head, good = _head(path, next(lines, b""))
+        parts = _Parts(head)
+        for number, data in enumerate(lines, 2):
+            try:
+                parts.add(decode(data, Line))
+            except Malformed as fault:
+                if not next(lines, b""):
+                    break  # cut off while it was written
+                raise UsageError(f"{path}:{number}: {fault}") from None
+            except UsageError as fault:
+                raise UsageError(f"{path}:{number}: {fault}") from None
+            good += len(data)
+    return Run(head, tuple(parts.trials), tuple(parts.findings), parts.end), good
+
+
+def read_bounded(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises UsageError if it is not there, not a plain file, or larger than MOST_BYTES."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UsageError(f"{path} is not a file")
+        if found.st_size > MOST_BYTES:
+            raise UsageError(f"{path}: {found.st_size} bytes is more than a record may hold ({MOST_BYTES})")
+        return path.open("rb")
+    except OSError as fault:
+        raise UsageError(f"cannot read {path}: {fault.strerror}") from None
+    except ValueError as fault:  # a path with a NUL in it
+        raise UsageError(f"cannot read {str(path)!r}: {fault}") from None
+
+
+class _Parts:
+    """A run in the making, line by line."""
+
+    def __init__(self, head: Head) -> None:
+        self.trials: list[Trial] = []
+        self.findings: list[Finding] = []
+        self.end: End | None = None
+        self._cases = {case.case_id for case in head.plan.cases}
+
+    def add(self, line: Line) -> None:
+        if isinstance(line, Head):
+            raise UsageError("a second head: these are two records in one file")
+        if isinstance(line, Trial):
+            if line.case_id not in self._cases:
+                raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
+            if self.end is not None:  # resumed: what was said of the shorter run holds no longer
+                self.end, self.findings = None, []
+            self.trials.append(line)
+        elif isinstance(line, Noted):
+            self.findings.append(line.finding)
+        else:
+            self.end = line
+
+
+def _head(path: Path, data: bytes) -> tuple[Head, int]:
+    if not data.strip():
+        raise UsageError(f"{path}: no head line: the file is empty")
+    try:
+        check_stamp(data, "head", "record")
+        head: Head = decode(data, Head)
+        checked_id(head.run_id)
+        return head, len(data)
+    except Malformed:
+        fault = "not a torchstone record" if not data.startswith(b'{"record":"head"') else "its head line is cut off"
+        raise UsageError(f"{path}: {fault}") from None
+    except UsageError as fault:
+        raise UsageError(f"{path}:1: {fault}") from None
+
+
+def _lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    if file.read(1) not in (b"{", b""):  # most foreign files end here, whatever their size
+        raise UsageError(f"{path}: not a torchstone record")
+    file.seek(0)
+    number = 0
+    while data := file.readline(MOST_LINE_BYTES + 1):
+        number += 1
+        if len(data) > MOST_LINE_BYTES:
+            raise UsageError(f"{path}:{number}: a line of more than {MOST_LINE_BYTES} bytes")
+        yield data

@@ -1,0 +1,105 @@
+"""Writing a run's record: `records/<run_id>.jsonl`, a line a finished trial, flushed to disk. The truth of a run."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from torchstone.errors import TorchstoneError, UsageError
+from torchstone.store.reading import MOST_LINE_BYTES, checked_id, read_record, read_whole, record_path
+from torchstone.terms.codec import encode
+from torchstone.terms.run import Head, Line, Run
+
+__all__ = ["RecordWriter", "flush_folder", "read_record", "record_path"]
+
+
+class RecordWriter:
+    """Appends lines to a record. Each is one write, flushed to disk before `append` returns."""
+
+    def __init__(self, path: Path, head: Head) -> None:
+        """Begin a record with its head. Raises UsageError if the file exists, TorchstoneError if it cannot be made."""
+        checked_id(head.run_id)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except FileExistsError:
+            raise UsageError(f"{path} exists already: a record is written once") from None
+        except OSError as fault:
+            raise TorchstoneError(f"cannot create {path}: {fault.strerror}") from fault
+        self._hold(path, descriptor)
+        try:
+            self.append(head)
+        except TorchstoneError:
+            self.close()
+            path.unlink()  # an empty record would be in the way of the next attempt
+            raise
+        flush_folder(path.parent)
+
+    def _hold(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        try:
+            # Held until close: a resume while the run still writes would cut a line in half.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise UsageError(f"{path}: another torchstone is writing this record") from None
+        except OSError:  # a file system without locks: nothing to hold
+            return
+
+    @classmethod
+    def reopen(cls, path: Path) -> tuple[RecordWriter, Run]:
+        """Return a writer that goes on after the last whole line, and what the record holds so far."""
+        read_record(path)  # a file that is no record is left as it is
+        writer = cls.__new__(cls)
+        writer._hold(path, os.open(path, os.O_WRONLY | os.O_APPEND))
+        run, good = read_whole(path)  # again, now that nobody else writes
+        os.ftruncate(writer._descriptor, good)
+        if not _ends_with_newline(path, good):
+            os.write(writer._descriptor, b"\n")
+        return writer, run
+
+    def append(self, line: Line) -> None:
+        """Write one line and flush it. Raises TorchstoneError if it did not get to disk; the lines before it stay."""
+        data = encode(line) + b"\n"
+        if len(data) > MOST_LINE_BYTES:
+            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes is more than a record may hold")
+        size = os.fstat(self._descriptor).st_size
+        try:
+            if os.write(self._descriptor, data) != len(data):
+                raise OSError(errno.ENOSPC, "no space left on device")
+            os.fsync(self._descriptor)
+        except OSError as fault:
+            os.ftruncate(self._descriptor, size)
+            raise TorchstoneError(f"cannot write {self.path}: {fault.strerror}") from fault
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush a folder's list of names to disk: without it a new file may be lost with the power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _ends_with_newline(path: Path, size: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"

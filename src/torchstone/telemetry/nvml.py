@@ -1,0 +1,141 @@
+"""NVIDIA devices, asked through NVML: the driver's own library, which needs no CUDA context and disturbs no trial."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from torchstone.extend import Gauge, TelemetrySource
+from torchstone.telemetry._descendants import Descendants
+from torchstone.telemetry._gauges import Reading, present
+from torchstone.terms.machine import DeviceInfo
+
+_POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT: power_usage is the mean of a second on Ampere and newer
+_FIELD_OF_TYPE = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+# Software power cap, hardware slowdown, software thermal, hardware thermal, power brake. Not: idle, clocks a user set.
+_HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's PROC_PID_INIT_INO: inside any other, NVML's pids are not ours
+
+
+class Nvml:
+    """Finds the device by its UUID or bus id, else by its index among the visible ones."""
+
+    describes = "NVIDIA devices: utilization, memory, power, energy, clock, throttling (NVML)"
+
+    def __init__(
+        self, library: Any = None, proc: Path = Path("/proc"), environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._library, self._proc, self._environment = library, proc, environment
+
+    def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
+        """Return the gauges of an NVIDIA device; none for any other."""
+        if device is None or device.kind != "cuda":
+            return ()
+        try:
+            nvml = self._library or import_module("pynvml")
+        except ImportError:  # a machine without the package has no such gauges
+            return ()
+        try:
+            nvml.nvmlInit()
+            handle = _find(nvml, device, self._environment)
+        except nvml.NVMLError:  # no driver, or it does not show this device to us
+            return ()
+        return [*present(_gauges(nvml, handle)), *self._others(nvml, handle, pid)]
+
+    def _others(self, nvml: Any, handle: Any, pid: int | None) -> Sequence[Reading]:
+        if pid is None:
+            return ()
+        family = Descendants(pid, self._proc)
+        inside = not _first_namespace(self._proc)
+
+        def others() -> float | None:
+            # Only what computes: a desktop's own drawing is always there.
+            pids = [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+            ours = [other for other in pids if other == pid or family.has(other)]
+            if inside and pids and not ours:
+                return None  # a container whose driver tells the host's pids: which of them is the trial?
+            return float(len(pids) - len(ours))
+
+        gauge = _guarded(nvml, "device_other_processes", others)
+        try:
+            others()
+        except (nvml.NVMLError, AttributeError):  # not supported here
+            return ()
+        return (gauge,)
+
+
+def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
+    def guarded(metric: str, read: Callable[[], float | None], cumulative: bool = False) -> Reading:
+        return _guarded(nvml, metric, read, cumulative)
+
+    power = guarded("device_power_w", lambda: _instant_w(nvml, handle))
+    if power.read() is None:
+        power = guarded("device_power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3)
+    # The name before driver 535.
+    reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
+    if reasons.read() is None:
+        reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+    return (
+        guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
+        guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        guarded("device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0),
+        power,
+        guarded("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3, cumulative=True),
+        guarded("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
+        reasons,
+    )
+
+
+def _guarded(nvml: Any, metric: str, read: Callable[[], float | None], cumulative: bool = False) -> Reading:
+    def answer() -> float | None:
+        try:
+            return read()
+        except (nvml.NVMLError, AttributeError):
+            # Not supported by this device, not told to this user, unknown to this driver (NVMLError) or to an older
+            # pynvml (AttributeError): this gauge is absent, the others stay.
+            return None
+
+    return Reading(metric, answer, cumulative)
+
+
+def _instant_w(nvml: Any, handle: Any) -> float | None:
+    field = nvml.nvmlDeviceGetFieldValues(handle, [_POWER_INSTANT])[0]
+    if field.nvmlReturn != 0 or field.valueType not in _FIELD_OF_TYPE:
+        return None
+    return float(getattr(field.value, _FIELD_OF_TYPE[field.valueType])) * 1e-3
+
+
+def _held(reasons: int) -> float:
+    return 1.0 if reasons & _HELD_DOWN else 0.0
+
+
+def _first_namespace(proc: Path) -> bool:
+    try:
+        return (proc / "self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:  # Windows has no such thing, and no containers that hide pids from NVML
+        return True
+
+
+def _find(nvml: Any, device: DeviceInfo, environment: Mapping[str, str]) -> Any:
+    for name in _spellings(device.uuid):
+        try:
+            return nvml.nvmlDeviceGetHandleByUUID(name)
+        except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):  # the next spelling, then the bus
+            continue
+    if device.bus_id is not None:
+        return nvml.nvmlDeviceGetHandleByPciBusId(device.bus_id)
+    visible = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
+    name = visible[device.index] if device.index < len(visible) else str(device.index)
+    return nvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdigit() else nvml.nvmlDeviceGetHandleByUUID(name)
+
+
+def _spellings(uuid: str | None) -> Sequence[str]:
+    # torch writes the UUID of a slice (MIG) like that of a card.
+    bare = (uuid or "").removeprefix("GPU-").removeprefix("MIG-")
+    return (f"GPU-{bare}", f"MIG-{bare}") if bare else ()
+
+
+PLUGIN: TelemetrySource = Nvml()

@@ -1,0 +1,29 @@
+"""Document of a run: head, trials, findings and end in one self-contained piece of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from torchstone.terms.axis import Scalar
+from torchstone.terms.codec import encode
+from torchstone.terms.estimate import Finding
+from torchstone.terms.run import SCHEMA, End, Head, Run
+from torchstone.terms.trial import Trial
+
+
+class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
+    """A whole run. `rows` are derived figures for other programs: written, never believed on reading."""
+
+    schema: int
+    head: Head
+    trials: tuple[Trial, ...]
+    findings: tuple[Finding, ...]
+    end: End | None
+    rows: tuple[Mapping[str, Scalar], ...] = ()
+
+
+def document_bytes(run: Run, rows: Sequence[Mapping[str, Scalar]] = ()) -> bytes:
+    """Return the run as a JSON document that can be imported again, non-finite values included."""
+    return encode(Document(SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows))) + b"\n"

@@ -1,0 +1,143 @@
+"""Carries out one request: load device, model, data and engine; set up, warm up, measure; send what was measured."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+
+from torchstone import registry
+from torchstone.extend import Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.instrument.clock import resolution_s, system_clock
+from torchstone.instrument.loop import Instrument
+from torchstone.instrument.warmup import WarmUp
+from torchstone.terms.case import Case
+from torchstone.terms.message import (
+    Ended,
+    Entered,
+    Event,
+    InspectRequest,
+    Live,
+    Progress,
+    Request,
+    TrialRequest,
+)
+from torchstone.terms.trial import Outcome, Status
+from torchstone.worker.outcome import ended_by
+from torchstone.worker.tally import Tally
+from torchstone.worker.window import measure_window
+
+Send = Callable[[Event], None]
+
+
+def carry_out(request: Request, send: Send) -> None:
+    """Do what is asked and send events; the last is always Ended, whatever the user's code raises."""
+    send(Live())
+    try:
+        if isinstance(request, InspectRequest):
+            from torchstone.inspection import inspect
+
+            send(inspect())
+        else:
+            _trial(request, send)
+        send(Ended(Outcome(Status.OK)))
+    except BaseException as error:
+        send(ended_by(error))
+
+
+def _trial(request: TrialRequest, send: Send) -> None:
+    case, procedure = request.case, request.procedure
+    _seed(procedure.seed)
+    tally = Tally(case)
+    send(Entered("building", system_clock()))
+    began_s = system_clock()
+    device: Device = registry.load("devices", case.placement.device).open(case.placement.index)
+    engine: Engine = registry.load("engines", str(case.workload.task))
+    model = _load_model(case)
+    prepared = engine.prepare(case, model, device)
+    device.synchronize()
+    tally.setup("model_load_time_s", system_clock() - began_s)
+    tally.facts.update(model.facts)
+    tally.facts.update(prepared.facts)
+    samples = _open_samples(case, model, procedure.seed)
+    tally.facts["dataset_items"] = len(samples) if samples is not None else None
+    batches = engine.open_batches(case, model, samples, device, procedure.seed)
+    try:
+        measure_prepared(request, send, engine, prepared, batches, device, tally)
+    finally:
+        batches.close()
+
+
+def measure_prepared(
+    request: TrialRequest,
+    send: Send,
+    engine: Engine,
+    prepared: Prepared,
+    batches: Batches,
+    device: Device,
+    tally: Tally,
+) -> None:
+    """Warm up and measure every window of a model that is ready; send what was measured."""
+    case, procedure = request.case, request.procedure
+    stage = "warm-up"
+
+    def listen(steps: int, elapsed_s: float, step_s: float) -> None:
+        send(Progress(stage, steps, elapsed_s, step_s))
+
+    send(Entered(stage, system_clock()))
+    instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock, listen)
+    budget_s = 0.0 if request.rehearse else procedure.warmup_budget_s
+    plan = WarmUp(0 if request.rehearse else procedure.warmup, budget_s, batches.queue)
+    first_s, warm_s = instrument.warm_up(plan)
+    tally.setup("first_step_time_s", first_s)
+    if request.rehearse:
+        return
+    tally.warmed_up(warm_s, settled=plan.settled)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    for stage in engine.windows(case.configuration):
+        send(Entered(stage, system_clock()))
+        measure_window(stage, instrument, device, procedure, tally)
+    tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
+    for metric, value in device.memory().items():
+        tally.steady(metric, [value])
+    for metric, values in prepared.results().items():
+        tally.steady(metric, values)
+    stage = "counting"
+    send(Entered(stage, system_clock()))
+    if procedure.count_flops:
+        total, why_not = prepared.flops(batches.next())
+        if total is not None:
+            tally.setup("flops", total)
+        tally.facts["flops_not_counted"] = why_not
+    if request.trace_path is not None:
+        from torchstone.worker.profiling import trace
+
+        tally.facts["trace"] = trace(prepared.step, batches.next, device, request.trace_path)
+    tally.facts["clock_resolution_s"] = resolution_s(system_clock)
+    send(tally.measured())
+
+
+def _load_model(case: Case) -> LoadedModel:
+    scheme, _, name = case.workload.model.partition(":")
+    model: LoadedModel = registry.load("models", scheme).load(name, case.workload, case.configuration)
+    return model
+
+
+def _open_samples(case: Case, model: LoadedModel, seed: int) -> Samples | None:
+    scheme, _, path = case.workload.data.partition(":")
+    if scheme == "example":
+        return None
+    source = registry.load("data", scheme)
+    samples: Samples = source.samples(path, model.input, model.tokenizer, case.configuration, seed)
+    return samples
+
+
+def _seed(seed: int) -> None:
+    import random
+
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)

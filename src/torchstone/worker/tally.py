@@ -1,0 +1,72 @@
+"""Collects what a trial measures, in the form in which it is sent and stored."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from resource import struct_rusage
+
+from torchstone.instrument.loop import Window
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Case
+from torchstone.terms.message import Measured
+from torchstone.terms.trial import Measurement, Stage
+
+# ru_maxrss is in KiB on Linux and in bytes on macOS.
+_RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+
+
+class Tally:
+    """The measurements and facts of one trial so far."""
+
+    def __init__(self, case: Case) -> None:
+        self.facts: dict[str, Scalar] = {
+            "task": str(case.workload.task),
+            "device": case.placement.device,
+            "logical_cores": os.cpu_count(),
+        }
+        self._measurements: list[Measurement] = []
+        self._spans_s: dict[str, tuple[float, float]] = {}
+
+    def setup(self, metric: str, value: float) -> None:
+        """Add a single value from before the steady windows."""
+        self._measurements.append(Measurement(metric, Stage.SETUP, (value,)))
+
+    def steady(self, metric: str, values: Sequence[float], window: str | None = None) -> None:
+        """Add steady values; times are kept to the nanosecond, which is what the clock has."""
+        rounded = tuple(round(float(v), 9) if metric.endswith("_s") else float(v) for v in values)
+        self._measurements.append(Measurement(metric, Stage.STEADY, rounded, window))
+
+    def warmed_up(self, laps_s: Sequence[float], *, settled: bool) -> None:
+        """Add the warm-up steps (the first step of the process is kept apart)."""
+        self._measurements.append(Measurement("step_time_s", Stage.WARMUP, tuple(round(s, 9) for s in laps_s)))
+        self.facts["warmup_steps"] = len(laps_s)
+        self.facts["warmup_settled"] = settled
+
+    def window(self, name: str, window: Window) -> None:
+        """Add one window: laps less the wait for data are latencies in a closed loop, laps are steps back to back."""
+        if name == "latency":
+            answers_s = [lap - wait for lap, wait in zip(window.laps_s, window.waits_s, strict=True)]
+            self.steady("latency_s", answers_s, name)
+        else:
+            self.steady("step_time_s", window.laps_s, name)
+        self.steady("data_wait_s", window.waits_s, name)
+        self.steady("items", window.items, name)
+        if window.tokens is not None:
+            self.steady("tokens", window.tokens, name)
+        self.steady("window_time_s", [window.total_s], name)
+        self.facts[f"{name}_stopped_because"] = str(window.stopped_because)
+        self._spans_s[name] = (window.begin_s, window.end_s)
+
+    def usage(self, before: struct_rusage, after: struct_rusage) -> None:
+        """Add what the kernel counted for this process over the windows, and its peak resident memory."""
+        self.steady("minor_faults", [after.ru_minflt - before.ru_minflt])
+        self.steady("major_faults", [after.ru_majflt - before.ru_majflt])
+        self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
+        self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
+
+    def measured(self) -> Measured:
+        """Return everything as one event."""
+        facts = {name: value for name, value in self.facts.items() if value is not None}
+        return Measured(tuple(self._measurements), facts, self._spans_s)

@@ -1,0 +1,111 @@
+"""The template: a process that has imported torch and the models' libraries, and forks a trial for each request.
+
+It holds no device context and runs no parallel operation (an OpenMP pool does not survive a fork), so a trial starts
+from a clean state and is live in under 0.1 s. When its socket closes, or its controller dies, it ends its trials.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from torchstone import registry
+from torchstone.terms.message import Request
+from torchstone.worker.execution import carry_out
+from torchstone.worker.pipe import EventPipe
+
+_LARGEST_REQUEST = 1 << 20
+
+
+def serve(descriptor: int, models: Sequence[str]) -> None:
+    """Import, say "ready", then fork for every request until the socket closes."""
+    control = socket.socket(fileno=descriptor)
+    _import_for(models)
+    gc.collect()
+    gc.freeze()  # what was imported stays shared with the children instead of being copied when their collector runs
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's to answer
+    living: set[int] = set()
+    control.sendall(b'{"ready":1}\n')
+    while True:
+        readable, _, _ = select.select([control, wake_read], [], [])
+        if wake_read in readable:
+            os.read(wake_read, 4096)
+            _report_ended(control, living)
+        if control in readable and not _fork_for_request(control, living):
+            break
+    for pid in living:
+        _end(pid)
+
+
+def _import_for(models: Sequence[str]) -> None:
+
+    for model in models:
+        scheme, _, name = model.partition(":")
+        registry.load("models", scheme).preload(name)
+    for engine in registry.names("engines"):
+        registry.load("engines", engine)
+
+
+def _fork_for_request(control: socket.socket, living: set[int]) -> bool:
+    """Read one request and its descriptor, fork, tell the pid. Returns False when the controller has gone."""
+    data, descriptors, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 1)
+    if not data:
+        return False
+    while not data.endswith(b"\n"):
+        data += control.recv(_LARGEST_REQUEST)
+    pid = os.fork()
+    if pid == 0:
+        control.close()
+        _be_trial(data, descriptors[0])
+    os.close(descriptors[0])
+    living.add(pid)
+    control.sendall(b'{"pid":%d}\n' % pid)
+    return True
+
+
+def _be_trial(data: bytes, descriptor: int) -> None:
+    status = 1
+    try:
+        os.setsid()  # a session of its own: a scheduler group of its own, and one signal ends all its processes
+        _die_with_parent()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor).send)
+        sys.stderr.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        import ctypes
+
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _report_ended(control: socket.socket, living: set[int]) -> None:
+    for pid in list(living):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            living.discard(pid)
+            control.sendall(b'{"ended":%d,"status":%d}\n' % (pid, status))
+
+
+def _end(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it ended by itself in the meantime

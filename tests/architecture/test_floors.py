@@ -1,0 +1,171 @@
+"""The house of docs/architecture.md, held by reading the source: arrows go down only, and nothing grows too big."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
+LEAVES = {"devices", "telemetry", "models", "data", "engines", "launchers", "checks", "exporters"}
+FLOORS = {
+    **dict.fromkeys(["errors", "units"], 0),
+    **dict.fromkeys(["terms"], 1),
+    **dict.fromkeys(["stats", "figures", "estimates"], 2),
+    **dict.fromkeys(["extend", "registry"], 3),
+    **dict.fromkeys([*LEAVES, "instrument"], 4),
+    **dict.fromkeys(
+        ["worker", "runner", "plan", "machine_facts", "inspection", "rows", "summary", "config", "recipes", "store"], 5
+    ),
+    **dict.fromkeys(["in_process", "__init__"], 5),
+    **dict.fromkeys(["cli", "__main__"], 6),
+}
+HEAVY = {"torch", "transformers", "numpy", "pyarrow", "safetensors", "PIL", "scipy", "sklearn", "pandas"}
+NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
+
+FILES = {path.relative_to(SOURCE).with_suffix(""): path for path in sorted(SOURCE.rglob("*.py"))}
+MODULES = {".".join(("torchstone", *name.parts)).removesuffix(".__init__"): path for name, path in FILES.items()}
+TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+def top(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def is_ground(module: str) -> bool:
+    return module.rpartition(".")[2].startswith("_")
+
+
+PLUGINS = [m for m in MODULES if m.count(".") == 2 and top(m) in LEAVES and not is_ground(m)]
+
+
+def imported(module: str) -> Iterator[str]:
+    """Every module of ours that `module` imports, anywhere in its file."""
+    for node in ast.walk(TREES[module]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: relative import"
+            for alias in node.names:
+                target = f"{node.module}.{alias.name}"
+                if target in MODULES:
+                    yield target
+                elif node.module in MODULES and not alias.name.startswith("__"):
+                    yield str(node.module)
+
+
+def allowed(module: str, target: str) -> bool:
+    here, there = top(module), top(target)
+    if here == there:
+        return here not in LEAVES or is_ground(target)
+    if there in LEAVES:
+        return False  # a plug-in is reached through the registry, by name
+    if here in LEAVES or here == "instrument":
+        return FLOORS[there] <= 3
+    return FLOORS[there] <= FLOORS[here]
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported: functions and TYPE_CHECKING blocks left out."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers"):
+            inner = getattr(node, part, [])
+            yield from at_import([s for h in inner for s in (h.body if isinstance(h, ast.ExceptHandler) else [h])])
+
+
+def heavy_at_top(module: str) -> Iterator[str]:
+    for node in at_import(TREES[module].body):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+        yield from (name for name in names if name.split(".")[0] in HEAVY)
+
+
+def functions(module: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (n for n in ast.walk(TREES[module]) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_every_module_has_a_floor() -> None:
+    homeless = {top(module) for module in MODULES} - set(FLOORS)
+    assert not homeless, f"give it a floor (FLOORS in this file, the tree in docs/architecture.md): {homeless}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_arrows_go_down_only(module: str) -> None:
+    wrong = [target for target in imported(module) if not allowed(module, target)]
+    assert not wrong, f"{module} may not import {wrong}"
+
+
+def test_no_cycles() -> None:
+    graph = {module: set(imported(module)) - {module} for module in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_grows_too_big(module: str) -> None:
+    lines = len(MODULES[module].read_text(encoding="utf-8").splitlines())
+    assert lines <= 300, f"{module} has {lines} lines: it is asking to be two"
+    long = {f.name: f.end_lineno - f.lineno + 1 for f in functions(module) if f.end_lineno}
+    assert not {name: n for name, n in long.items() if n > 60}
+
+
+def test_protocols_have_five_methods_at_most() -> None:
+    protocols = [
+        n for n in ast.walk(TREES["torchstone.extend"])
+        if isinstance(n, ast.ClassDef) and any(ast.unparse(b) == "Protocol" for b in n.bases)
+    ]  # fmt: skip
+    assert len(protocols) > 5
+    sizes = {p.name: sum(isinstance(s, ast.FunctionDef) for s in p.body) for p in protocols}
+    assert not {name: n for name, n in sizes.items() if n > 5}
+
+
+def test_no_module_without_a_meaning() -> None:
+    assert not [m for m in MODULES if m.rpartition(".")[2].strip("_") in NAMELESS]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if FLOORS.get(top(m), 0) < 6])
+def test_nothing_below_the_cli_prints_or_exits(module: str) -> None:
+    calls = [ast.unparse(n.func) for n in ast.walk(TREES[module]) if isinstance(n, ast.Call)]
+    raised = [ast.unparse(n.exc) for n in ast.walk(TREES[module]) if isinstance(n, ast.Raise) and n.exc]
+    assert not {"print", "sys.exit", "exit", "quit", "SystemExit"} & {*calls, *raised}
+
+
+@pytest.mark.parametrize("module", PLUGINS)
+def test_a_plugin_says_that_it_is_one(module: str) -> None:
+    named = [n.target for n in TREES[module].body if isinstance(n, ast.AnnAssign)]
+    assert "PLUGIN" in [ast.unparse(target) for target in named], "end it with `PLUGIN: <Protocol> = <Class>()`"
+
+
+# The ground that a family's plug-ins share is imported inside their functions, and may import what it likes.
+@pytest.mark.parametrize("module", [m for m in MODULES if top(m) not in LEAVES or not is_ground(m)])
+def test_no_heavy_library_at_module_top(module: str) -> None:
+    assert not list(heavy_at_top(module))
+
+
+def test_the_controller_never_imports_torch() -> None:
+    code = f"""
+import contextlib, importlib, io, runpy, sys
+for module in {["torchstone.cli", *PLUGINS]!r}:
+    importlib.import_module(module)
+sys.argv = ["torchstone", "--help"]
+with contextlib.redirect_stdout(io.StringIO()) as shown:
+    try:
+        runpy.run_module("torchstone", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        assert not end.code, end.code
+assert "run" in shown.getvalue()
+print(*sorted({HEAVY!r} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

@@ -1,0 +1,97 @@
+"""Builders of terms for tests: small, sound and overridable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.machine import Host, Machine
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import SCHEMA, End, Head, Plan, Run, Slot
+from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
+
+STEPS_S = (0.010, 0.011, 0.010, 0.012, 0.010, 0.011, 0.010, 0.012, 0.010, 0.011)
+
+
+def a_machine(**changes: Any) -> Machine:
+    """A machine with 8 cores and no accelerator."""
+    host = Host("host", "Linux-6.1", "a processor", 4, 8, 16 * 2**30)
+    return Machine(**{"host": host, "devices": (), "software": {"torch": "2.9.0"}, "settings": {}, **changes})
+
+
+def a_case(configuration: Mapping[str, Any] | None = None, **changes: Any) -> Case:
+    """Training a small network on the CPU; `changes` are fields of Workload, or a placement."""
+    placement = changes.pop("placement", Placement("cpu"))
+    fields = {"task": Task.TRAIN, "model": "net:cnn", "data": "synthetic", "item": "image", **changes}
+    return Case(Workload(**fields), {"batch_size": 16, **(configuration or {})}, placement)
+
+
+def a_trial(
+    steps_s: Sequence[float] = STEPS_S,
+    *,
+    window: str = "throughput",
+    items: float = 16,
+    begin_s: float = 2.0,
+    steady: Mapping[str, Sequence[float]] | None = None,
+    setup: Mapping[str, Sequence[float]] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    series: Sequence[Series] = (),
+    more: Sequence[Measurement] = (),
+    status: Status = Status.OK,
+    **changes: Any,
+) -> Trial:
+    """A trial with one window of these steps, begun `begin_s` after it was asked for.
+
+    `steady` replaces or adds values of that window, `setup` those of the setup; `more` are further measurements.
+    """
+    metric = "latency_s" if window == "latency" else "step_time_s"
+    total_s = sum(steps_s)
+    values = {
+        metric: steps_s,
+        "items": [items] * len(steps_s),
+        "data_wait_s": [0.0] * len(steps_s),
+        "window_time_s": [total_s],
+        "window_span_s": [begin_s, begin_s + total_s],
+        **(steady or {}),
+    }
+    measured = [Measurement(name, Stage.STEADY, tuple(v), window) for name, v in values.items()]
+    measured += [Measurement(name, Stage.SETUP, tuple(v)) for name, v in (setup or {}).items()]
+    fields = {
+        "trial_id": "t0",
+        "case_id": a_case().case_id,
+        "number": 0,
+        "order": 0,
+        "started_utc": "2026-11-21T10:00:00Z",
+        "duration_s": begin_s + total_s,
+        "outcome": Outcome(status),
+        "facts": {"task": "train", "logical_cores": 8, "warmup_settled": True, **(facts or {})},
+        "measurements": (*measured, *more),
+        "series": tuple(series),
+    }
+    return Trial(**{**fields, **changes})
+
+
+def a_run(
+    trials: Sequence[Trial] | None = None,
+    *,
+    cases: Sequence[Case] | None = None,
+    procedure: Procedure | None = None,
+    **changes: Any,
+) -> Run:
+    """A finished run of three sound trials of one case, or of the given trials."""
+    cases = (a_case(),) if cases is None else tuple(cases)
+    trials = [a_trial(trial_id=f"t{i}", number=i, order=i) for i in range(3)] if trials is None else trials
+    slots = tuple(Slot(case, trial) for trial in range(3) for case in range(len(cases)))
+    head = Head(
+        schema=SCHEMA,
+        run_id="20261121-100000-abcd",
+        name="test",
+        started_utc="2026-11-21T10:00:00Z",
+        command=("torchstone", "run", "cnn"),
+        machine=changes.pop("machine", a_machine()),
+        procedure=procedure or Procedure(),
+        plan=Plan(tuple(cases), slots),
+    )
+    end = End("2026-11-21T10:01:00Z", "done")
+    return Run(**{"head": head, "trials": tuple(trials), "findings": (), "end": end, **changes})

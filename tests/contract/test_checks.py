@@ -1,0 +1,46 @@
+"""Every check, ours or a third party's, keeps the Protocol: a description, and findings that can be used."""
+
+from __future__ import annotations
+
+import pytest
+from build import a_case, a_run, a_trial
+
+from torchstone import registry
+from torchstone.extend import Check
+from torchstone.terms.estimate import Severity
+
+CHECKS = registry.names("checks")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_describes_itself_in_one_line(name: str) -> None:
+    check: Check = registry.load("checks", name)
+    assert check.describes
+    assert "\n" not in check.describes
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_an_empty_run_has_no_findings(name: str) -> None:
+    check: Check = registry.load("checks", name)
+    assert not list(check.look(a_run([])))
+    assert not list(check.look(a_run([], cases=[], end=None)))
+    assert not list(check.look(a_run([a_trial(measurements=(), facts={})] * 3)))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_sound_run_has_no_findings(name: str) -> None:
+    check: Check = registry.load("checks", name)
+    assert not list(check.look(a_run()))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_findings_name_their_check_and_a_subject_of_the_run(name: str) -> None:
+    facts = {"warmup_settled": False, "clock_resolution_s": 1.0}
+    odd = a_trial([1e-9, 5.0], steady={"window_time_s": [0.1]}, facts=facts)
+    run = a_run([odd], cases=[a_case(), a_case({"batch_size": 32})])
+    for finding in registry.load("checks", name).look(run):
+        assert finding.check == name
+        assert finding.severity in Severity
+        assert finding.subject in {"run", a_case().case_id}
+        assert finding.message
+        assert finding.advice

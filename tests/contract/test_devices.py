@@ -1,0 +1,62 @@
+"""What every plug-in of devices/ keeps, whatever the machine."""
+
+import subprocess
+import sys
+
+import pytest
+
+from torchstone import registry
+from torchstone.errors import Unsupported
+
+KINDS = registry.names("devices")
+
+
+def test_the_kinds_there_are():
+    assert set(KINDS) >= {"cpu", "cuda", "mps", "rocm", "xpu"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probe_tells_devices_of_its_kind_in_order_or_what_is_missing(kind):
+    vendor = registry.load("devices", kind)
+    assert vendor.describes
+    devices = vendor.probe()
+    assert [d.kind for d in devices] == [kind] * len(devices)
+    assert [d.index for d in devices] == list(range(len(devices)))
+    if not devices:
+        assert len(vendor.missing()) > 10
+        with pytest.raises(Unsupported, match=kind):
+            vendor.open(0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stopwatch_of_three_laps_gives_three_positive_numbers(kind):
+    import torch
+
+    vendor = registry.load("devices", kind)
+    if not vendor.probe():
+        pytest.skip(vendor.missing())
+    device = vendor.open(0)
+    tensor = torch.ones(128, 128, device=device.torch_device)
+    watch = device.stopwatch()
+    watch.start()
+    for _ in range(3):
+        tensor = tensor @ tensor
+        watch.lap()
+    assert len(watch.recent(9)) <= 3
+    laps_s = watch.stop()
+    assert len(laps_s) == 3
+    assert all(0 < lap_s < 60 for lap_s in laps_s)
+    assert all(isinstance(value, int) for value in device.memory().values())
+    assert device.objection("batch_size", 1) is None
+    assert device.objection("precision", "fp32") is None
+
+
+@pytest.mark.parametrize("family", ["devices", "telemetry"])
+def test_importing_plugins_imports_nothing_heavy(family):
+    code = (
+        "import sys; from torchstone import registry as r;"
+        f"[r.load({family!r}, name) for name in r.names({family!r})];"
+        "print(*{'torch', 'pynvml', 'psutil', 'amdsmi', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,91 @@
+"""What every model source promises: its card needs no torch, and its smallest model computes, trains and counts."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from torchstone import registry
+from torchstone.extend import LoadedModel, ModelCard
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Task, Workload
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"
+SMALLEST = {
+    "hf": ["distilbert-tiny", "bert-tiny", "gpt2-tiny", "opt-tiny", "vit-tiny"],
+    "builtin": ["cnn", "mlp", "gesture-tiny"],
+    "py": [f"{EXAMPLE}:load"],
+}
+MODELS = [(scheme, name) for scheme, names in SMALLEST.items() for name in names]
+CONFIGURATION: Mapping[str, Scalar] = {"batch_size": 2, "sequence_length": 16, "image_size": 32}
+
+
+def opened(scheme: str, name: str) -> tuple[ModelCard, LoadedModel]:
+    source = registry.load("models", scheme)
+    card: ModelCard = source.card(name, {})
+    source.preload(name)
+    workload = Workload(Task.TRAIN, f"{scheme}:{name}", "synthetic", card.item, card.family, card.fixed)
+    return card, source.load(name, workload, CONFIGURATION)
+
+
+def batch(model: LoadedModel) -> Mapping[str, torch.Tensor]:
+    if model.example is not None:
+        return model.example
+    rows = registry.load("data", "synthetic").samples("", model.input, None, CONFIGURATION, 0)
+    return torch.utils.data.default_collate([rows[0], rows[1]])
+
+
+def test_every_source_has_a_smallest_model_here() -> None:
+    assert set(registry.names("models")) == set(SMALLEST)
+
+
+@pytest.mark.parametrize(("scheme", "name"), MODELS)
+def test_the_smallest_models_compute_and_train(scheme: str, name: str) -> None:
+    card, model = opened(scheme, name)
+    assert (model.input.kind, model.input.classes, model.input.causal) == (
+        card.input.kind, card.input.classes, card.input.causal,
+    )  # fmt: skip
+    tensors = batch(model)
+    assert torch.isfinite(model.forward(model.module.eval(), tensors)).all()
+    assert model.loss is not None
+    loss = model.loss(model.module.train(), tensors)
+    assert loss.dim() == 0
+    assert math.isfinite(loss.item())
+    loss.backward()
+    assert all(p.grad is not None for p in model.module.parameters() if p.requires_grad)
+    assert model.facts["parameters"] == sum(p.numel() for p in model.module.parameters())
+
+
+@pytest.mark.parametrize(("scheme", "name"), MODELS)
+def test_the_smallest_models_run_on_meta_tensors(scheme: str, name: str) -> None:
+    _, model = opened(scheme, name)
+    tensors = {key: tensor.to("meta") for key, tensor in batch(model).items()}
+    assert model.loss is not None
+    model.loss(model.module.to("meta"), tensors).backward()
+
+
+def test_cards_and_names_need_no_torch() -> None:
+    code = f"""
+import sys
+from torchstone import registry
+for scheme, names in {SMALLEST!r}.items():
+    source = registry.load("models", scheme)
+    list(source.names())
+    for name in names:
+        source.card(name, {{}})
+print(*sorted({{"torch", "transformers", "numpy", "PIL", "tokenizers"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_every_listed_name_has_a_card() -> None:
+    for scheme in registry.names("models"):
+        source = registry.load("models", scheme)
+        for name, line in source.names():
+            assert line
+            assert source.card(name, {}).item in ("sequence", "image", "sample")

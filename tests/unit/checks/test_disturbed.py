@@ -1,0 +1,85 @@
+"""neighbours, steal, throttled, other_processes, drift: did anything but the case decide the times?"""
+
+from __future__ import annotations
+
+import random
+
+from build import a_case, a_machine, a_run, a_trial
+
+from torchstone import registry
+from torchstone.terms.case import Placement
+from torchstone.terms.estimate import Finding
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.run import Run
+from torchstone.terms.trial import Series, Trial
+
+TEN_STEPS_S = [0.25] * 10
+
+
+def look(check: str, run: Run) -> list[Finding]:
+    return list(registry.load("checks", check).look(run))
+
+
+def disturbed(**per_s: float) -> Trial:
+    at_s = tuple(map(float, range(12)))
+    series = [Series(metric, "test", at_s, tuple(rate * t for t in at_s)) for metric, rate in per_s.items()]
+    return a_trial(TEN_STEPS_S, series=series)
+
+
+def gauged(metric: str, *values: float) -> Trial:
+    return a_trial(TEN_STEPS_S, series=[Series(metric, "test", tuple(map(float, range(len(values)))), values)])
+
+
+def test_neighbours_says_how_much() -> None:
+    beside, alone = disturbed(host_busy_s=2.5, process_cpu_s=1.75), disturbed(host_busy_s=1, process_cpu_s=1)
+    found = look("neighbours", a_run([beside, alone]))
+    assert "0.75 CPU cores busy in 1 of 2 trials" in found[0].message
+    assert not look("neighbours", a_run([disturbed(host_busy_s=2.1, process_cpu_s=2.0)]))
+    assert not look("neighbours", a_run())
+
+
+def test_steal_counts_all_cores() -> None:
+    assert "3.0%" in look("steal", a_run([disturbed(host_steal_s=0.24)]))[0].message
+    assert not look("steal", a_run([disturbed(host_steal_s=0.1)]))
+
+
+def test_throttled_is_read_inside_the_windows() -> None:
+    assert "33%" in look("throttled", a_run([gauged("device_throttled", 0, 0, 1, 0, 0)]))[0].message
+    assert not look("throttled", a_run([gauged("device_throttled", 1, 1, 0, 0, 0)]))
+
+
+def test_other_processes_names_another_device() -> None:
+    cards = tuple(DeviceInfo("cuda", "cuda", "nvidia", i, "a card") for i in range(2))
+    case = a_case(placement=Placement("cuda", 0))
+    trial = gauged("device_other_processes", 0, 0, 1, 0, 0)
+    trial = a_trial(TEN_STEPS_S, series=trial.series, case_id=case.case_id)
+    found = look("other_processes", a_run([trial], cases=[case], machine=a_machine(devices=cards)))
+    assert "1 other process used cuda:0" in found[0].message
+    assert "--device cuda:1" in found[0].advice
+    assert not look("other_processes", a_run([gauged("device_other_processes", 3, 3, 0, 0, 0)]))
+
+
+def test_drift_fires_on_a_slope_and_not_on_noise() -> None:
+    rising = [0.01 * (1 + 0.002 * i) for i in range(100)]
+    found = look("drift", a_run([a_trial(rising)] * 3))
+    assert "18% slower" in found[0].message
+    assert "--warmup" in look("drift", a_run([a_trial(rising[::-1])] * 3))[0].advice
+    assert not look("drift", a_run([a_trial(rising), a_trial(rising), a_trial(rising[::-1])]))
+    assert not look("drift", a_run())
+    rng = random.Random(9)
+    noisy = [[a * b * 100 for a, b in zip(rising, noise(rng, 0.02), strict=False)] for _ in range(3)]
+    assert look("drift", a_run([a_trial(steps) for steps in noisy]))
+
+
+def test_drift_is_seldom_seen_in_noise_that_resembles_its_neighbours() -> None:
+    rng = random.Random(5)
+    fired = sum(bool(look("drift", a_run([a_trial(noise(rng)) for _ in range(3)]))) for _ in range(60))
+    assert fired <= 3
+
+
+def noise(rng: random.Random, sd: float = 0.13) -> list[float]:
+    state, steps = 0.0, []
+    for _ in range(120):
+        state = 0.7 * state + rng.gauss(0.0, sd * (1 - 0.7**2) ** 0.5)
+        steps.append(0.01 * 2.718281828**state)
+    return steps

@@ -1,0 +1,152 @@
+import json
+
+import pytest
+
+from torchstone.config.durations import duration_s, share
+from torchstone.config.recipes import load_request, recipe_names
+from torchstone.errors import UsageError
+from torchstone.terms.axis import AXES
+from torchstone.terms.procedure import Procedure
+
+SEED = {
+    "batch_sizes": [1, 4],
+    "sequence_lengths": [32, 128],
+    "warmup_iterations": 5,
+    "training_iterations": 50,
+    "learning_rates": [1e-5, 5e-5],
+    "optimizers": ["Adam", "AdamW"],
+    "model_families": {"embedding": ["bert-base-uncased"], "text_generation": ["gpt2", "facebook/opt-125m"]},
+    "hardware_types": ["cpu", "cuda"],
+    "mixed_precision": True,
+    "gradient_accumulation_steps": [1, 2],
+    "distributed_configs": [{"world_size": 1, "backend": "nccl"}],
+}
+
+
+def asked(tmp_path, text, suffix="yaml"):
+    path = tmp_path / f"mine.{suffix}"
+    path.write_text(text)
+    return load_request(path)
+
+
+def fault(tmp_path, text, suffix="yaml"):
+    with pytest.raises(UsageError) as found:
+        asked(tmp_path, text, suffix)
+    assert "\n" not in str(found.value)
+    return str(found.value).replace(f"{tmp_path}/", "")
+
+
+def test_a_whole_file(tmp_path):
+    request = asked(
+        tmp_path,
+        "about: x\nname: n\ndevice: cuda:1\nprocedure: {trials: 5, budget: 30s, timeout: 5m, target: 2%, warmup: 3}\n"
+        "workloads:\n  - {task: infer, model: 'hf:gpt2', data: synthetic, options: {weights: random},"
+        " axes: {batch_size: [1, 8, 8], precision: fp32}}\n",
+    )
+    assert request.device == "cuda:1"
+    assert request.procedure == Procedure(trials=5, budget_s=30.0, timeout_s=300.0, target=0.02, warmup=3)
+    (one,) = request.workloads
+    assert (one.task, one.model, one.data, one.options) == ("infer", "hf:gpt2", "synthetic", {"weights": "random"})
+    assert one.axes == {"batch_size": (1, 8), "precision": ("fp32",)}
+
+
+def test_one_workload_at_the_top(tmp_path):
+    request = asked(tmp_path, "task: train\nmodel: builtin:cnn\naxes: {learning_rate: 1e-5}\n")
+    assert (request.name, request.workloads[0].data) == ("mine", None)
+    assert request.workloads[0].axes == {"learning_rate": (1e-5,)}
+
+
+TOP = "task: infer\nmodel: builtin:cnn\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        (TOP + "axes:\n  batch_size: 0\n", "mine.yaml:4:3: axes.batch_size: 0 is too small (a value from 1 up)"),
+        (TOP + "axes:\n  batch_size: [1, -1]\n", "mine.yaml:4:19: axes.batch_size[1]: -1 is too small"),
+        (TOP + "axes:\n  batch_size: 1.5\n", "mine.yaml:4:3: axes.batch_size: 1.5 is not a whole number"),
+        (TOP + "axes:\n  batch_sice: 1\n", "4:3: axes.batch_sice: unknown axis 'batch_sice'. Did you mean 'batch_s"),
+        (TOP + "axes: {batch_size: []}\n", "3:8: axes.batch_size: has no value; its default is 1"),
+        (TOP + "axes: {batch_size: [[1]]}\n", "axes.batch_size[0]: must be a value or a list of values"),
+        (TOP + "axes: {precision: fp31}\n", "axes.precision: unknown value 'fp31'. Did you mean"),
+        (TOP + "axes: {learning_rate: .nan}\n", "axes.learning_rate: nan is not a number"),
+        (TOP + "axes: 3\n", "mine.yaml:3:1: axes: must be a mapping"),
+        (TOP + "options: {weights: [1]}\n", "options.weights: must be one value"),
+        (TOP + "modle: x\n", "mine.yaml:3:1: modle: unknown key. Did you mean 'model'?"),
+        (TOP + "device: cudaa\n", "mine.yaml:3:1: device: unknown device 'cudaa'. Did you mean 'cuda'?"),
+        (TOP + "device: 'cuda:x'\n", "device: 'cuda:x': write cuda:0"),
+        (TOP + "device: []\n", "device: has no value"),
+        (TOP + "procedure:\n  trils: 3\n", "mine.yaml:4:3: procedure.trils: unknown key. Did you mean 'trials'?"),
+        (TOP + "procedure: {trials: 0}\n", "procedure.trials: 0 is too small: 1 or more"),
+        (TOP + "procedure: {trials: true}\n", "procedure.trials: True is not a whole number"),
+        (TOP + "procedure: {budget: 5 parsecs}\n", "procedure.budget: '5 parsecs' is not a duration: write"),
+        (TOP + "procedure: {budget: 0}\n", "procedure.budget: must be more than 0 s"),
+        (TOP + "procedure: {budget: .inf}\n", "procedure.budget: inf is not a duration"),
+        (TOP + "procedure: {budget: 1s, budget_s: 2}\n", "budget_s is given twice"),
+        (TOP + "procedure: {target: 150%}\n", "procedure.target: 1.5 is not between 0 and 1"),
+        (TOP + "procedure: {heap: big}\n", "procedure.heap: unknown value 'big'"),
+        ("task: infre\nmodel: x\n", "mine.yaml:1:1: task: unknown task 'infre'. Did you mean 'infer'?"),
+        ("task: infer\n", "mine.yaml:1:1: 'model' is missing"),
+        ("task: infer\nmodel: 3\n", "mine.yaml:2:1: model: 3 is not a text"),
+        ("workloads:\n  - task: infer\n    modle: x\n", "3:5: workloads[0].modle: unknown key. Did you mean 'model'"),
+        ("workloads: []\n", "workloads: must be a list of workloads, one at least"),
+        ("workloads: [3]\n", "workloads[0]: must be a mapping"),
+        ("workloads: [{task: infer, model: x}]\nmodel: y\n", "mine.yaml:2:1: model: unknown key"),
+        ("batch_sizes: [1, 0]\nmodel: hf:x\n", "mine.yaml:1:18: workloads[0].axes.batch_size[1]: 0 is too small"),
+        ("batch_sizes: [1]\n", "names no model"),
+        ("mixed_precision: 3\nmodel: x\n", "mine.yaml:1:1: mixed_precision: 3 is not true or false"),
+        ("model_families: {a: [1]}\n", "model_families.a[0]: 1 is not the name of a model"),
+        ("model: x\ndistributed_configs: [{world_size: 2}]\n", "distributed_configs[0]: only world_size 1"),
+        ("batch_sizes: [1]\nworkloads: []\n", "batch_sizes: goes with"),
+    ],
+)  # fmt: skip
+def test_every_fault_names_file_line_and_key(tmp_path, text, want):
+    assert want in fault(tmp_path, text)
+
+
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_the_other_formats_name_the_same(tmp_path, suffix):
+    text = {
+        "json": '{"task": "infer", "model": "x",\n "axes": {"batch_size": 0}}',
+        "toml": 'task="infer"\nmodel="x"\n[axes]\nbatch_size = 0\n',
+    }
+    line = {"json": "2:11", "toml": "4:1"}[suffix]
+    assert fault(tmp_path, text[suffix], suffix).startswith(f"mine.{suffix}:{line}: axes.batch_size: 0 is too small")
+
+
+def test_the_words_of_other_benchmarks(tmp_path):
+    request = asked(tmp_path, json.dumps(SEED), "json")
+    assert request.device == "cpu,cuda"
+    assert (request.procedure.warmup, request.procedure.iterations) == (5, 50)
+    assert [w.model for w in request.workloads] == ["hf:bert-base-uncased", "hf:gpt2", "hf:facebook/opt-125m"]
+    assert {w.task for w in request.workloads} == {"train"}
+    assert request.workloads[0].axes == {
+        "batch_size": (1, 4), "sequence_length": (32, 128), "learning_rate": (1e-5, 5e-5),
+        "optimizer": ("adam", "adamw"), "grad_accumulation": (1, 2), "precision": ("fp32", "bf16"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "about"), recipe_names())
+def test_recipes_are_sound(name, about):
+    request = load_request(name)
+    assert about == request.about
+    assert request.name == name
+    assert {axis for w in request.workloads for axis in w.axes} <= set(AXES)
+
+
+def test_recipes_are_found_by_name():
+    assert {"bert", "cnn", "demo", "distilbert", "gesture", "gpt2", "opt", "smoke", "vit"} <= {
+        n for n, _ in recipe_names()
+    }
+    with pytest.raises(UsageError, match=r"unknown recipe 'distilbret'. Did you mean 'distilbert'"):
+        load_request("distilbret")
+    with pytest.raises(UsageError, match="unknown recipe"):
+        load_request("..")
+
+
+def test_durations_and_shares():
+    assert [duration_s(t) for t in ("30s", "5m", "1h", "500ms", "1.5 min", 7, "7")] == [30, 300, 3600, 0.5, 90, 7, 7]
+    assert (share("1%"), share(0.01), share("0.5")) == (0.01, 0.01, 0.5)
+    for bad in ("", "s", "-1s", "1d", True, None, float("nan"), [1], "١s"):
+        with pytest.raises(UsageError, match=r"--budget: .* is not a duration"):
+            duration_s(bad, "--budget")

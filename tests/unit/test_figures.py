@@ -1,0 +1,184 @@
+"""Figures from hand-made trials whose answers are known, and estimates over them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from build import STEPS_S, a_trial
+
+from torchstone.estimates import estimates
+from torchstone.figures import Figures, figures
+from torchstone.terms.metric import FIGURES
+from torchstone.terms.trial import Measurement, Series, Stage, Trial
+
+
+def a_latency_trial(answers_s: list[float], **changes: object) -> Trial:
+    facts = {"task": "infer", "dataset_items": 1000}
+    return a_trial(answers_s, window="latency", items=2, facts=facts, setup={"first_step_time_s": [0.5]}, **changes)  # type: ignore[arg-type]
+
+
+def counter(metric: str, per_s: float, start: float = 100.0, until_s: float = 12.0, every_s: float = 1.0) -> Series:
+    at_s = tuple(i * every_s for i in range(int(until_s / every_s) + 1))
+    return Series(metric, "test", at_s, tuple(start + per_s * t for t in at_s))
+
+
+def gauge(metric: str, *values: float, device: str | None = None) -> Series:
+    return Series(metric, "test", tuple(map(float, range(len(values)))), values, device)
+
+
+def test_rates_are_totals_over_totals() -> None:
+    steady = {"tokens": [7.0] * 10, "window_time_s": [0.2], "data_wait_s": [0.001] * 9 + [0.1]}
+    setup = {"flops": [2e9], "first_step_time_s": [0.7], "start_time_s": [0.1], "model_load_time_s": [0.3]}
+    got = figures(a_trial(steady=steady, setup=setup, facts={"dataset_items": 8000})).values
+    assert got["throughput"] == pytest.approx(160 / 0.2)
+    assert got["token_throughput"] == pytest.approx(70 / 0.2)
+    assert got["time_per_item_s"] == pytest.approx(0.2 / 160)
+    assert got["epoch_time_s"] == pytest.approx(10.0)
+    assert got["step_time_s"] == pytest.approx(0.0105)
+    assert got["step_time_mean_s"] == pytest.approx(sum(STEPS_S) / 10)
+    assert got["achieved_flops"] == pytest.approx(2e9 / (sum(STEPS_S) / 10))
+    assert (got["flops_per_step"], got["start_time_s"], got["model_load_time_s"]) == (2e9, 0.1, 0.3)
+    assert got["data_wait_s"] == 0.001
+    assert got["data_wait_share"] == pytest.approx(0.109 / 0.2)
+    assert got["first_step_time_s"] == 0.7
+    assert "time_to_first_prediction_s" not in got
+    assert "energy_j" not in got
+
+
+def test_latency_figures_are_order_statistics() -> None:
+    got = figures(a_latency_trial([i / 1000 for i in range(1, 101)])).values
+    assert got["latency_per_batch_p50_s"] == pytest.approx(0.0505)
+    percentiles = [got[f"latency_per_batch_p{q}_s"] for q in (90, 95, 99)]
+    assert percentiles == [0.090, 0.095, 0.099]
+    assert (got["latency_per_batch_min_s"], got["latency_per_batch_max_s"]) == (0.001, 0.1)
+    assert got["latency_per_item_s"] == pytest.approx(0.02525)
+    assert got["time_to_first_prediction_s"] == 0.5
+    assert got["throughput"] == pytest.approx(200 / 5.05)  # no throughput window: its items over its time
+    assert "step_time_s" not in got
+
+
+def test_both_windows_keep_to_themselves_and_add_up_in_the_totals() -> None:
+    both = a_latency_trial([0.1] * 10)
+    back = a_trial([0.05] * 20, window="mine", items=2, begin_s=4.0)
+    usage = Measurement("minor_faults", Stage.STEADY, (60.0,))
+    got = figures(a_latency_trial([0.1] * 10, more=(*back.measurements, usage)))
+    assert got.values["throughput"] == pytest.approx(40.0)
+    assert got.values["latency_per_batch_p50_s"] == pytest.approx(0.1)
+    assert got.values["steps"] == 30
+    assert got.values["total_items"] == 60
+    assert got.values["total_time_s"] == pytest.approx(2.0)
+    assert got.values["minor_faults_per_step"] == pytest.approx(2.0)
+    assert figures(both).values["throughput"] == pytest.approx(20.0)
+    assert (got.samples["throughput"], got.samples["latency_per_batch_p50_s"]) == (20, 10)
+
+
+def test_memory_and_losses() -> None:
+    more = [
+        Measurement("peak_allocated_bytes", Stage.STEADY, (5e9,)),
+        Measurement("loss", Stage.STEADY, (2.5, 2.0, math.nan)),
+    ]
+    got = figures(a_trial(more=more, series=[gauge("rss_bytes", 1e9, 3e9, 2e9)])).values
+    assert got["peak_allocated_bytes"] == 5e9
+    assert got["peak_rss_bytes"] == 3e9
+    assert got["loss_first"] == 2.5
+    assert "loss_last" not in got
+    more.append(Measurement("peak_rss_bytes", Stage.STEADY, (4e9,)))
+    assert figures(a_trial(more=more, series=[gauge("rss_bytes", 1e9)])).values["peak_rss_bytes"] == 4e9
+
+
+def test_energy_comes_from_the_counter_between_its_readings() -> None:
+    steps = [0.25] * 10
+    both = [counter("device_energy_j", 40.0), gauge("device_power_w", *[90.0] * 12)]
+    got = figures(a_trial(steps, series=both)).values
+    assert got["energy_j"] == pytest.approx(100.0)
+    assert got["average_power_w"] == pytest.approx(40.0)
+    assert got["energy_per_item_j"] == pytest.approx(100.0 / 160)
+
+
+def test_energy_is_integrated_power_where_there_is_no_counter() -> None:
+    got = figures(a_trial([0.25] * 10, series=[gauge("device_power_w", *[90.0] * 12)])).values
+    assert got["energy_j"] == pytest.approx(225.0)
+    short = figures(a_trial([0.25] * 10, series=[gauge("device_power_w", *[90.0] * 4)])).values
+    assert "energy_j" not in short
+    assert short["average_power_w"] == 90.0
+
+
+def test_energy_of_two_devices_adds_up() -> None:
+    pair = [counter("device_energy_j", 40.0), counter("device_energy_j", 10.0)]
+    assert figures(a_trial([0.25] * 10, series=pair)).values["energy_j"] == pytest.approx(125.0)
+
+
+def test_package_energy_is_that_of_a_cpu_only() -> None:
+    package = counter("package_energy_j", 8.0)
+    assert figures(a_trial([0.25] * 10, series=[package])).values["energy_j"] == pytest.approx(20.0)
+    beside = [package, gauge("device_utilization", *[0.5] * 6)]
+    assert "energy_j" not in figures(a_trial([0.25] * 10, series=beside)).values
+
+
+def test_gauges_are_read_inside_the_windows_only() -> None:
+    series = [
+        gauge("device_utilization", 0.0, 0.0, 0.8, 0.9, 1.0, 0.0),
+        gauge("device_memory_used_bytes", 9e9, 1e9, 2e9, 3e9, 1e9, 9e9),
+    ]
+    got = figures(a_trial([0.25] * 10, series=series)).values
+    assert got["device_utilization"] == pytest.approx(0.9)
+    assert got["device_memory_used_bytes"] == 3e9
+    assert "device_utilization" not in figures(a_trial([0.1], begin_s=2.5, series=series)).values
+
+
+def test_other_processes_and_steal() -> None:
+    series = [counter("host_busy_s", 2.4), counter("process_cpu_s", 1.9, 0.0), counter("host_steal_s", 0.4)]
+    got = figures(a_trial([0.25] * 10, series=series)).values
+    assert got["other_cpu_cores"] == pytest.approx(0.5)
+    assert got["steal_share"] == pytest.approx(0.05)
+    idle = [counter("host_busy_s", 1.0), counter("process_cpu_s", 1.1)]
+    assert figures(a_trial([0.25] * 10, series=idle)).values["other_cpu_cores"] == 0.0
+
+
+def test_an_empty_trial_has_no_figures() -> None:
+    empty = figures(a_trial(measurements=()))
+    assert empty == Figures({}, {})
+    assert estimates([empty]) == {}
+    assert estimates([]) == {}
+
+
+def test_every_figure_is_in_the_table_and_has_samples() -> None:
+    got = figures(a_latency_trial([0.1] * 10, series=[counter("device_energy_j", 40.0)]))
+    assert set(got.values) == set(got.samples)
+    assert set(got.values) <= set(FIGURES)
+
+
+def test_estimates_take_a_value_a_trial() -> None:
+    three = [figures(a_trial([s] * 10)) for s in (0.9, 1.0, 1.1)]
+    got = estimates(three)["step_time_s"]
+    assert got.value == pytest.approx((0.9 * 1.0 * 1.1) ** (1 / 3))
+    assert got.low is not None
+    assert got.high is not None
+    assert got.low < 0.8
+    assert got.high > 1.2  # t with 2 degrees of freedom, whatever the steps say
+    assert (got.trials, got.samples, got.unit, got.level, got.supported) == (3, 30, "s", 0.95, True)
+    assert got.note is None
+
+
+def test_one_trial_has_no_interval() -> None:
+    got = estimates([figures(a_trial())])["throughput"]
+    assert (got.low, got.high, got.note) == (None, None, "one trial: no interval")
+
+
+def test_percentiles_say_when_the_smallest_trial_cannot_hold_them() -> None:
+    sizes = (64, 200, 700)
+    got = estimates([figures(a_latency_trial([0.1 + i * 1e-5 for i in range(n)])) for n in sizes])
+    assert got["latency_per_batch_p90_s"].supported
+    p95 = got["latency_per_batch_p95_s"]
+    assert (p95.supported, p95.note) == (False, "needs 130 steady samples a trial")
+    assert p95.samples == sum(sizes)
+    alone = estimates([figures(a_latency_trial([0.1] * 10))])["latency_per_batch_p99_s"]
+    assert alone.note == "needs 662 steady samples a trial; one trial: no interval"
+
+
+def test_a_figure_that_some_trials_lack_counts_those_that_have_it() -> None:
+    pair = [figures(a_trial()), figures(a_trial([0.02] * 8, series=[counter("device_energy_j", 1.0)]))]
+    got = estimates(pair)
+    assert got["throughput"].trials == 2
+    assert got["energy_j"].trials == 1

@@ -1,0 +1,52 @@
+import platform
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+
+import pytest
+
+from torchstone import inspection, registry
+from torchstone.terms.machine import DeviceInfo
+
+
+def test_here_the_cpu_is_found_and_every_absent_kind_has_a_reason():
+    told = inspection.inspect()
+    kinds = {device.kind for device in told.devices}
+    assert "cpu" in kinds
+    assert kinds | set(told.missing) == set(registry.names("devices"))
+    assert not kinds & set(told.missing)
+    assert told.software["python"] == platform.python_version()
+    assert {"torch", "cuda", "rocm", "cudnn", "transformers", "numpy", "torchstone"} <= set(told.software)
+
+
+def test_a_plugin_that_breaks_costs_only_itself(monkeypatch):
+    def probe():
+        raise RuntimeError("driver in a bad state")
+
+    plugins = {
+        "good": SimpleNamespace(
+            probe=lambda: (DeviceInfo("good", "cpu", "x", 0, "one"),), missing=lambda: "never asked"
+        ),
+        "bad": SimpleNamespace(probe=probe, missing=lambda: "never asked"),
+        "none": SimpleNamespace(probe=lambda: (), missing=lambda: "no such card"),
+    }
+    monkeypatch.setattr(registry, "names", lambda family: tuple(plugins))
+    monkeypatch.setattr(registry, "load", lambda family, name: plugins[name])
+    told = inspection.inspect()
+    assert [device.kind for device in told.devices] == ["good"]
+    assert told.missing["none"] == "no such card"
+    assert "RuntimeError: driver in a bad state" in told.missing["bad"]
+
+
+def test_without_torch_its_versions_are_missing(monkeypatch):
+    def refuse(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(inspection, "import_module", refuse)
+    monkeypatch.setattr(inspection, "version", lambda name: (_ for _ in ()).throw(PackageNotFoundError(name)))
+    told = inspection.software()
+    assert [told[name] for name in ("torch", "cuda", "rocm", "cudnn", "numpy")] == [None] * 5
+
+
+@pytest.mark.parametrize(("number", "text"), [(91002, "9.10.2"), (8907, "8.9.7"), (None, None)])
+def test_cudnn_writes_its_version_in_two_ways(number, text):
+    assert inspection._cudnn(number) == text
