@@ -1,5 +1,6 @@
 """A clock and a device that do exactly what a test says, in microseconds of real time."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from torchstone.extend import Batch
@@ -54,14 +55,16 @@ class FakeStopwatch:
 
     def recent(self, count: int) -> Sequence[float]:
         done = [m for m in self._marks_s if m <= self._clock.now_s]
-        return [b - a for a, b in zip(done, done[1:], strict=False)][-count:]
+        return [b - a for a, b in itertools.pairwise(done)][-count:]
 
     def stop(self) -> Sequence[float]:
         self._queue.synchronize()
-        return [b - a for a, b in zip(self._marks_s, self._marks_s[1:], strict=False)]
+        return [b - a for a, b in itertools.pairwise(self._marks_s)]
 
 
-def source_of(items: int, wait_s: float = 0.0, clock: FakeClock | None = None, tokens: int | None = None) -> Callable[[], Batch]:
+def source_of(
+    items: int, wait_s: float = 0.0, clock: FakeClock | None = None, tokens: int | None = None
+) -> Callable[[], Batch]:
     def give() -> Batch:
         if clock is not None:
             clock.sleep(wait_s)

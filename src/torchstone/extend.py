@@ -239,7 +239,9 @@ class Engine(Protocol):
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows to measure in turn: "latency" (closed loop) or "throughput" (back to back)."""
 
-    def open_batches(self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int) -> Batches:
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
         """Open the feed; without samples, of the model's own example. Raises Unsupported if there is too little data."""
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:

@@ -53,7 +53,7 @@ def sketch(ask: Ask) -> Sketch:
     if data_card is not None and data_card.sha256 is not None:
         fixed["data_sha256"] = data_card.sha256[:16]
     workload = Workload(Task(ask.task), ask.model, data, card.item, card.family, fixed)
-    own = card.own or (data_card is not None and data_card.sha256 is not None)
+    own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
     return Sketch(workload, tuple(_configurations(ask, engine, card)), own)
 
 
@@ -71,20 +71,19 @@ def _split(spec: str, family: str, what: str) -> tuple[str, str]:
 
 
 def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None]:
-    if ask.data is None:
-        return ("example" if card.input.kind == "own" else "synthetic"), None
-    if ask.data == "example":
+    asked = ask.data or ("example" if card.input.kind == "own" else "synthetic")
+    if asked == "example":
         if card.input.kind != "own":
             raise UsageError(f"data example: {ask.model} brings no example batch; use synthetic, or name data")
         return "example", None
-    scheme, path = _split(ask.data, "data", "data")
+    scheme, path = _split(asked, "data", "data")
     data_card: DataCard = registry.load("data", scheme).card(path, ask.options)
     if data_card.kind not in ("any", card.input.kind):
-        raise UsageError(f"data {ask.data} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
+        raise UsageError(f"data {asked} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
     most = card.input.classes
     if data_card.classes is not None and most is not None and data_card.classes > most:
-        raise UsageError(f"data {ask.data} has {data_card.classes} classes, {ask.model} has {most}")
-    return ask.data, data_card
+        raise UsageError(f"data {asked} has {data_card.classes} classes, {ask.model} has {most}")
+    return asked, data_card
 
 
 def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mapping[str, Scalar]]:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
@@ -28,13 +29,20 @@ def places(tmp_path: Path) -> dict[str, str]:
         folder.mkdir(parents=True)
         for copy in range(2):
             Image.new("RGB", (30 + n, 20), (200 * n, 10, 10)).save(folder / f"{copy}.png")
-    return {"tsv": str(tmp_path / "rows.tsv"), "images": str(tmp_path / "pictures"), "synthetic": "", "digits": ""}
+    return {
+        "tsv": str(tmp_path / "rows.tsv"),
+        "images": str(tmp_path / "pictures"),
+        "synthetic": "",
+        "digits": "",
+        "manual": "",
+    }
 
 
 EATEN = [
-    ("synthetic", TEXT), ("synthetic", IMAGE), ("synthetic", FEATURES), ("digits", IMAGE), ("tsv", TEXT), ("images", IMAGE),
+    ("synthetic", TEXT), ("synthetic", IMAGE), ("synthetic", FEATURES), ("digits", IMAGE),
+    ("tsv", TEXT), ("manual", TEXT), ("images", IMAGE),
 ]  # fmt: skip
-SHAPES = {
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "text": {"input_ids": (12,), "attention_mask": (12,)},
     "image": {"pixel_values": (3, 24, 24)},
     "features": {"features": (12, 75)},
@@ -64,15 +72,15 @@ def test_items_have_the_shapes_asked_for(places: dict[str, str], scheme: str, sp
 @pytest.mark.parametrize(("scheme", "spec"), EATEN)
 def test_loader_processes_make_the_same_items(places: dict[str, str], scheme: str, spec: InputSpec) -> None:
     samples = opened(places, scheme, spec)
-    first = torch.utils.data.Subset(samples, range(4))  # type: ignore[arg-type]
-    loader = DataLoader(first, batch_size=2, num_workers=2)
+    four: Any = torch.utils.data.Subset(cast("Any", samples), range(4))
+    loader: Any = DataLoader(four, batch_size=2, num_workers=2)
     batches = list(loader)
     assert len(batches) == 2
     for name, tensor in batches[1].items():
         assert torch.equal(tensor[1], samples[3][name]), name
 
 
-@pytest.mark.parametrize("scheme", ["synthetic", "digits", "tsv", "images"])
+@pytest.mark.parametrize("scheme", ["synthetic", "digits", "tsv", "manual", "images"])
 def test_a_card_tells_what_the_samples_are(places: dict[str, str], scheme: str) -> None:
     card = registry.load("data", scheme).card(places[scheme], {})
     if card.items is not None:

@@ -33,7 +33,7 @@ class FewTrials:
 def _advice(run: Run) -> str:
     if run.head.procedure.trials < ENOUGH:
         if run.head.procedure.isolation == "inline":
-            return f"run it {ENOUGH} times in fresh processes: `torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}`"
+            return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
         return f"measure again with --trials {ENOUGH}"
     return f"{run.head.procedure.trials} trials were asked for: see how the others ended, and measure again"
 

@@ -20,7 +20,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 the answer is no, 2 the request is wrong, 3 something lacks."""
+    """Run one command; return 0 done, 1 the answer is no, 2 the request is wrong, 3 the machine lacks something."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if not words or words[0] in ("-h", "--help"):

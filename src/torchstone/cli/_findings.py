@@ -58,4 +58,3 @@ def _grouped(run: RunSummary) -> Iterator[str]:
 def label(case: CaseSummary) -> str:
     """Return a Case in a few words: task, model and batch size."""
     return f"{case.workload.task} {case.workload.model.rpartition(':')[2]} b{case.configuration.get('batch_size')}"
-

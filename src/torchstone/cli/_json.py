@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from torchstone.store.codec import encode
+from torchstone.terms.codec import encode
 
 
 def print_json(term: object) -> None:

@@ -11,20 +11,20 @@ from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 
-_BLOCKS = (
-    ("THROUGHPUT", ("throughput", "token_throughput", "step_time_s", "step_time_mean_s", "time_per_item_s", "epoch_time_s",
-                    "data_wait_s", "data_wait_share", "flops_per_step", "achieved_flops")),
-    ("LATENCY", ("latency_per_batch_mean_s", "latency_per_batch_p50_s", "latency_per_batch_p90_s", "latency_per_batch_p95_s",
-                 "latency_per_batch_p99_s", "latency_per_batch_min_s", "latency_per_batch_max_s", "latency_per_item_s",
-                 "time_to_first_prediction_s")),
-    ("TRAINING", ("first_step_time_s", "loss_first", "loss_last")),
-    ("MEMORY", ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_rss_bytes",
-                "device_memory_used_bytes")),
-    ("ENERGY", ("energy_j", "energy_per_item_j", "average_power_w")),
-    ("DEVICE AND NEIGHBOURS", ("device_utilization", "device_temperature_c", "device_clock_hz", "other_cpu_cores", "steal_share",
-                               "minor_faults_per_step")),
-    ("RUNTIME", ("total_time_s", "total_items", "steps", "model_load_time_s", "start_time_s")),
-)  # fmt: skip
+_BLOCKS = {
+    "THROUGHPUT": "throughput token_throughput step_time_s step_time_mean_s time_per_item_s epoch_time_s data_wait_s "
+    "data_wait_share flops_per_step achieved_flops",
+    "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
+    "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
+    "latency_per_item_s time_to_first_prediction_s",
+    "TRAINING": "first_step_time_s loss_first loss_last",
+    "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes "
+    "device_memory_used_bytes",
+    "ENERGY": "energy_j energy_per_item_j average_power_w",
+    "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
+    "minor_faults_per_step",
+    "RUNTIME": "total_time_s total_items steps model_load_time_s start_time_s",
+}
 
 
 def print_head(run: RunSummary) -> None:
@@ -59,8 +59,8 @@ def print_report(run: RunSummary) -> None:
     for case in run.cases:
         print(plain(f"\n── {label(case)} on {case.placement}: {case.verdict}"))
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
-        for title, names in _BLOCKS:
-            _print_block(title, list(_figures(case, names)))
+        for title, names in _BLOCKS.items():
+            _print_block(title, list(_figures(case, names.split())))
     total_s = sum(trial.duration_s for case in run.cases for trial in case.trials)
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
@@ -114,7 +114,7 @@ def _data(run: RunSummary) -> Iterator[str]:
         items = next((t.facts["dataset_items"] for c in run.cases if c.workload.data == data for t in c.trials
                       if "dataset_items" in t.facts), None)  # fmt: skip
         lengths = {c.configuration.get("sequence_length") for c in run.cases if c.workload.data == data} - {None}
-        length = f", sequence length {', '.join(map(str, sorted(map(int, filter(None, lengths)))))}" if lengths else ""
+        length = f", sequence length {', '.join(sorted(map(str, lengths)))}" if lengths else ""
         yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{length}"
 
 

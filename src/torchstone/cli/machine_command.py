@@ -1,4 +1,4 @@
-"""Print what is here: host, devices, software, and the settings that move timings. Starts torch in a process of its own."""
+"""Print what is here: host, devices, software, and the settings that move timings."""
 
 from __future__ import annotations
 
@@ -36,16 +36,31 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(machine: Machine, found: Inspected) -> None:
     host = machine.host
-    _block("host", {
-        "name": host.hostname, "platform": host.platform, "processor": host.processor,
-        "cores": f"{host.physical_cores} ({host.logical_cores} logical)", "memory": units.quantity(host.memory_bytes, "bytes"),
-        "governor": host.governor,
-    })  # fmt: skip
+    _block(
+        "host",
+        {
+            "name": host.hostname,
+            "platform": host.platform,
+            "processor": host.processor,
+            "cores": f"{host.physical_cores} ({host.logical_cores} logical)",
+            "memory": units.quantity(host.memory_bytes, "bytes"),
+            "governor": host.governor,
+        },
+    )
     for d in machine.devices:
-        _block(f"device {d.kind}:{d.index}", {
-            "name": d.name, "vendor": d.vendor, "torch kind": d.torch_kind, "memory": units.quantity(d.memory_bytes, "bytes"),
-            "compute capability": d.compute_capability, "driver": d.driver, "runtime": d.runtime, "bus": d.bus_id,
-        })  # fmt: skip
+        _block(
+            f"device {d.kind}:{d.index}",
+            {
+                "name": d.name,
+                "vendor": d.vendor,
+                "torch kind": d.torch_kind,
+                "memory": units.quantity(d.memory_bytes, "bytes"),
+                "compute capability": d.compute_capability,
+                "driver": d.driver,
+                "runtime": d.runtime,
+                "bus": d.bus_id,
+            },
+        )
     _block("not here", dict(found.missing))
     _block("software", dict(machine.software))
     _block("settings", {name: value for name, value in machine.settings.items() if value is not None})

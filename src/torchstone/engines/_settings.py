@@ -56,7 +56,8 @@ def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device
     if configuration.get("channels_last"):
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
             raise Unsupported("channels_last=True: the model has no convolution, there is no layout to change")
-        return module.to(device.torch_device, memory_format=torch.channels_last)
+        layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
+        module = module.to(**layout)
     return module.to(device.torch_device)
 
 

@@ -67,7 +67,7 @@ class Infer:
     """Engine for task infer."""
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
-    axes = (
+    axes: tuple[str, ...] = (
         "batch_size", "sequence_length", "image_size", "precision", "compile", "channels_last", "threads",
         "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
     )  # fmt: skip

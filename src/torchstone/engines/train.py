@@ -89,7 +89,7 @@ class Train:
     """Engine for task train."""
 
     describes = "forward, backward and optimizer steps, issued back to back"
-    axes = (
+    axes: tuple[str, ...] = (
         "batch_size", "sequence_length", "image_size", "precision", "compile", "optimizer", "learning_rate",
         "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "threads",
         "num_workers", "pin_memory", "prefetch_factor", "feed",

@@ -16,7 +16,7 @@ from torchstone.instrument.clock import system_clock
 from torchstone.runner.recorder import Recorder
 from torchstone.summary import RunSummary
 from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.case import Case, Task, Workload
 from torchstone.terms.message import Event, Measured, TrialRequest
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Stage, Trial
@@ -62,15 +62,7 @@ def measure(
     UsageError: an unknown axis or task, a batch without tensors. Unsupported: the device or module cannot do it.
 
     """
-    if task not in registry.names("engines"):
-        raise unknown("task", task, registry.names("engines"))
-    engine: Engine = registry.load("engines", task)
-    model: LoadedModel = registry.load("models", "py").adopt(
-        _answer(module, batch, loss, optimizer), f"measure({type(module).__name__})"
-    )
-    opened, placement = open_device(device)
     title = name or type(module).__name__
-    case = _case(engine, model, task, title, axes, placement)
     procedure = Procedure(
         trials=trials,
         warmup=warmup,
@@ -80,49 +72,70 @@ def measure(
         isolation="inline",
         heap="default",
     )
+    bench = _Bench(_adopted(module, batch, loss, optimizer), task, title, device, axes, procedure)
+    folder = Path(output_dir) if output_dir is not None else default_folder()
+    return keep(bench.case, procedure, title, folder, bench.take)
 
-    def take(number: int) -> Trial:
+
+class _Bench:
+    """A module on its device, measured as often as asked."""
+
+    def __init__(
+        self, model: LoadedModel, task: str, title: str, device: str, axes: Mapping[str, Scalar], procedure: Procedure
+    ) -> None:
+        if task not in registry.names("engines"):
+            raise unknown("task", task, registry.names("engines"))
+        self._engine: Engine = registry.load("engines", task)
+        self._model = model
+        self._procedure = procedure
+        values = _configuration(self._engine, model, axes)
+        self._device, placement = open_device(device)
+        self.case = Case(Workload(Task(task), f"module:{title}", "example", "sample"), values, placement)
+
+    def take(self, number: int) -> Trial:
+        """Set the module up anew, warm up and measure; return the Trial."""
         began_s = system_clock()
-        events: list[Event] = []
-        tally = Tally(case)
+        tally = Tally(self.case)
         recorder = Recorder(os.getpid(), None, began_s, system_clock)
-        prepared = engine.prepare(case, model, opened)
-        opened.synchronize()
+        prepared = self._engine.prepare(self.case, self._model, self._device)
+        self._device.synchronize()
         tally.setup("model_load_time_s", system_clock() - began_s)
-        tally.facts.update(model.facts)
-        tally.facts.update(prepared.facts)
-        batches = engine.open_batches(case, model, None, opened, procedure.seed)
+        tally.facts.update({**self._model.facts, **prepared.facts})
+        batches = self._engine.open_batches(self.case, self._model, None, self._device, self._procedure.seed)
+        events: list[Event] = []
+        request = TrialRequest(self.case, self._procedure, number)
         # Counters are read at both ends only: a reading thread would contend with the step for the interpreter.
         recorder.read()
-        measure_prepared(TrialRequest(case, procedure, number), events.append, engine, prepared, batches, opened, tally)
+        try:
+            measure_prepared(request, events.append, self._engine, prepared, batches, self._device, tally)
+        finally:
+            batches.close()
         recorder.read()
-        batches.close()
         measured = next(event for event in events if isinstance(event, Measured))
         parts = {
-            "facts": measured.facts, "measurements": measured.measurements + _spans(measured, began_s), "series": recorder.series()
-        }  # fmt: skip
-        return trial_of(case, number, began_s, system_clock(), parts)
+            "facts": measured.facts,
+            "measurements": measured.measurements + _spans(measured, began_s),
+            "series": recorder.series(),
+        }
+        return trial_of(self.case, number, began_s, system_clock(), parts)
 
-    return keep(case, procedure, title, Path(output_dir) if output_dir is not None else default_folder(), take)
 
-
-def _answer(module: Any, batch: Any, loss: Any, optimizer: Any) -> Mapping[str, Any]:
+def _adopted(module: Any, batch: Any, loss: Any, optimizer: Any) -> LoadedModel:
     parts = {"model": module, "example": batch, "loss": loss, "optimizer": optimizer}
-    return {name: part for name, part in parts.items() if part is not None}
+    given = {name: part for name, part in parts.items() if part is not None}
+    model: LoadedModel = registry.load("models", "py").adopt(given, f"measure({type(module).__name__})")
+    return model
 
 
-def _case(
-    engine: Engine, model: LoadedModel, task: str, title: str, axes: Mapping[str, Scalar], placement: Placement
-) -> Case:
-    for axis in axes:
-        if axis not in engine.axes:
-            raise unknown("axis", axis, engine.axes)
-    size = len(next(iter(model.example.values()))) if model.example else 1
+def _configuration(engine: Engine, model: LoadedModel, axes: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     allowed = [axis for axis in engine.axes if axis not in ("sequence_length", "image_size")]
+    for axis in axes:
+        if axis not in allowed:
+            raise unknown("axis", axis, allowed)
+    size = len(next(iter(model.example.values()))) if model.example else 1
     defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
     given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
-    workload = Workload(Task(task), f"module:{title}", "example", "sample")
-    return Case(workload, {**defaults, "batch_size": size, **given}, placement)
+    return {**defaults, "batch_size": size, **given}
 
 
 def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:
@@ -130,5 +143,3 @@ def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:
         Measurement("window_span_s", Stage.STEADY, (begin_s - began_s, end_s - began_s), name)
         for name, (begin_s, end_s) in measured.windows_s.items()
     )
-
-

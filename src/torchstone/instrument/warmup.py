@@ -22,7 +22,7 @@ class WarmUp:
         self.settled = False
 
     def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
-        """Return whether another step is needed after `count` of them (the process's first left out), the newest given."""
+        """Return whether another step is needed after `count` of them, the first of the process not among them."""
         if count < self._queue or (self._asked is not None and count < self._asked):
             return True
         self.settled = self._asked == 0 or settled(newest_s)

@@ -61,7 +61,9 @@ class Transformers:
 
     def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if not (name.startswith(("/", ".", "~")) or Path(name).is_dir()):
-            raise UsageError(f"{unknown('model', name, [*_hf_families.MODELS, *_hf_families.ALIASES])}, or a folder: hf:./folder")
+            raise UsageError(
+                f"{unknown('model', name, [*_hf_families.MODELS, *_hf_families.ALIASES])}, or a folder: hf:./folder"
+            )
         random = options.get("weights") == "random"
         folder = _hf_folder.open_folder(name, weights_needed=not random)
         shape = folder.architecture

@@ -1,4 +1,4 @@
-"""From a request to stored results: check it, open a session, rehearse what is the user's own, measure, index, write."""
+"""From a request to stored results: check it, rehearse what is the user's own, measure, write, index."""
 
 from __future__ import annotations
 

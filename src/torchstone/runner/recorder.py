@@ -16,6 +16,7 @@ class Recorder:
 
     def __init__(self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock) -> None:
         self._began_s = began_s
+        self._device = device
         self._clock = clock
         self._gauges: list[tuple[str, Gauge]] = [
             (name, gauge) for name in registry.names("telemetry") for gauge in _open(name, pid, device)
@@ -34,10 +35,14 @@ class Recorder:
     def series(self) -> tuple[Series, ...]:
         """Return what was read; a gauge that never answered is absent."""
         return tuple(
-            Series(gauge.metric, source, tuple(at_s), tuple(values))
+            Series(gauge.metric, source, tuple(at_s), tuple(values), self._name_of(gauge))
             for (source, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True)
             if values
         )
+
+    def _name_of(self, gauge: Gauge) -> str | None:
+        device = self._device
+        return f"{device.kind}:{device.index}" if device is not None and gauge.metric.startswith("device_") else None
 
 
 def _open(name: str, pid: int, device: DeviceInfo | None) -> Sequence[Gauge]:

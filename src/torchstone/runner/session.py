@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -42,7 +43,7 @@ class Session:
         self._watcher: Watcher = watcher or Silent()
         self._launcher: Launcher = registry.load("launchers", self.procedure.isolation)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         self._open()
         return self
 
@@ -69,7 +70,7 @@ class Session:
         return machine, found
 
     def rehearse(self, cases: Sequence[Case]) -> None:
-        """Do one step of each Case that holds the user's own model or data. Raises UsageError where they are at fault."""
+        """Do one step of each Case with the user's own model or data. Raises UsageError where they are at fault."""
         for case in cases:
             drive = TrialDrive(TrialRequest(case, self.procedure, 0, rehearse=True), None, Silent())
             drive.run(self._launcher, 0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import PurePath
 
 import msgspec
 
@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True):
     fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
 
     def canonical(self) -> Mapping[str, object]:
-        """Return what identifies the Workload on any machine: folders of files are left out, their digest is in `fixed`."""
+        """Return what identifies the Workload on any machine: without folders; the digest of data is in `fixed`."""
         return {
             "task": str(self.task),
             "model": portable(self.model),
@@ -77,4 +77,4 @@ class Case(msgspec.Struct, frozen=True):
 def portable(spec: str) -> str:
     """Return `scheme:path[:function]` with the path's folders left out, so that it reads the same on every machine."""
     scheme, colon, rest = spec.partition(":")
-    return f"{scheme}:{os.path.basename(rest.rstrip('/'))}" if colon and ("/" in rest or os.sep in rest) and scheme != "hf" else spec
+    return f"{scheme}:{PurePath(rest).name}" if colon and scheme != "hf" and len(PurePath(rest).parts) > 1 else spec

@@ -35,7 +35,7 @@ class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
 
 
 class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
-    """A stage begins: building, warm-up, latency, throughput, counting. `at_s` on the clock that all processes share."""
+    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share."""
 
     stage: str
     at_s: float

@@ -76,6 +76,12 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
     def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
         """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""
         for m in self.measurements:
-            if m.metric == metric and m.stage == stage and m.phase is None and m.rank == 0 and window in (None, m.window):
+            if (
+                m.metric == metric
+                and m.stage == stage
+                and m.phase is None
+                and m.rank == 0
+                and window in (None, m.window)
+            ):
                 return m.values
         return ()

@@ -1,4 +1,4 @@
-"""`once FD`: one request on stdin, events on descriptor FD. `template FD MODELS…`: fork a trial for each request on FD."""
+"""`once FD`: one request on stdin, events on FD. `template FD MODELS…`: fork a trial for each request on FD."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
     living: set[int] = set()
     control.sendall(b'{"ready":1}\n')
     while True:
-        readable, _, _ = select.select([control, wake_read], [], [])
+        waiting: list[socket.socket | int] = [control, wake_read]
+        readable, _, _ = select.select(waiting, [], [])
         if wake_read in readable:
             os.read(wake_read, 4096)
             _report_ended(control, living)

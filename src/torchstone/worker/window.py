@@ -16,6 +16,9 @@ def measure_window(name: str, instrument: Instrument, device: Device, procedure:
     """Measure the window of that name: "latency" in a closed loop, any other back to back."""
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
+    tally.facts[f"{name}_stopwatch"] = (
+        "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
+    )
     tally.window(name, instrument.window(watch, _rule(procedure, latency=latency)))
 
 

@@ -66,7 +66,8 @@ def test_folders_that_hold_no_images_are_named(tmp_path: Path) -> None:
     picture(tmp_path / "mixed" / "1.png")
     picture(tmp_path / "mixed" / "cat" / "1.png")
     for name, says in {
-        "": None, "no": "there is no such folder", "empty": "an empty folder", "other": "has no images", "other/a.txt": "a file",
+        "": None, "no": "there is no such folder", "empty": "an empty folder", "other": "has no images",
+        "other/a.txt": "a file",
         "split": f"images:{tmp_path}/split/train", "mixed": "1 images beside class folders",
     }.items():  # fmt: skip
         with pytest.raises(UsageError, match=says or "name the folder"):

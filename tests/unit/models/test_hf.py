@@ -153,6 +153,22 @@ def test_a_folder_of_pickled_weights_is_loaded(folder: Path) -> None:
     assert torch.equal(model.module.classifier.weight, state["classifier.weight"])
 
 
+def test_the_tokenizer_beside_the_weights_is_taken(folder: Path) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+    transformers.BertTokenizer(vocab={word: n for n, word in enumerate(words)}).save_pretrained(folder)
+    assert load(str(folder), {}).tokenizer("good")["input_ids"] == [2, 5, 3]
+
+
+def test_a_hub_model_that_is_cached_in_part_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    (tmp_path / "models--google-bert--bert-base-uncased").mkdir()
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UsageError, match=r"^hf:bert-base-uncased: weights=pretrained") as caught:
+        load("bert", {"weights": "pretrained"})
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("form", ["zip", "pickle"])
 def test_a_pickle_with_code_is_refused_and_never_run(folder: Path, tmp_path: Path, form: str) -> None:
     mark = tmp_path / "ran"
@@ -179,7 +195,7 @@ def test_torn_weights_are_one_line(folder: Path) -> None:
 def test_weights_of_another_shape_are_one_line(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "hidden_size": 32}))
-    with pytest.raises(UsageError, match="do not fit config.json"):
+    with pytest.raises(UsageError, match=r"do not fit config\.json"):
         load(str(folder), {})
 
 

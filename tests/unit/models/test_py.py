@@ -10,7 +10,12 @@ from torchstone.extend import LoadedModel, ModelSource
 from torchstone.terms.case import Task, Workload
 
 PY: ModelSource = registry.load("models", "py")
-NET = "import torch\nfrom torch import nn\nnet = nn.Linear(4, 3)\nx = torch.randn(5, 4)\ny = torch.zeros(5, dtype=torch.long)\n"
+NET = """import torch
+from torch import nn
+net, x = nn.Linear(4, 3), torch.randn(5, 4)
+y = torch.zeros(5, dtype=torch.long)
+
+"""
 LABELLED = """
 class Named(nn.Module):
     def __init__(self):

@@ -1,0 +1,18 @@
+"""What every test may rely on: a store of its own, no model hub, and the data folder where it is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHSTONE_OUTPUT", str(tmp_path / "outputs"))
+
+
+@pytest.fixture
+def outputs(tmp_path) -> Path:
+    return tmp_path / "outputs"
