@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchstone.extend import InputSpec, LoadedModel
+from torchstone.terms.model import InputSpec, LoadedModel
 
 
 class Made(NamedTuple):

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 
-from torchstone.extend import Batch
+from torchstone.terms.batch import Batch
 
 
 class FakeClock:

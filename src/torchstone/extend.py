@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch, DataCard
 from torchstone.terms.case import Case, Workload
 from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Event, Request
+from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 from torchstone.terms.run import Run
 
 # ── devices/ ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -36,7 +36,7 @@ class Stopwatch(Protocol):
         """Mark the end of one lap and the start of the next. Costs a microsecond."""
 
     def recent(self, count: int) -> Sequence[float]:
-        """Return the last `count` (or fewer) laps that are already known, in seconds, without waiting for the device."""
+        """Return the last `count` (or fewer) laps already known, in seconds, without waiting for the device."""
 
     def stop(self) -> Sequence[float]:
         """Wait for the device and return every lap in seconds."""
@@ -100,43 +100,6 @@ class TelemetrySource(Protocol):
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class InputSpec(msgspec.Struct, frozen=True):
-    """What a model eats: text (token ids), image (channels × side × side), or features (length × width)."""
-
-    kind: str  # "text", "image", "features", "own" (the model brings its own example batch)
-    classes: int | None = None
-    vocabulary: int | None = None
-    longest: int | None = None
-    channels: int = 3
-    width: int | None = None
-    causal: bool = False  # labels are the tokens themselves
-
-
-class ModelCard(msgspec.Struct, frozen=True):
-    """What the controller may know of a model without torch: its item, its input, what must be recorded of it."""
-
-    item: str
-    input: InputSpec
-    family: str | None = None
-    fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
-    tasks: tuple[str, ...] = ("infer", "train")
-    own: bool = False  # the user's own code or files: rehearsed before anything is written
-
-
-class LoadedModel(msgspec.Struct):
-    """A model in the process of a trial. `loss(module, batch)` returns a scalar tensor, `forward` the output."""
-
-    module: Any
-    forward: Callable[[Any, Mapping[str, Any]], Any]
-    loss: Callable[[Any, Mapping[str, Any]], Any] | None
-    input: InputSpec
-    example: Mapping[str, Any] | None = None  # the model's own example batch, tensors with items along dimension 0
-    optimizer: Callable[[Any], Any] | None = None  # the user's own: parameters → optimizer
-    tokenizer: Any = None
-    objection: Callable[[str, Scalar], str | None] | None = None
-    facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
-
-
 class ModelSource(Protocol):
     """models/<scheme>.py: used as `<scheme>:<name>`."""
 
@@ -156,15 +119,6 @@ class ModelSource(Protocol):
 
 
 # ── data/ ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class DataCard(msgspec.Struct, frozen=True):
-    """What the controller may know of a data set without loading it."""
-
-    kind: str  # "text", "image", "features"; "any" for what is made to measure
-    items: int | None = None
-    classes: int | None = None
-    sha256: str | None = None
 
 
 class Samples(Protocol):
@@ -191,18 +145,6 @@ class DataSource(Protocol):
 
 
 # ── engines/ ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Batch(msgspec.Struct):
-    """Tensors by name, with how many items and tokens (padding left out; None if it is not text) they hold."""
-
-    tensors: Mapping[str, Any]
-    items: int
-    tokens: int | None = None
-
-    def pin_memory(self) -> Batch:
-        """Return the batch in page-locked memory; torch's DataLoader calls this by name."""
-        return Batch({name: tensor.pin_memory() for name, tensor in self.tensors.items()}, self.items, self.tokens)
 
 
 class Batches(Protocol):
@@ -242,7 +184,7 @@ class Engine(Protocol):
     def open_batches(
         self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
     ) -> Batches:
-        """Open the feed; without samples, of the model's own example. Raises Unsupported if there is too little data."""
+        """Open the feed; without samples, of the model's example. Raises Unsupported if there is too little data."""
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""

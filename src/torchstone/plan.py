@@ -10,11 +10,13 @@ import msgspec
 
 from torchstone import registry
 from torchstone.errors import UsageError, unknown
-from torchstone.extend import DataCard, Engine, ModelCard
+from torchstone.extend import Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.batch import DataCard
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.machine import Machine
 from torchstone.terms.message import Inspected
+from torchstone.terms.model import ModelCard
 from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
@@ -45,14 +47,19 @@ def sketch(ask: Ask) -> Sketch:
         raise unknown("task", ask.task, registry.names("engines"))
     engine: Engine = registry.load("engines", ask.task)
     scheme, name = _split(ask.model, "models", "model")
-    card: ModelCard = registry.load("models", scheme).card(name, ask.options)
+    source: ModelSource = registry.load("models", scheme)
+    card = source.card(name, ask.options)
     if ask.task not in card.tasks:
         raise UsageError(f"model {ask.model} cannot {ask.task}; it can {', '.join(card.tasks)}")
     data, data_card = _data(ask, card)
+    if data_card is not None and _wants_more_classes(data_card, card):
+        # A head with as many classes as the data has, where the model may have any number.
+        card = source.card(name, {**ask.options, "classes": data_card.classes})
     fixed = dict(card.fixed)
     if data_card is not None and data_card.sha256 is not None:
         fixed["data_sha256"] = data_card.sha256[:16]
-    workload = Workload(Task(ask.task), ask.model, data, card.item, card.family, fixed)
+    model = f"{scheme}:{card.name or name}"
+    workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed)
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
     return Sketch(workload, tuple(_configurations(ask, engine, card)), own)
 
@@ -80,10 +87,16 @@ def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None]:
     data_card: DataCard = registry.load("data", scheme).card(path, ask.options)
     if data_card.kind not in ("any", card.input.kind):
         raise UsageError(f"data {asked} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
-    most = card.input.classes
-    if data_card.classes is not None and most is not None and data_card.classes > most:
-        raise UsageError(f"data {asked} has {data_card.classes} classes, {ask.model} has {most}")
+    if _wants_more_classes(data_card, card) and ("classes" not in card.fixed or "classes" in ask.options):
+        raise UsageError(f"data {asked} has {data_card.classes} classes, {ask.model} has {card.input.classes}")
+    if ask.task == "train" and data_card.kind != "any" and data_card.classes is None and not card.input.causal:
+        raise UsageError(f"data {asked} has no labels to train {ask.model} on; put the items of each class in a folder")
     return asked, data_card
+
+
+def _wants_more_classes(data: DataCard, model: ModelCard) -> bool:
+    has = model.input.classes
+    return data.classes is not None and has is not None and data.classes > has
 
 
 def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mapping[str, Scalar]]:
@@ -95,14 +108,14 @@ def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mappi
             raise UsageError(
                 f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
             )
-    spread = {name: _values(name, ask.axes.get(name)) for name in allowed}
+    spread = {name: _values(name, ask.axes.get(name), card.defaults) for name in allowed}
     for point in itertools.product(*spread.values()):
         yield dict(zip(spread, point, strict=True))
 
 
-def _values(name: str, asked: Sequence[Scalar] | None) -> tuple[Scalar, ...]:
+def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
     if asked is None:
-        return (AXES[name].default,)
+        return (defaults.get(name, AXES[name].default),)
     if not asked:
         raise UsageError(f"axis {name} has no value; write {name}={AXES[name].default}")
     return tuple(dict.fromkeys(AXES[name].parse(value) for value in asked))

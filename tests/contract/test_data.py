@@ -12,8 +12,9 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from torchstone import registry
-from torchstone.extend import InputSpec, Samples
+from torchstone.extend import Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.model import InputSpec
 
 CONFIGURATION: Mapping[str, Scalar] = {"sequence_length": 12, "image_size": 24}
 TEXT = InputSpec("text", classes=2, vocabulary=300, longest=64)

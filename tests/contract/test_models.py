@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from torchstone import registry
-from torchstone.extend import LoadedModel, ModelCard
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task, Workload
+from torchstone.terms.model import LoadedModel, ModelCard
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"
 SMALLEST = {

@@ -38,11 +38,8 @@ def print_head(run: RunSummary) -> None:
     print(plain(f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"))
     target = f", until ±{100 * how.target:g} %" if how.target is not None and how.iterations is None else ""
     length = f"{how.iterations} steps" if how.iterations is not None else f"at most {how.budget_s:g} s a window{target}"
-    print(
-        plain(
-            f"{how.trials} trials a case, {length}, {how.isolation}, {how.heap} heap; ± is half the 95 % interval over trials"
-        )
-    )
+    taken = f"{how.trials} trials a case, {length}, {how.isolation}, {how.heap} heap"
+    print(plain(f"{taken}; ± is half the 95 % interval over trials"))
 
 
 def print_report(run: RunSummary) -> None:

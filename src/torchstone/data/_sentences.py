@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.data._tsv_rows import Row
-from torchstone.extend import InputSpec
+from torchstone.terms.model import InputSpec
 
 _VOCABULARY = 30_522  # BERT's, where the model does not say
 

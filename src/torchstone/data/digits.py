@@ -8,8 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from torchstone.errors import UsageError
-from torchstone.extend import DataCard, DataSource, InputSpec, Samples
+from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
+from torchstone.terms.model import InputSpec
 
 _ITEMS, _CLASSES, _SIDE, _WHITE = 1797, 10, 8, 16.0
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.errors import MissingError, UsageError
-from torchstone.extend import DataCard, DataSource, InputSpec, Samples
+from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
+from torchstone.terms.model import InputSpec
 
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP")

@@ -12,8 +12,10 @@ from typing import Any
 from torchstone.data._sentences import Sentences, tokenizer_for
 from torchstone.data._tsv_rows import Row
 from torchstone.errors import MissingError
-from torchstone.extend import DataCard, DataSource, InputSpec, Samples
+from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
+from torchstone.terms.model import InputSpec
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchstone.errors import UsageError, unknown
-from torchstone.extend import DataCard, DataSource, InputSpec, Samples
+from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
+from torchstone.terms.model import InputSpec
 
 # Lengths in tokens, [CLS] and [SEP] with them, of the 6,920 sentences of SST-2's training set under a WordPiece
 # vocabulary of 30,522 trained on them: mean and standard deviation of the logarithm. Mean 21.1, median 20, 3 to 58.

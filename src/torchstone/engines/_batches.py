@@ -10,8 +10,10 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Batch, Device, LoadedModel
+from torchstone.extend import Device
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch
+from torchstone.terms.model import LoadedModel
 
 _RESIDENT_BATCHES = 4  # distinct ones, taken in turn, so that no cache learns a single batch by heart
 

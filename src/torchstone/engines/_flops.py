@@ -17,6 +17,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from torchstone.engines._settings import switch_checkpointing
+
 Work = Callable[[Any, Mapping[str, Any]], Any]  # module, tensors → what to backpropagate, or None
 
 
@@ -63,9 +65,7 @@ def _on_meta(module: torch.nn.Module) -> torch.nn.Module:
     for buffer in module.buffers():
         memo[id(buffer)] = buffer.detach().to("meta")
     twin = copy.deepcopy(module, memo)
-    disable = getattr(twin, "gradient_checkpointing_disable", None)
-    if disable is not None:
-        disable()
+    switch_checkpointing(twin, on=False)
     return twin
 
 

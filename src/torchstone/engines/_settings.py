@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Device, LoadedModel
+from torchstone.extend import Device
 from torchstone.terms.axis import Scalar
+from torchstone.terms.model import LoadedModel
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -46,19 +47,30 @@ def autocast(configuration: Mapping[str, Scalar], device: Device) -> Callable[[]
 def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
     """Move the module to the device, with the memory layout and checkpointing asked for."""
     if configuration.get("gradient_checkpointing"):
-        enable = getattr(module, "gradient_checkpointing_enable", None)
-        if enable is None:
-            raise Unsupported(
-                "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
-                "or call torch.utils.checkpoint in its forward"
-            )
-        enable()
+        switch_checkpointing(module, on=True)
     if configuration.get("channels_last"):
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
             raise Unsupported("channels_last=True: the model has no convolution, there is no layout to change")
         layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
         module = module.to(**layout)
     return module.to(device.torch_device)
+
+
+def switch_checkpointing(module: Any, *, on: bool) -> None:
+    """Switch activation checkpointing by the method that transformers' models, or the user's, have for it."""
+    word = "enable" if on else "disable"
+    for name in (
+        f"activation_checkpointing_{word}",
+        f"gradient_checkpointing_{word}",
+    ):  # the second: transformers < 5.20
+        if hasattr(module, name):
+            getattr(module, name)()
+            return
+    if on:
+        raise Unsupported(
+            "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
+            "or call torch.utils.checkpoint in its forward"
+        )
 
 
 def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.extend import Batch, Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Prepared, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.model import LoadedModel
 
 
 class PreparedInference:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Batch, Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Prepared, Samples
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.model import LoadedModel
 
 _KEPT_LOSSES = 3  # of the first steps: what was computed, told without a synchronisation in later steps
 

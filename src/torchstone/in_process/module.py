@@ -9,7 +9,7 @@ from typing import Any
 
 from torchstone import registry
 from torchstone.errors import unknown
-from torchstone.extend import Engine, LoadedModel
+from torchstone.extend import Engine
 from torchstone.in_process.devices import open_device
 from torchstone.in_process.recording import default_folder, keep, trial_of
 from torchstone.instrument.clock import system_clock
@@ -18,6 +18,7 @@ from torchstone.summary import RunSummary
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Task, Workload
 from torchstone.terms.message import Event, Measured, TrialRequest
+from torchstone.terms.model import LoadedModel
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Stage, Trial
 from torchstone.worker.execution import measure_prepared

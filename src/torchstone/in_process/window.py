@@ -138,9 +138,13 @@ class Window:
         for metric, value in self._device.memory().items():
             measurements.append(_steady(metric, [value], self._name))
         facts = {
-            "task": str(case.workload.task), "device": case.placement.device, "logical_cores": os.cpu_count(), "warmup_steps": first, "warmup_settled": True,
+            "task": str(case.workload.task),
+            "device": case.placement.device,
+            "logical_cores": os.cpu_count(),
+            "warmup_steps": first,
+            "warmup_settled": True,
             "clock_resolution_s": resolution_s(system_clock),
-        }  # fmt: skip
+        }
         parts: Mapping[str, Any] = {
             "facts": facts,
             "measurements": tuple(measurements),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchstone.extend import Batch
 from torchstone.instrument.clock import Clock
+from torchstone.terms.batch import Batch
 
 
 class Feed:

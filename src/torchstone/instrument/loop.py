@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from torchstone.extend import Batch, Stopwatch
+from torchstone.extend import Stopwatch
 from torchstone.instrument.clock import Clock
 from torchstone.instrument.feed import Feed
 from torchstone.instrument.stopping import Reason, StoppingRule
 from torchstone.instrument.stopwatch import LatencyStopwatch
 from torchstone.instrument.warmup import WarmUp
+from torchstone.terms.batch import Batch
 
 Step = Callable[[Callable[[], Batch]], None]
 Source = Callable[[], Batch]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torchstone.errors import UsageError, unknown
-from torchstone.extend import InputSpec, LoadedModel, ModelCard, ModelSource
+from torchstone.extend import ModelSource
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Workload
+from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 
 # Hidden width, layers, and the parameters they make.
 GESTURE_SIZES: Mapping[str, tuple[int, int, int]] = {
@@ -45,8 +46,8 @@ class Builtin:
             raise unknown(f"option of builtin:{name}", others[0], ["weights"])
         fixed: Mapping[str, Scalar] = {"weights": "random", "source": "builtin"}
         if name in GESTURE_SIZES:
-            return ModelCard("sequence", _SKELETON, "gesture", fixed)
-        return ModelCard("image", _IMAGE, "vision", fixed)
+            return ModelCard("sequence", _SKELETON, family="gesture", fixed=fixed, defaults={"sequence_length": 20})
+        return ModelCard("image", _IMAGE, family="vision", fixed=fixed, defaults={"image_size": 32})
 
     def preload(self, name: str) -> None:
         import torchstone.models._builtin_nets  # noqa: F401

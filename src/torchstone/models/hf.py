@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.errors import MissingError, UsageError, unknown
-from torchstone.extend import InputSpec, LoadedModel, ModelCard, ModelSource
+from torchstone.extend import ModelSource
 from torchstone.models import _hf_families, _hf_folder
 from torchstone.models._hf_families import ARCHITECTURES, Architecture
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Workload
+from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 
 _OPTIONS = ("weights", "classes")
 _WEIGHTS = ("random", "pretrained")
@@ -57,7 +58,7 @@ class Transformers:
         fixed: dict[str, Scalar] = {"weights": wish or "random", "source": full}
         if classes:
             fixed["classes"] = classes
-        return ModelCard(_item(shape), spec, shape.family, fixed)
+        return ModelCard(_item(shape), spec, full, shape.family, fixed)
 
     def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if not (name.startswith(("/", ".", "~")) or Path(name).is_dir()):
@@ -74,7 +75,7 @@ class Transformers:
         fixed["config_sha256"] = folder.config_sha256[:16]
         if classes:
             fixed["classes"] = classes
-        return ModelCard(_item(shape), spec, shape.family, fixed, own=True)
+        return ModelCard(_item(shape), spec, None, shape.family, fixed, own=True)
 
     def preload(self, name: str) -> None:
         _import_modelling(_model_type(name))

@@ -6,12 +6,14 @@ What the function may return is written at the top of _example.py. Packages are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from torchstone.errors import UsageError
-from torchstone.extend import InputSpec, LoadedModel, ModelCard, ModelSource
+from torchstone.extend import ModelSource
 from torchstone.models import _py_source
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Workload
+from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 
 
 class Own:
@@ -26,16 +28,22 @@ class Own:
         if options:
             raise UsageError(f"py:{name}: takes no option, and got {', '.join(options)}")
         _py_source.find(name)
-        return ModelCard("sample", InputSpec("own"), "custom", {"weights": "own", "source": "py"}, own=True)
+        fixed: Mapping[str, Scalar] = {"weights": "own", "source": "py"}
+        return ModelCard("sample", InputSpec("own"), family="custom", fixed=fixed, own=True)
 
     def preload(self, name: str) -> None:
         """Nothing: the user's code may open a device, and a template must not hold one."""
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torchstone.models import _example, _user_code
+        from torchstone.models import _user_code
 
-        returned = _user_code.call(name, _py_source.find(name))
-        parts = _example.parts_of(f"py:{name}", returned)
+        return self.adopt(_user_code.call(name, _py_source.find(name)), f"py:{name}")
+
+    def adopt(self, returned: Any, where: str) -> LoadedModel:
+        """Make a model of what a user's function returned, or of what `torchstone.measure` was given."""
+        from torchstone.models import _example
+
+        parts = _example.parts_of(where, returned)
         facts: dict[str, Scalar] = {"parameters": sum(p.numel() for p in parts.module.parameters()), "weights": "own"}
         return LoadedModel(
             parts.module, parts.forward, parts.loss, InputSpec("own"), parts.example, parts.optimizer, facts=facts

@@ -48,11 +48,17 @@ class TrialDrive:
             raise
         wrong = live.ending()
         return Trial(
-            trial_id=uuid.uuid4().hex[:12], case_id=self._request.case.case_id, number=self._request.number, order=order,
-            started_utc=started_utc, duration_s=round(self._clock() - began_s, 6), outcome=self._outcome(wrong, timed_out=timed_out),
+            trial_id=uuid.uuid4().hex[:12],
+            case_id=self._request.case.case_id,
+            number=self._request.number,
+            order=order,
+            started_utc=started_utc,
+            duration_s=round(self._clock() - began_s, 6),
+            outcome=self._outcome(wrong, timed_out=timed_out),
             facts={**(self._measured.facts if self._measured else {}), **self._heap()},
-            measurements=self._measurements(began_s), series=self._recorder.series() if self._recorder else (),
-        )  # fmt: skip
+            measurements=self._measurements(began_s),
+            series=self._recorder.series() if self._recorder else (),
+        )
 
     def _listen(self, live: LiveTrial, began_s: float) -> bool:
         """Handle events until the trial ends. Returns False when it had to be ended for its time."""

@@ -77,4 +77,9 @@ class Case(msgspec.Struct, frozen=True):
 def portable(spec: str) -> str:
     """Return `scheme:path[:function]` with the path's folders left out, so that it reads the same on every machine."""
     scheme, colon, rest = spec.partition(":")
-    return f"{scheme}:{PurePath(rest).name}" if colon and scheme != "hf" and len(PurePath(rest).parts) > 1 else spec
+    return f"{scheme}:{PurePath(rest).name}" if colon and _is_path(scheme, rest) else spec
+
+
+def _is_path(scheme: str, rest: str) -> bool:
+    """Tell a folder from an owner/name of the model hub."""
+    return len(PurePath(rest).parts) > 1 and (scheme != "hf" or rest.startswith(("/", ".", "~")))

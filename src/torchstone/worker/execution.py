@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from torchstone import registry
-from torchstone.extend import Batches, Device, Engine, LoadedModel, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Prepared, Samples
 from torchstone.instrument.clock import resolution_s, system_clock
 from torchstone.instrument.loop import Instrument
 from torchstone.instrument.warmup import WarmUp
@@ -22,6 +22,7 @@ from torchstone.terms.message import (
     Request,
     TrialRequest,
 )
+from torchstone.terms.model import LoadedModel
 from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.outcome import ended_by
 from torchstone.worker.tally import Tally

@@ -19,7 +19,8 @@ def ended_by(error: BaseException) -> Ended:
     if isinstance(error, Unsupported):
         return Ended(Outcome(Status.UNSUPPORTED, str(error)))
     if isinstance(error, UsageError):
-        return Ended(Outcome(Status.CRASHED, str(error)), mistake=str(error))
+        said = _from_loader(str(error))
+        return Ended(Outcome(Status.CRASHED, said), mistake=said)
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
     if _is_out_of_memory(error):
@@ -27,6 +28,11 @@ def ended_by(error: BaseException) -> Ended:
     if isinstance(error, KeyboardInterrupt):
         return Ended(Outcome(Status.INTERRUPTED, "interrupted"))
     return Ended(Outcome(Status.CRASHED, message, own_lines(error)))
+
+
+def _from_loader(text: str) -> str:
+    """Return what was said in a loader's process: torch keeps the exception's type, and wraps its text."""
+    return text.rpartition("UsageError: ")[2].strip() if text.startswith("Caught UsageError") else text
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchstone.extend import Batch, Device
+from torchstone.extend import Device
+from torchstone.terms.batch import Batch
 
 _STEPS = 3
 

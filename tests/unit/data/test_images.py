@@ -8,7 +8,8 @@ from torch.utils.data import DataLoader
 
 from torchstone import registry
 from torchstone.errors import UsageError
-from torchstone.extend import DataSource, InputSpec
+from torchstone.extend import DataSource
+from torchstone.terms.model import InputSpec
 
 IMAGES: DataSource = registry.load("data", "images")
 SPEC = InputSpec("image", classes=10)

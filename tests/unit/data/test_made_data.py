@@ -10,8 +10,8 @@ import torch
 from torchstone import registry
 from torchstone.data import synthetic
 from torchstone.errors import UsageError
-from torchstone.extend import InputSpec
 from torchstone.terms.axis import Scalar
+from torchstone.terms.model import InputSpec
 
 TEXT = InputSpec("text", classes=2, vocabulary=1000)
 CONFIGURATION: Mapping[str, Scalar] = {"sequence_length": 64, "image_size": 16}

@@ -9,7 +9,8 @@ import transformers
 from torchstone import registry
 from torchstone.data import _word_pieces
 from torchstone.errors import UsageError
-from torchstone.extend import DataSource, InputSpec
+from torchstone.extend import DataSource
+from torchstone.terms.model import InputSpec
 
 TSV: DataSource = registry.load("data", "tsv")
 SPEC = InputSpec("text", classes=2, vocabulary=200)

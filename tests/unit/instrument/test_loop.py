@@ -5,11 +5,11 @@ import random
 import pytest
 from fakes import FakeClock, FakeQueue, source_of
 
-from torchstone.extend import Batch
 from torchstone.instrument.loop import Instrument
 from torchstone.instrument.stopping import FixedCount, Reason, UntilQuiet
 from torchstone.instrument.stopwatch import LatencyStopwatch
 from torchstone.instrument.warmup import WarmUp
+from torchstone.terms.batch import Batch
 
 
 def pulling(clock, spend):

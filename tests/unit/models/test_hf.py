@@ -10,10 +10,11 @@ import transformers
 
 from torchstone import registry
 from torchstone.errors import UsageError
-from torchstone.extend import LoadedModel, ModelSource
+from torchstone.extend import ModelSource
 from torchstone.models import _hf_building, _hf_families
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task, Workload
+from torchstone.terms.model import LoadedModel
 
 HF: ModelSource = registry.load("models", "hf")
 PUBLISHED = {

@@ -6,8 +6,9 @@ import torch
 
 from torchstone import registry
 from torchstone.errors import UsageError
-from torchstone.extend import LoadedModel, ModelSource
+from torchstone.extend import ModelSource
 from torchstone.terms.case import Task, Workload
+from torchstone.terms.model import LoadedModel
 
 PY: ModelSource = registry.load("models", "py")
 NET = """import torch
