@@ -81,8 +81,8 @@ def main() -> None:
                 if turn:  # the first turn fills the caches
                     times_s[" ".join(words)].append(time.perf_counter() - begin)
     options.json.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "commands_s": times_s, "gaps_s": gaps_s}))
-    for words, measured in times_s.items():
-        print(f"torchstone {words:<12} median {statistics.median(measured):.3f} s  ({min(measured):.3f} to {max(measured):.3f})")
+    for command, measured in times_s.items():
+        print(f"torchstone {command:<12} median {statistics.median(measured):.3f} s  ({min(measured):.3f} to {max(measured):.3f})")
     print(f"next trial live    median {statistics.median(gaps_s):.3f} s  ({min(gaps_s):.3f} to {max(gaps_s):.3f}), n={len(gaps_s)}")
 
 

@@ -23,8 +23,8 @@ class Parser(argparse.ArgumentParser):
         flags = [flag for action in self._actions for flag in action.option_strings]
         strange = re.findall(r"(?<=unrecognized arguments: )(--[\w-]+)", message)
         near = difflib.get_close_matches(strange[0], flags, n=1) if strange else []
-        hint = f" Did you mean {near[0]}?" if near else f" See {self.prog} --help"
-        raise UsageError(f"{message}.{hint}")
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"{message}.{hint} See {self.prog} --help")
 
 
 def suggest_command(word: str, commands: Iterable[str]) -> str:

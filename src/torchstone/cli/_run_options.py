@@ -151,15 +151,32 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
         "iterations": _at_least("--iterations", options.iterations, 1), "seed": _at_least("--seed", options.seed, 0),
         "isolation": options.isolation, "heap": options.heap, "profile": options.profiling or None,
         "target": share(options.target, "--target") if options.target is not None else None,
-        "budget_s": duration_s(options.budget, "--budget") if options.budget is not None else None,
-        "timeout_s": duration_s(options.timeout, "--timeout") if options.timeout is not None else None,
+        "budget_s": _positive_s("--budget", options.budget), "timeout_s": _positive_s("--timeout", options.timeout),
         "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}
     return msgspec.structs.replace(
         request, procedure=msgspec.structs.replace(request.procedure, **given), name=options.name or request.name,
-        device=",".join(words_of(options.device)) or request.device,
+        device=",".join(_device(word) for word in words_of(options.device)) or request.device,
     )  # fmt: skip
+
+
+def _positive_s(flag: str, text: str | None) -> float | None:
+    from torchstone.config.durations import duration_s
+
+    if text is None:
+        return None
+    if (found := duration_s(text, flag)) <= 0.0:
+        raise UsageError(f"{flag} {text}: must be more than 0 s")
+    return found
+
+
+def _device(word: str) -> str:
+    from torchstone.config.request import device_fault
+
+    if (fault := device_fault(word)) is not None:
+        raise UsageError(f"--device {fault}")
+    return word
 
 
 def _at_least(flag: str, value: int | None, least: int) -> int | None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from torchstone import registry
-from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.errors import UsageError, unknown
 
 _ROWS = {"cases": "one row a case, every estimate", "trials": "one row a trial", "samples": "one row a raw value"}
@@ -41,10 +41,13 @@ def run(options: argparse.Namespace) -> int:
     if path.exists() and not options.force:
         raise UsageError(f"{path} is there already; --force writes over it")
     if not options.to:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        writable(path.parent).mkdir(parents=True, exist_ok=True)
     elif not path.parent.is_dir():
         raise UsageError(f"--to {path}: there is no folder {path.parent}")
     make = {"cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows}[options.rows]
-    exporter.write(stored, make(stored), path)
+    try:
+        exporter.write(stored, make(stored), path)
+    except OSError as fault:
+        raise UsageError(f"cannot write {path}: {fault.strerror}") from None
     print(path)
     return 0

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     request = asked(options)
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     try:
-        summary, document = Campaign(request, progress).carry_out(folder, sys.argv[1:], traces=options.profiling)
+        summary, document = Campaign(request, progress).carry_out(folder, sys.argv[1:])
     finally:
         progress.close()
     if options.json:

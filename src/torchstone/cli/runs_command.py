@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,8 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.store.index import rebuild, sync
     from torchstone.store.query import runs
 
+    if options.limit < 0:
+        raise UsageError(f"--limit {options.limit} is too small: 0 (all) or more")
     folder = folder_of(options)
     problems = rebuild(folder) if options.rebuild else sync(folder)
     rows = runs(folder, options.limit or None, options.name, options.device)

@@ -116,18 +116,25 @@ def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scala
     return tuple(parsed)
 
 
+def device_fault(word: str) -> str | None:
+    """Return what is wrong with how a device is written, or None. Whether it is here is asked much later."""
+    kind, kinds = word.partition(":")[0], ("auto", *registry.names("devices"))
+    if kind not in kinds:
+        return str(unknown("device", word, kinds))
+    if not _DEVICE.fullmatch(word) or word.startswith("auto:"):
+        return f"'{word}': write auto" if kind == "auto" else f"'{word}': write {kind}:0, {kind}:1, …"
+    return None
+
+
 def _device(source: Source) -> str:
     value = source.data.get("device")
     given = value if isinstance(value, list) else ["auto" if value is None else value]
-    kinds = ("auto", *registry.names("devices"))
     for index, word in enumerate(given):
         path: KeyPath = ("device", index) if isinstance(value, list) else ("device",)
         if not isinstance(word, str):
             raise source.fault(path, f"{word!r} is not a device: auto, cpu, cuda, cuda:1, …")
-        if word.partition(":")[0] not in kinds:
-            raise source.fault(path, str(unknown("device", word, kinds)))
-        if not _DEVICE.fullmatch(word):
-            raise source.fault(path, f"'{word}': write cuda:0, cuda:1, …")
+        if (fault := device_fault(word)) is not None:
+            raise source.fault(path, fault)
     if not given:
         raise source.fault(("device",), "has no value; write auto")
     return ",".join(dict.fromkeys(given))

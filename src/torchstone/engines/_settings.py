@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch._inductor import config as inductor
 
 from torchstone.errors import Unsupported
 from torchstone.extend import Device
@@ -78,6 +79,9 @@ def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> An
     mode = configuration.get("compile", "off")
     if mode == "off":
         return module
+    # Inductor's pool of compiling processes starts and idles beside the steps that are measured: on two cores it made
+    # them several times slower. Compiling in the trial's own process takes longer, and leaves nothing behind.
+    inductor.compile_threads = 1
     return torch.compile(module, mode=None if mode == "default" else str(mode))
 
 

@@ -26,7 +26,7 @@ class Campaign:
         self._watcher = watcher
         self._sketches = [plan.sketch(plan.Ask(w.task, w.model, w.data, w.options, w.axes)) for w in request.workloads]
 
-    def carry_out(self, folder: Path, command: Sequence[str], *, traces: bool = False) -> tuple[RunSummary, Path]:
+    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[RunSummary, Path]:
         """Measure into `folder`; return the summary and the document's path."""
         preload = [sketch.workload.model for sketch in self._sketches]
         with Session(self._request.procedure, preload, self._watcher) as session:
@@ -34,8 +34,7 @@ class Campaign:
             placements = [plan.place(word, found, machine) for word in (self._request.device or "auto").split(",")]
             whole = plan.arrange(self._sketches, placements, session.procedure.trials, session.procedure.seed)
             session.rehearse(self._own(placements))
-            trace_folder = folder / "traces" if traces else None
-            run = session.run(whole, machine, self._request.name or "run", command, folder, trace_folder)
+            run = session.run(whole, machine, self._request.name or "run", command, folder)
         document = write_document(run, folder)
         return summarize(find(folder, run.head.run_id)), document
 

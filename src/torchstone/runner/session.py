@@ -24,7 +24,7 @@ from torchstone.terms.machine import Machine
 from torchstone.terms.message import Ended, Inspected, InspectRequest, TrialRequest
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA, End, Head, Noted, Plan, Run
-from torchstone.terms.trial import Status
+from torchstone.terms.trial import Outcome, Status
 
 
 def isolation(word: str) -> str:
@@ -32,6 +32,12 @@ def isolation(word: str) -> str:
     if word != "auto":
         return word
     return "fork" if sys.platform == "linux" else "spawn"
+
+
+def _crash(case: Case, outcome: Outcome) -> str:
+    """Return what crashed, and where: the lines of the user's own traceback without the error they end with."""
+    *lines, _ = (outcome.traceback or "").splitlines() or [""]
+    return "\n".join((f"{case.workload.model} raised {outcome.message}", *lines))
 
 
 class Session:
@@ -44,7 +50,11 @@ class Session:
         self._launcher: Launcher = registry.load("launchers", self.procedure.isolation)
 
     def __enter__(self) -> Self:
-        self._open()
+        try:
+            self._open()
+        except BaseException:  # Ctrl-C while the template still imports: it must not outlive us
+            self._launcher.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,16 +80,16 @@ class Session:
         return machine, found
 
     def rehearse(self, cases: Sequence[Case]) -> None:
-        """Do one step of each Case with the user's own model or data. Raises UsageError where they are at fault."""
+        """Do one step of each Case with the user's own model or data. Raises UsageError where it crashes."""
         for case in cases:
             drive = TrialDrive(TrialRequest(case, self.procedure, 0, rehearse=True), None, Silent())
-            drive.run(self._launcher, 0)
+            outcome = drive.run(self._launcher, 0).outcome
             if drive.mistake is not None:
                 raise UsageError(drive.mistake)
+            if outcome.status == Status.CRASHED:
+                raise UsageError(_crash(case, outcome))
 
-    def run(
-        self, plan: Plan, machine: Machine, name: str, command: Sequence[str], folder: Path, traces: Path | None
-    ) -> Run:
+    def run(self, plan: Plan, machine: Machine, name: str, command: Sequence[str], folder: Path) -> Run:
         """Take every trial of the plan, each safely in the record before the next starts, and return the Run."""
         now = datetime.datetime.now(datetime.UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
@@ -91,7 +101,7 @@ class Session:
             self._watcher.begins(head)
             status = "done"
             try:
-                self._take_all(head, writer, traces)
+                self._take_all(head, writer, folder)
             except KeyboardInterrupt:
                 status = "interrupted"
             for finding in look(read_record(path)):
@@ -99,7 +109,7 @@ class Session:
             writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status))
         return read_record(path)
 
-    def _take_all(self, head: Head, writer: RecordWriter, traces: Path | None) -> None:
+    def _take_all(self, head: Head, writer: RecordWriter, folder: Path) -> None:
         round_number = 0
         for order, slot in enumerate(head.plan.slots):
             if slot.number != round_number:
@@ -108,10 +118,17 @@ class Session:
                 round_number = slot.number
                 self._open()
             case = head.plan.cases[slot.case]
-            trace_path = str(traces / f"{head.run_id}_{case.case_id}.json") if traces and slot.number == 0 else None
             self._watcher.starts(slot, order)
             device = head.machine.device(case.placement.device, case.placement.index)
+            trace_path = self._trace_path(folder, head.run_id, case) if slot.number == 0 else None
             request = TrialRequest(case, self.procedure, slot.number, trace_path=trace_path)
             trial = TrialDrive(request, device, self._watcher).run(self._launcher, order)
             writer.append(trial)
             self._watcher.finished(trial)
+
+    def _trace_path(self, folder: Path, run_id: str, case: Case) -> str | None:
+        if not self.procedure.profile:
+            return None
+        traces = folder / "traces"
+        traces.mkdir(parents=True, exist_ok=True)
+        return str((traces / f"{run_id}_{case.case_id}.json").absolute())

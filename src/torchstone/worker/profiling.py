@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 
 from torchstone.extend import Device
-from torchstone.terms.batch import Batch
+from torchstone.instrument.loop import Source, Step
 
 _STEPS = 3
 
 
-def trace(step: Callable[[Callable[[], Batch]], None], source: Callable[[], Batch], device: Device, path: str) -> str:
-    """Write a Chrome trace (open it in Perfetto) of three steps to `path`, and return the path."""
+def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
+    """Write a Chrome trace (open it in Perfetto) of three steps to `path`; return it, or None if it could not be."""
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
     wanted = [
@@ -22,4 +22,4 @@ def trace(step: Callable[[Callable[[], Batch]], None], source: Callable[[], Batc
             step(source)
         device.synchronize()
     profiler.export_chrome_trace(path)
-    return path
+    return path if Path(path).exists() else None  # it prints what went wrong, and raises nothing

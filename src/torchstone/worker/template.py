@@ -36,7 +36,10 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's to answer
     living: set[int] = set()
-    control.sendall(b'{"ready":1}\n')
+    try:
+        control.sendall(b'{"ready":1}\n')
+    except BrokenPipeError:  # Ctrl-C while this was importing
+        return
     while True:
         waiting: list[socket.socket | int] = [control, wake_read]
         readable, _, _ = select.select(waiting, [], [])
