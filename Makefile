@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
-        bench-overhead bench-startup bench-spread bench-peers bench-kill clean
+        bench-overhead bench-startup bench-spread bench-peers bench-kill bench-records clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,7 +50,7 @@ setup-pre-commit: setup-dev ## check every commit before it is made
 
 # ── measuring ───────────────────────────────────────────────────────────────────────────────────────────────
 
-demo: setup ## a first look: measure two small models on this machine, about a minute
+demo: setup ## a first look: DistilBERT and ViT on this machine, under five minutes
 	@$(BIN)/torchstone run demo
 
 smoke: setup ## the shortest run that uses everything
@@ -92,11 +92,15 @@ bench-startup: setup-dev ## how fast commands and trials start
 bench-spread: setup-dev ## how far runs of the same code differ, and whether the intervals say so
 	@$(BIN)/python benchmarks/spread.py
 
-bench-peers: setup-dev ## the same work measured by other tools
-	@$(BIN)/python benchmarks/peers.py
+bench-peers: setup-dev ## the same work measured by other tools, in an environment of their own
+	@test -x benchmarks/peers/.venv/bin/python || benchmarks/peers/setup.sh
+	@$(BIN)/python benchmarks/peers/run.py
 
 bench-kill: setup-dev ## what is left after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py
+
+bench-records: setup-dev ## how fast 10,000 trials are listed and shown
+	@$(BIN)/python benchmarks/records.py
 
 clean: ## remove caches and builds; .venv and outputs stay
 	@rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -89,7 +89,8 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
             for arm in dice.sample(list(raw), 3):
                 if arm == "telemetry":
                     reader.send_signal(signal.SIGCONT)
-                laps = bare_block(made.bare_step, batches, steps, device.synchronize) if arm == "bare" else tool_block(steps)
+                bare = arm == "bare"
+                laps = bare_block(made.bare_step, batches, steps, device.synchronize) if bare else tool_block(steps)
                 if arm == "telemetry":
                     reader.send_signal(signal.SIGSTOP)
                 raw[arm].append([statistics.median(laps), statistics.fmean(laps)])
@@ -124,15 +125,19 @@ def main() -> None:
         return
     results = []
     for name in ("train 2 ms", "train 20 ms", "distilbert b1"):
-        command = [sys.executable, __file__, "--only", name, "--rounds", str(options.rounds), "--block-s", str(options.block_s)]
-        answer = subprocess.run([*command, "--device", options.device], check=True, capture_output=True, text=True)
+        settings = ["--rounds", str(options.rounds), "--block-s", str(options.block_s), "--device", options.device]
+        command = [sys.executable, __file__, "--only", name, *settings]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
         results.append(json.loads(answer.stdout.strip().splitlines()[-1]))
     options.json.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "results": results}))
-    print(f"{'workload':<14} {'step':>9}  {'torchstone/bare (median)':>26}  {'telemetry on/off (median)':>26}  {'(mean)':>24}")
+    print(
+        "ratios with 95 % intervals: torchstone over the bare loop; telemetry on over off, medians and means of blocks"
+    )
     for result in results:
-        cells = [compare(result, "tool", "bare", 0), compare(result, "telemetry", "tool", 0), compare(result, "telemetry", "tool", 1)]
-        shown = [f"{c['ratio']:.4f} [{c['low']:.4f}, {c['high']:.4f}]" for c in cells]
-        print(f"{result['workload']:<14} {1000 * result['usual_step_s']:>6.1f} ms  {shown[0]:>26}  {shown[1]:>26}  {shown[2]:>24}")
+        arms = (("tool", "bare", 0), ("telemetry", "tool", 0), ("telemetry", "tool", 1))
+        cells = [compare(result, *arm) for arm in arms]
+        shown = "   ".join(f"{c['ratio']:.4f} [{c['low']:.4f}, {c['high']:.4f}]" for c in cells)
+        print(f"{result['workload']:<14} {1000 * result['usual_step_s']:>6.1f} ms  {shown}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """How far trials of the same code differ, by how their processes start and by how their heap behaves.
 
-Five arms in turn, in seeded random order within each round: a new interpreter or a fork of one template that stays open
-for the whole campaign, each with the default and with the fixed heap; and torchstone's default, a fork with the fixed
-heap from a template renewed for the trial (a run renews it each round). The launchers and the driving of a trial are the
-product's own, telemetry included.
+Five arms in turn, in seeded random order within each round: a new interpreter or a fork of one template that stays
+open for the whole campaign, each with the default and with the fixed heap; and torchstone's default, a fork with the
+fixed heap from a template renewed for the trial (a run renews it each round). The launchers and the driving of a trial
+are the product's own, telemetry included.
 
 Spread is the coefficient of variation of the trials' median steps: plain, robust (1.4826 × MAD / median), and with what
-moves all arms of a round together taken out (two-way layout of the logarithms, rounds × arms; each arm's own variance by
-Grubbs 1948, since the plain residuals of one arm hold a share of every other arm's). Ratios of spreads are against a new
-interpreter with the default heap; their 95 % intervals are percentiles of a bootstrap over rounds.
+moves all arms of a round together taken out ("no drift": two-way layout of the logarithms, rounds × arms; each arm's
+own variance by Grubbs 1948, since the plain residuals of one arm hold a share of every other arm's). Ratios of spreads
+are against a new interpreter with the default heap; their 95 % intervals are percentiles of a bootstrap over rounds.
+"±60 s" is the standard error of the mean of as many trials as fit into a minute: CV × √(wall / 60 s). The wall time of
+the renewed arm holds the template's start, which a run shares among all cases of a round.
 
     python benchmarks/spread.py [--trials 20] [--only cnn|distilbert] [--json FILE]
     python benchmarks/spread.py --show [--json FILE]        the tables of a campaign that was measured before
@@ -148,7 +150,8 @@ def own_spreads(cells: Cells, drawn: Sequence[int]) -> dict[str, float]:
     by_round = {r: statistics.fmean(cells[arm][r] for arm in cells) for r in set(whole)}
     middle = statistics.fmean(by_arm.values())
     squares = {
-        arm: sum((cells[arm][r] - by_arm[arm] - by_round[r] + middle) ** 2 for r in whole) / (count - 1) for arm in cells
+        arm: sum((cells[arm][r] - by_arm[arm] - by_round[r] + middle) ** 2 for r in whole) / (count - 1)
+        for arm in cells
     }
     every = sum(squares.values()) / (1 - 1 / arms)
     return {arm: math.sqrt(max(0.0, (s - every / arms**2) / (1 - 2 / arms))) for arm, s in squares.items()}
@@ -188,7 +191,9 @@ def show(name: str, rows: Sequence[Row], what: str) -> None:
         return
     by_kind = spreads(cells, rounds)
     print(f"\n{name}, {what}: {len(rows)} trials in {len(rounds)} rounds")
-    print(f"{'start and heap':<22} {'n':>3} {'median':>9} {'CV':>7} {'robust':>7} {'no drift':>8} {'faults':>8}", end=" ")
+    print(
+        f"{'start and heap':<22} {'n':>3} {'median':>9} {'CV':>7} {'robust':>7} {'no drift':>8} {'faults':>8}", end=" "
+    )
     print(f"{'steal':>6} {'start':>7} {'wall':>7} {'±60 s':>6}")
     for arm in ARMS:
         mine = [r for r in rows if r["arm"] == arm]

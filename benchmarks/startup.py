@@ -1,6 +1,6 @@
 """How soon torchstone is there: `--help`, `list`, `show` as whole processes, and one trial after another.
 
-    python benchmarks/startup.py [--runs 21] [--json FILE]
+python benchmarks/startup.py [--runs 21] [--json FILE]
 """
 
 from __future__ import annotations
@@ -82,8 +82,12 @@ def main() -> None:
                     times_s[" ".join(words)].append(time.perf_counter() - begin)
     options.json.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "commands_s": times_s, "gaps_s": gaps_s}))
     for command, measured in times_s.items():
-        print(f"torchstone {command:<12} median {statistics.median(measured):.3f} s  ({min(measured):.3f} to {max(measured):.3f})")
-    print(f"next trial live    median {statistics.median(gaps_s):.3f} s  ({min(gaps_s):.3f} to {max(gaps_s):.3f}), n={len(gaps_s)}")
+        print(f"torchstone {command:<12} {_shown(measured)}")
+    print(f"next trial live         {_shown(gaps_s)}")
+
+
+def _shown(seconds: list[float]) -> str:
+    return f"median {statistics.median(seconds):.3f} s  ({min(seconds):.3f} to {max(seconds):.3f}), n={len(seconds)}"
 
 
 if __name__ == "__main__":

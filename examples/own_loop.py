@@ -10,7 +10,7 @@ import torchstone
 
 
 def main() -> None:
-    """Train a small model for an epoch and say how fast the loop was, and where its time went."""
+    """Train a small model for an epoch and say how fast the loop was, and how long it waited for data."""
     model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     data = TensorDataset(torch.randn(8192, 64), torch.randint(0, 10, (8192,)))
@@ -25,10 +25,10 @@ def main() -> None:
             with window.phase("optimizer"):
                 optimizer.step()
                 optimizer.zero_grad()
-    print(window)
+    print(window.summary)
 
     # Or without a loop: a model and a batch.
-    print(torchstone.measure(model, torch.randn(32, 64)))
+    print(torchstone.measure(model, torch.randn(32, 64), budget_s=1.0))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.figures import PERCENTILES, Figures
+from torchstone.figures import PERCENTILES, PHASE, Figures
 from torchstone.stats.interval import over_trials
 from torchstone.stats.quantile import needed
 from torchstone.terms.estimate import Estimate
-from torchstone.terms.metric import FIGURES
+from torchstone.terms.metric import FIGURES, Unit
 
 
 def estimates(trials: Sequence[Figures], level: float = 0.95) -> dict[str, Estimate]:
@@ -18,7 +18,8 @@ def estimates(trials: Sequence[Figures], level: float = 0.95) -> dict[str, Estim
     all. One trial has no interval. A percentile that the smallest trial's sample cannot hold is `supported=False`.
     Raises ValueError where level is outside (0, 1).
     """
-    return {name: _estimate(name, having, level) for name in FIGURES if (having := _having(name, trials))}
+    phases = dict.fromkeys(name for t in trials for name in t.values if name.startswith(PHASE))
+    return {name: _estimate(name, having, level) for name in (*FIGURES, *phases) if (having := _having(name, trials))}
 
 
 def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
@@ -27,6 +28,9 @@ def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
 
 def _estimate(name: str, trials: Sequence[Figures], level: float) -> Estimate:
     value, low, high, method = over_trials([t.values[name] for t in trials], level)
+    unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
+    if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
+        low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
     samples = [t.samples[name] for t in trials]
     least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
     supported = min(samples) >= least
@@ -38,7 +42,7 @@ def _estimate(name: str, trials: Sequence[Figures], level: float) -> Estimate:
         low=low,
         high=high,
         level=level,
-        unit=str(FIGURES[name].unit),
+        unit=str(unit),
         method=method,
         trials=len(trials),
         samples=sum(samples),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean, median
+from collections.abc import Sequence
+from statistics import fmean, linear_regression, median
 
 import msgspec
 
@@ -17,6 +18,7 @@ PERCENTILES = {
     "latency_per_batch_p95_s": 0.95,
     "latency_per_batch_p99_s": 0.99,
 }
+PHASE = "phase_"  # figures of the phases that a user named: their names are the user's
 _MEMORY = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes")
 
 
@@ -43,9 +45,11 @@ def figures(trial: Trial) -> Figures:
     found.update(_latencies(trial))
     found.update(_waits(trial))
     found.update(_single(trial))
+    found.update(_losses(trial))
     found.update(_totals(trial))
     found.update(from_series(trial, sum(items) if items else None))
     kept = {name: found[name] for name in FIGURES if name in found and math.isfinite(found[name][0])}
+    kept.update(_phases(trial))
     return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
 
 
@@ -92,9 +96,17 @@ def _steps(trial: Trial) -> Found:
         mean = fmean(steps)
         found["step_time_s"] = (median(steps), len(steps))
         found["step_time_mean_s"] = (mean, len(steps))
+        found["step_time_min_s"] = (min(steps), len(steps))
+        found["step_time_max_s"] = (max(steps), len(steps))
+        if len(steps) > 1:
+            found["step_time_std_s"] = (_spread(steps, mean), len(steps))
         if flops and mean > 0.0:
             found["achieved_flops"] = (flops[0] / mean, len(steps))
     return found
+
+
+def _spread(values: Sequence[float], mean: float) -> float:
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def _latencies(trial: Trial) -> Found:
@@ -137,10 +149,32 @@ def _single(trial: Trial) -> Found:
     resident = raw(trial, "peak_rss_bytes") or read
     if resident:
         found["peak_rss_bytes"] = (max(resident), len(resident))
-    losses = raw(trial, "loss")
-    if losses:
-        found.update(loss_first=(losses[0], 1), loss_last=(losses[-1], 1))
+    readings = [v for s in trial.series if s.metric == "rss_bytes" for v in s.values]
+    if readings:
+        found["mean_rss_bytes"] = (fmean(readings), len(readings))
     return found
+
+
+def _losses(trial: Trial) -> Found:
+    """Return what the kept losses say: the first steps of the process and every later one up to the engine's limit."""
+    losses = raw(trial, "loss")
+    n = len(losses)
+    if n == 0 or not all(map(math.isfinite, losses)):
+        return {"loss_first": (losses[0], 1), "loss_last": (losses[-1], 1)} if n else {}
+    found: Found = {"loss_first": (losses[0], 1), "loss_last": (losses[-1], 1)}
+    found.update(loss_min=(min(losses), n), loss_max=(max(losses), n), loss_mean=(fmean(losses), n))
+    if n > 1:
+        found["loss_std"] = (_spread(losses, fmean(losses)), n)
+        found["loss_convergence_rate"] = (linear_regression([float(step) for step in range(n)], losses).slope, n)
+    return found
+
+
+def _phases(trial: Trial) -> Found:
+    """Return `phase_<name>_s`, the median time a step of each named phase."""
+    parts = [
+        m for m in trial.measurements if m.metric == "phase_time_s" and m.stage == Stage.STEADY and m.phase and m.values
+    ]
+    return {f"{PHASE}{m.phase}_s": (median(m.values), len(m.values)) for m in parts}
 
 
 def _totals(trial: Trial) -> Found:

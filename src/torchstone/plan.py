@@ -58,6 +58,8 @@ def sketch(ask: Ask) -> Sketch:
     fixed = dict(card.fixed)
     if data_card is not None and data_card.sha256 is not None:
         fixed["data_sha256"] = data_card.sha256[:16]
+    if data_card is not None and data_card.classes is not None:
+        fixed["data_classes"] = data_card.classes
     model = f"{scheme}:{card.name or name}"
     workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed)
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)

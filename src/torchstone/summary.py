@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from torchstone import units
 from torchstone.estimates import estimates
 from torchstone.store.query import Entry, TrialRow
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload
-from torchstone.terms.estimate import Estimate, Finding, Verdict, verdict
+from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, verdict
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA
 from torchstone.terms.trial import Status
+
+# What `print(summary)` shows of a Case; `torchstone show` shows all.
+_SHOWN = {
+    "throughput": "throughput", "step_time_s": "step time", "latency_per_batch_p50_s": "latency p50",
+    "latency_per_batch_p95_s": "latency p95", "data_wait_share": "data wait", "peak_reserved_bytes": "device memory",
+    "energy_per_item_j": "energy per item", "achieved_flops": "achieved", "loss_last": "last loss",
+}  # fmt: skip
 
 
 class CaseSummary(msgspec.Struct, frozen=True):
@@ -44,6 +52,36 @@ class RunSummary(msgspec.Struct, frozen=True):
     cases: tuple[CaseSummary, ...]
     findings: tuple[Finding, ...]
     record: str
+
+    def __str__(self) -> str:
+        """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
+        lines = [f"{self.name}: run {self.run_id}, {self.status}"]
+        for case in self.cases:
+            lines += _lines(case)
+        lines += [f"{f.severity}: {f.message}. {f.advice}" for f in self.findings if f.severity != Severity.INFO]
+        lines.append(f"record {self.record}")
+        return "\n".join("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines)
+
+
+def _lines(case: CaseSummary) -> Iterator[str]:
+    good = sum(trial.outcome.status == Status.OK for trial in case.trials)
+    size = case.configuration.get("batch_size")
+    title = f"{case.workload.task} {case.workload.model}, batch {size}, on {case.placement}"
+    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
+    for figure, name in _SHOWN.items():
+        found = case.estimates.get(figure)
+        if found is not None:
+            doubt = "" if found.supported else f"  ({found.note})"
+            yield f"  {name:<16}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
+    for finding in case.findings:
+        if finding.severity != Severity.INFO:
+            yield f"  {finding.severity}: {finding.message}. {finding.advice}"
+
+
+def _around(found: Estimate) -> str:
+    if found.low is None or found.high is None or found.low == found.high:
+        return ""
+    return f"[{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
 
 
 def summarize(entry: Entry) -> RunSummary:

@@ -7,18 +7,19 @@ from collections.abc import Iterator, Sequence
 from torchstone import units
 from torchstone.cli._findings import label
 from torchstone.cli._table import plain, terminal_width
+from torchstone.figures import PHASE
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 
 _BLOCKS = {
-    "THROUGHPUT": "throughput token_throughput step_time_s step_time_mean_s time_per_item_s epoch_time_s data_wait_s "
-    "data_wait_share flops_per_step achieved_flops",
+    "THROUGHPUT": "throughput token_throughput step_time_s step_time_mean_s step_time_min_s step_time_max_s "
+    "step_time_std_s time_per_item_s epoch_time_s data_wait_s data_wait_share flops_per_step achieved_flops",
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
     "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
     "latency_per_item_s time_to_first_prediction_s",
-    "TRAINING": "first_step_time_s loss_first loss_last",
-    "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes "
+    "TRAINING": "first_step_time_s loss_first loss_last loss_min loss_max loss_mean loss_std loss_convergence_rate",
+    "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes mean_rss_bytes "
     "device_memory_used_bytes",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
     "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
@@ -58,6 +59,7 @@ def print_report(run: RunSummary) -> None:
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
         for title, names in _BLOCKS.items():
             _print_block(title, list(_figures(case, names.split())))
+        _print_block("PHASES", list(_figures(case, [name for name in case.estimates if name.startswith(PHASE)])))
     total_s = sum(trial.duration_s for case in run.cases for trial in case.trials)
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
@@ -112,14 +114,17 @@ def _data(run: RunSummary) -> Iterator[str]:
                       if "dataset_items" in t.facts), None)  # fmt: skip
         lengths = {c.configuration.get("sequence_length") for c in run.cases if c.workload.data == data} - {None}
         length = f", sequence length {', '.join(sorted(map(str, lengths)))}" if lengths else ""
-        yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{length}"
+        known = next((c.workload.fixed.get("data_classes") for c in run.cases if c.workload.data == data), None)
+        classes = f", {known} classes" if known is not None else ""
+        yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{classes}{length}"
 
 
 def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         estimate = case.estimates.get(name)
         if estimate is not None:
-            yield f"{name:<28} {_estimate(estimate):<34} {FIGURES[name].meaning}"
+            meaning = FIGURES[name].meaning if name in FIGURES else "median time a step"
+            yield f"{name:<28} {_estimate(estimate):<34} {meaning}"
 
 
 def _estimate(estimate: Estimate) -> str:

@@ -25,7 +25,9 @@ _SHORT = {
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what to measure (recipe or flags) and how (the Procedure)."""
     what = parser.add_argument_group("what")
-    what.add_argument("recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file")
+    what.add_argument(
+        "recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo"
+    )
     what.add_argument("--config", metavar="FILE", help="the same as naming the file")
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument(
@@ -49,6 +51,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
     how.add_argument("--trials", type=int, metavar="N", help="fresh processes a case (default 3)")
     how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
+    how.add_argument("--warmup-budget", metavar="T", help="most time of warm-up, but for its least steps (default 3s)")
     how.add_argument(
         "--iterations", type=int, metavar="N", help="exactly so many steady steps (default: until ±target or budget)"
     )
@@ -78,7 +81,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
     if options.recipe and options.config:
         raise UsageError("give a recipe or --config FILE, not both")
     if word is None and options.model is None:
-        raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or --task and --model")
+        word = "demo"
     axes = _axes(options)
     if word is not None:
         request = load_request(word)
@@ -152,6 +155,7 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
         "isolation": options.isolation, "heap": options.heap, "profile": options.profiling or None,
         "target": share(options.target, "--target") if options.target is not None else None,
         "budget_s": _positive_s("--budget", options.budget), "timeout_s": _positive_s("--timeout", options.timeout),
+        "warmup_budget_s": _positive_s("--warmup-budget", options.warmup_budget),
         "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}

@@ -46,11 +46,14 @@ def _recipes() -> Rows:
 
 
 def _models() -> Rows:
-    return [
-        (f"{scheme}:{name}", meaning)
-        for scheme in registry.names("models")
-        for name, meaning in registry.load("models", scheme).names()
-    ]
+    return [row for scheme in registry.names("models") for row in _models_of(scheme)]
+
+
+def _models_of(scheme: str) -> Rows:
+    try:
+        return [(f"{scheme}:{name}", meaning) for name, meaning in registry.load("models", scheme).names()]
+    except Exception as error:  # somebody else's plug-in
+        return [(f"{scheme}:", f"cannot be loaded: {type(error).__name__}: {error}")]
 
 
 def _axes() -> Rows:
@@ -62,7 +65,14 @@ def _values(values: tuple[str, ...] | None) -> str:
 
 
 def _family(family: str) -> Callable[[], Rows]:
-    return lambda: [(name, registry.load(family, name).describes) for name in registry.names(family)]
+    return lambda: [(name, _described(family, name)) for name in registry.names(family)]
+
+
+def _described(family: str, name: str) -> str:
+    try:
+        return str(registry.load(family, name).describes)
+    except Exception as error:  # somebody else's plug-in: the others are listed all the same
+        return f"cannot be loaded: {type(error).__name__}: {error}"
 
 
 LISTS: dict[str, Callable[[], Rows]] = {

@@ -31,7 +31,7 @@ def load_request(word: str | Path) -> RunRequest:
     Raises UsageError for an unknown recipe, a file that is not there, and whatever is wrong in it.
     """
     path = Path(word)
-    if path.suffix.lower() in _FILES or len(path.parts) > 1:
+    if path.suffix.lower() in _FILES or "/" in str(word):
         return _named(read_request(read_file(path)), path.stem)
     names = [name for name, _ in recipe_names()]
     if str(word) not in names:

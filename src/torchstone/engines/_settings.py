@@ -36,6 +36,15 @@ def set_numerics(configuration: Mapping[str, Scalar]) -> None:
     torch.backends.cudnn.allow_tf32 = tf32
 
 
+def in_effect() -> Mapping[str, Scalar]:
+    """Return what torch has settled on by itself, for the record."""
+    return {
+        "threads_in_effect": torch.get_num_threads(),
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "flash_attention_allowed": torch.backends.cuda.flash_sdp_enabled(),
+    }
+
+
 def autocast(configuration: Mapping[str, Scalar], device: Device) -> Callable[[], Any]:
     """Return what opens the context of a forward pass: autocast for bf16 and fp16, nothing for the others."""
     dtype = _DTYPES.get(str(configuration.get("precision")))

@@ -29,7 +29,7 @@ class PreparedInference:
         self._move = lambda tensors: _settings.to_device(tensors, case.configuration, device)
         self._forward = model.forward
         self._moments: Any = None
-        self.facts: Mapping[str, Scalar] = {}
+        self.facts: Mapping[str, Scalar] = _settings.in_effect()
 
     def step(self, pull: Callable[[], Batch]) -> None:
         """Answer one batch."""

@@ -12,7 +12,8 @@ from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
 
-_KEPT_LOSSES = 3  # of the first steps: what was computed, told without a synchronisation in later steps
+_FINGERPRINT = 3  # losses of the first steps: what was computed
+_KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
 
 
 class PreparedTraining:
@@ -43,8 +44,12 @@ class PreparedTraining:
         self._clip = float(configuration.get("grad_clip") or 0.0)
         self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
         self._clip_norm = torch.nn.utils.clip_grad_norm_
-        self.facts: Mapping[str, Scalar] = {"fused_optimizer": fused}
-        self._first_losses: list[Any] = []
+        self.facts: Mapping[str, Scalar] = {
+            "fused_optimizer": fused,
+            "effective_batch_size": int(configuration["batch_size"] or 1) * self._accumulation,
+            **_settings.in_effect(),
+        }
+        self._losses: list[Any] = []
         self._last_loss: Any = None
 
     def step(self, pull: Callable[[], Batch]) -> None:
@@ -57,8 +62,8 @@ class PreparedTraining:
             (share if self._scaler is None else self._scaler.scale(share)).backward()
         self._update()
         self._last_loss = loss.detach()
-        if len(self._first_losses) < _KEPT_LOSSES:
-            self._first_losses.append(self._last_loss)
+        if len(self._losses) < _KEPT_LOSSES:
+            self._losses.append(self._last_loss)
 
     def _update(self) -> None:
         if self._clip > 0.0:
@@ -73,11 +78,14 @@ class PreparedTraining:
         self._optimizer.zero_grad(set_to_none=True)
 
     def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the losses of the first steps and of the last; the first ones are the fingerprint."""
-        first = [float(loss) for loss in self._first_losses]
-        if not first:
+        """Return the losses (the first thousands and the last); those of the first three steps are the fingerprint."""
+        import torch
+
+        if not self._losses:
             return {}
-        return {"loss": [*first, float(self._last_loss)], "fingerprint": first}
+        kept = self._losses if self._losses[-1] is self._last_loss else [*self._losses, self._last_loss]
+        losses = torch.stack([loss.reshape(()).float() for loss in kept]).tolist()
+        return {"loss": losses, "fingerprint": losses[:_FINGERPRINT]}
 
     def flops(self, batch: Batch) -> tuple[float | None, str | None]:
         """Count the forward and backward passes of one step (the optimizer's element-wise work is not counted)."""

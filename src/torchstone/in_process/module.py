@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone import registry
-from torchstone.errors import unknown
+from torchstone.errors import UsageError, unknown
 from torchstone.extend import Engine
 from torchstone.in_process.devices import open_device
 from torchstone.in_process.recording import default_folder, keep, trial_of
@@ -63,6 +63,9 @@ def measure(
     UsageError: an unknown axis or task, a batch without tensors. Unsupported: the device or module cannot do it.
 
     """
+    for word, count in (("trials", trials), ("iterations", iterations)):
+        if count is not None and count < 1:
+            raise UsageError(f"measure: {word}={count} is too small: 1 or more")
     title = name or type(module).__name__
     procedure = Procedure(
         trials=trials,
@@ -86,6 +89,8 @@ class _Bench:
     ) -> None:
         if task not in registry.names("engines"):
             raise unknown("task", task, registry.names("engines"))
+        if task == "train" and model.loss is None:
+            raise UsageError("measure: task train needs a loss: pass loss=…, or a mapping with labels")
         self._engine: Engine = registry.load("engines", task)
         self._model = model
         self._procedure = procedure

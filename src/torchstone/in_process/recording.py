@@ -32,7 +32,8 @@ def default_folder() -> Path:
 def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callable[[int], Trial]) -> RunSummary:
     """Write a run of one Case whose trials `take(number)` gives, and return its summary.
 
-    A trial that raises is kept as it is and the exception goes on: it is the user's own code that failed.
+    The first is taken before anything is written: where the module or the request is wrong it raises, and no half
+    record is left. A later one that raises leaves those before it in the record.
     """
     found = inspect()
     machine = Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings())
@@ -50,8 +51,10 @@ def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callab
         Plan((case,), slots),
     )
     path = record_path(folder, run_id)
+    first = take(0)
     with RecordWriter(path, head) as writer:
-        for number in range(procedure.trials):
+        writer.append(first)
+        for number in range(1, procedure.trials):
             writer.append(take(number))
         for finding in look(read_record(path)):
             writer.append(Noted(finding))

@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from torchstone import registry
+from torchstone import registry, units
 from torchstone.errors import UsageError
 from torchstone.in_process.devices import open_device
 from torchstone.in_process.recording import default_folder, keep, trial_of
@@ -59,6 +60,23 @@ class Window:
         self._items: list[int] = []
         self._in_phase: str | None = None
         self._looped = False
+        self._mean_phases_s: Mapping[str, float] = {}
+
+    @property
+    def phases_s(self) -> Mapping[str, float]:
+        """Mean seconds a steady step spent in each phase, "data" and "rest" among them; they sum to the mean step."""
+        return self._mean_phases_s
+
+    def __str__(self) -> str:
+        """Return the summary with the phases, as lines to print."""
+        if self.summary is None:
+            return f"window {self._name!r}: not measured"
+        step_s = sum(self._mean_phases_s.values()) or 1.0
+        parts = [
+            f"  {name:<16}{units.quantity(spent_s, 's'):>14}  {100.0 * spent_s / step_s:.1f} % of a step"
+            for name, spent_s in self._mean_phases_s.items()
+        ]
+        return "\n".join((str(self.summary), "where a step's time goes (means)", *parts))
 
     def __enter__(self) -> Self:
         """Open the device."""
@@ -133,7 +151,8 @@ class Window:
             _steady("data_wait_s", steps.phases_s.get(DATA, [])[first:], self._name),
             Measurement("first_step_time_s", Stage.SETUP, (steps.steps_s[0],)),
         ]
-        for phase, spent_s in steps.phases_s.items():
+        for phase, spent_s in sorted(steps.phases_s.items(), key=lambda phase: phase[0] == REST):
+            self._mean_phases_s = {**self._mean_phases_s, phase: fmean(spent_s[first:])}
             measurements.append(_steady("phase_time_s", spent_s[first:], self._name, phase))
         for metric, value in self._device.memory().items():
             measurements.append(_steady(metric, [value], self._name))

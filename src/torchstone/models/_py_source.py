@@ -33,7 +33,7 @@ def find(name: str) -> Target:
     if not colon:
         place, function = name, ""
     is_path = place.endswith(".py") or os.sep in place or "/" in place
-    file = _file(place) if is_path else _module_file(place)
+    file = _file(place) if is_path else module_file(place)
     if file is None:  # a compiled module says nothing of its functions before it is imported
         if not function:
             raise UsageError(f"py:{name}: name the function: py:{place}:function")
@@ -56,7 +56,7 @@ def _file(place: str) -> Path:
     raise UsageError(f"py:{place}: {unknown('file', file.name, beside)} (in {file.parent.absolute()})")
 
 
-def _module_file(module: str) -> Path | None:
+def module_file(module: str) -> Path | None:
     """Walk down the packages by their folders: importlib.util.find_spec would import the outer ones."""
     places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
     origin: str | None = None

@@ -32,7 +32,13 @@ class Own:
         return ModelCard("sample", InputSpec("own"), family="custom", fixed=fixed, own=True)
 
     def preload(self, name: str) -> None:
-        """Nothing: the user's code may open a device, and a template must not hold one."""
+        """Import the well-known libraries that the user's file names, and nothing of the user's own."""
+        from torchstone.models import _known_imports
+
+        target = _py_source.find(name)
+        source = target.file if target.file is not None else _py_source.module_file(target.module or "")
+        if source is not None:
+            _known_imports.import_known(source)
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
         from torchstone.models import _user_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchstone import registry
 from torchstone.extend import Check
-from torchstone.terms.estimate import Finding
+from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 
 
@@ -12,6 +12,11 @@ def look(run: Run) -> list[Finding]:
     """Return what every check sees in a run."""
     findings: list[Finding] = []
     for name in registry.names("checks"):
-        check: Check = registry.load("checks", name)
-        findings += check.look(run)
+        try:
+            check: Check = registry.load("checks", name)
+            findings += check.look(run)
+        except Exception as error:
+            # What was measured is safe in the record; a check of a third party must not cost the run its end.
+            message = f"check {name} failed: {type(error).__name__}: {error}"
+            findings.append(Finding(name, Severity.WARNING, message, "mend or remove the plug-in", "run"))
     return findings

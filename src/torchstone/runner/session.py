@@ -36,8 +36,9 @@ def isolation(word: str) -> str:
 
 def _crash(case: Case, outcome: Outcome) -> str:
     """Return what crashed, and where: the lines of the user's own traceback without the error they end with."""
-    *lines, _ = (outcome.traceback or "").splitlines() or [""]
-    return "\n".join((f"{case.workload.model} raised {outcome.message}", *lines))
+    if outcome.traceback is None:
+        return f"{case.workload.model}: {outcome.message}"
+    return "\n".join((f"{case.workload.model} raised {outcome.message}", *outcome.traceback.splitlines()[:-1]))
 
 
 class Session:

@@ -33,6 +33,8 @@ Send = Callable[[Event], None]
 
 def carry_out(request: Request, send: Send) -> None:
     """Do what is asked and send events; the last is always Ended, whatever the user's code raises."""
+    import torch  # noqa: F401  a process without it is not live: a new interpreter takes seconds for this
+
     send(Live())
     try:
         if isinstance(request, InspectRequest):

@@ -26,6 +26,7 @@ _LARGEST_REQUEST = 1 << 20
 
 def serve(descriptor: int, models: Sequence[str]) -> None:
     """Import, say "ready", then fork for every request until the socket closes."""
+    _die_with_parent()
     control = socket.socket(fileno=descriptor)
     _import_for(models)
     gc.collect()

@@ -1,0 +1,284 @@
+"""What the seed documents ask of a run, by their IDs (docs/features.md), from two real runs of a small network."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import a_case, a_machine, a_run, a_trial
+
+from torchstone import plan
+from torchstone.figures import figures
+from torchstone.rows import case_rows
+from torchstone.terms.case import Placement
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.message import Inspected
+from torchstone.terms.trial import Measurement, Series, Stage
+
+ROOT = Path(__file__).parents[2]
+FILE = """
+task: {task}
+model: builtin:cnn
+data: digits
+axes: {{image_size: 32, feed: loader, threads: 1}}
+procedure: {{trials: 2, warmup: 2, warmup_budget: 100ms, telemetry: 50ms}}
+"""
+CARDS = (
+    DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"),
+    DeviceInfo("rocm", "cuda", "AMD", 0, "Radeon RX 7900 XTX", memory_bytes=24 * 2**30, compute_capability="11.0"),
+    DeviceInfo("rocm", "cuda", "AMD", 1, "Radeon RX 7900 XTX", memory_bytes=24 * 2**30, compute_capability="11.0"),
+)
+
+
+def torchstone(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run it where no file of the project is (S0-59)."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "torchstone", *words, "--output-dir", str(folder / "outputs")],
+        check=False,
+        cwd=folder, capture_output=True, text=True, timeout=240, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    return answer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("seeds")
+
+
+def run(folder: Path, task: str, *words: str) -> dict[str, Any]:
+    (folder / f"{task}.yaml").write_text(FILE.format(task=task), encoding="utf-8")  # S0-03
+    answer = torchstone(folder, "run", "--config", f"{task}.yaml", "--name", f"seed-{task}", *words, "--json")
+    return {**json.loads(answer.stdout), "stderr": answer.stderr}
+
+
+@pytest.fixture(scope="module")
+def inferred(folder):
+    return run(
+        folder, "infer", "--batch-sizes", "3,5", "--device", "cpu", "--iterations", "4", "--debug", "--profiling"
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(folder, inferred):
+    varied = ("--batch-sizes", "3", "--learning-rates", "1e-4", "--optimizers", "adam", "sgd", "--mixed-precision")
+    return run(folder, "train", "--hardware", "cpu", "--grad-accumulation", "2", "--iterations", "4", *varied)
+
+
+@pytest.fixture(scope="module")
+def report(folder, trained):
+    return torchstone(folder, "show", "seed-train", "--full").stdout
+
+
+@pytest.fixture(scope="module")
+def table(folder, inferred):
+    path = Path(torchstone(folder, "export", "seed-infer", "--format", "csv").stdout.strip())
+    with (folder / path).open(encoding="utf-8", newline="") as file:
+        return path, list(csv.DictReader(file))
+
+
+def values(case: dict[str, Any]) -> dict[str, float]:
+    return {name: estimate["value"] for name, estimate in case["estimates"].items()}
+
+
+def statuses(run: dict[str, Any]) -> set[str]:
+    return {t["outcome"]["status"] for case in run["cases"] for t in case["trials"]}
+
+
+def test_s0_09_to_13_flags_reach_the_run(inferred):
+    assert [c["configuration"]["batch_size"] for c in inferred["cases"]] == [3, 5]
+    assert inferred["cases"][0]["placement"]["device"] == "cpu"
+    assert (inferred["procedure"]["warmup"], inferred["procedure"]["iterations"]) == (2, 4)
+    assert all(t["facts"]["warmup_steps"] >= 2 for c in inferred["cases"] for t in c["trials"])
+
+
+def test_s0_25_to_32_inference_metrics(inferred):
+    for case in inferred["cases"]:
+        got, batch = values(case), case["configuration"]["batch_size"]
+        assert got["throughput"] > 0  # S0-25 predictions_per_second
+        for trial in case["trials"]:
+            one = trial["figures"]["values"]
+            assert one["time_per_item_s"] == pytest.approx(1 / one["throughput"])  # S0-26
+        assert got["time_to_first_prediction_s"] > 0  # S0-27
+        order = ["min", "p50", "p95", "p99", "max"]  # S0-28 to S0-31
+        lows_to_highs = [[t["figures"]["values"][f"latency_per_batch_{o}_s"] for o in order] for t in case["trials"]]
+        assert all(one == sorted(one) for one in lows_to_highs)
+        assert (got["total_items"], got["steps"]) == (2 * 4 * batch, 2 * 4)  # S0-32: two windows of four batches
+
+
+def test_s0_04_05_21_22_and_s3_13_14_16_training_metrics(trained):
+    assert statuses(trained) == {"ok"}
+    for case in trained["cases"]:
+        for trial in case["trials"]:
+            one = trial["figures"]["values"]
+            assert one["epoch_time_s"] == pytest.approx(1797 / one["throughput"])
+        got = values(case)
+        assert got["data_wait_s"] > 0
+        assert got["data_wait_share"] > 0
+        assert got["step_time_s"] > 0
+        assert got["model_load_time_s"] > 0
+        assert got["peak_rss_bytes"] > 1e7
+        assert got["total_items"] == 4 * 2 * 3  # steps × accumulation × batch
+
+
+def test_s0_33_to_35_device_memory():
+    names = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes")
+    told = [Measurement(name, Stage.STEADY, (float(i + 1),)) for i, name in enumerate(names)]
+    got = figures(a_trial(more=told)).values
+    assert [got[name] for name in names] == [1.0, 2.0, 3.0]
+
+
+def test_s0_36_to_38_machine(trained):
+    machine = trained["machine"]
+    assert set(machine["devices"][0]) >= {
+        "vendor", "name", "memory_bytes", "compute_capability", "index", "driver", "runtime",
+    }  # fmt: skip
+    assert set(machine["host"]) >= {"platform", "processor"}  # S3-28
+    assert set(machine["software"]) >= {"python", "torch", "cuda", "rocm"}
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", trained["started_utc"])  # S3-27
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        ("SYSTEM", r"Platform: \S+"), ("SYSTEM", r"torch \d"), ("DEVICES", r"cpu:0 .*vendor .*memory"),
+        ("MODEL", r"builtin:cnn: 620,362 parameters"), ("DATA", r"digits: 1,797 items"), ("TRAINING", r"loss_last +\d"),
+        ("THROUGHPUT", r"throughput +[\d,.]+ items/s"), ("THROUGHPUT", r"epoch_time_s +\d"),
+        ("TOTAL RUNTIME", r"[\d.]+ s \([\d.]+ min\)"),
+    ],
+)  # fmt: skip
+def test_s0_39_to_46_report_of_training(report, block, line):
+    assert "BENCHMARK REPORT: seed-train" in report
+    assert re.search(rf"\[{block}\]\n(  .*\n)*?  .*{line}", report), report
+
+
+def test_s0_47_report_of_inference(folder, inferred):
+    shown = torchstone(folder, "show", "seed-infer", "--full").stdout
+    block = re.search(r"\[INFERENCE PERFORMANCE\]\n((  .*\n)+)", shown)
+    assert block
+    for name in ("mean", "p50", "p95", "p99", "min", "max"):
+        assert f"latency_per_batch_{name}_s" in block[1]
+    assert "time_to_first_prediction_s" in block[1]
+
+
+def test_s0_51_58_and_s3_48_files_and_store(folder, trained):
+    documents = sorted(p.name for p in (folder / "outputs").glob("*.json"))
+    assert len(documents) == 2
+    assert all(re.fullmatch(r"benchmark_cpu_\d{8}_\d{6}(_\d)?\.json", name) for name in documents)
+    stored = json.loads((folder / "outputs" / documents[-1]).read_text(encoding="utf-8"))
+    assert stored["head"]["machine"]["software"]["torch"]
+    listed = json.loads(torchstone(folder, "runs", "--json").stdout)["runs"]
+    assert {row["name"] for row in listed} == {"seed-infer", "seed-train"}
+    assert json.loads(torchstone(folder, "show", "seed-train", "--json").stdout)["run_id"] == trained["run_id"]
+
+
+def test_s1_11_and_15_to_25_csv_columns(table):
+    path, rows = table
+    assert path.parent.name == "data"
+    columns = {
+        "dataset", "batch_size", "total_time_s", "throughput", "peak_allocated_bytes", "peak_reserved_bytes",
+        "device_utilization", "device_temperature_c", "average_power_w", "latency_per_batch_mean_s",
+        "latency_per_batch_p95_s", "latency_per_batch_p99_s", "device_name", "device_memory_bytes",
+        "compute_capability", "host", "started_utc",
+    }  # fmt: skip
+    assert columns <= set(rows[0])
+    measured = ("total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p99_s")
+    assert all(float(row[name]) > 0 for row in rows for name in measured)
+    assert [row["dataset"] for row in rows] == ["digits", "digits"]
+    assert all(row["device_utilization"] == "" for row in rows), "what is missing is empty, never 0"
+
+
+def test_s1_05_to_08_gauges_become_columns():
+    gauges = {
+        "device_utilization": 0.9,
+        "device_temperature_c": 61.0,
+        "device_power_w": 300.0,
+        "device_memory_used_bytes": 7e9,
+    }
+    at_s = tuple(float(i) for i in range(7))
+    series = [Series(metric, "nvml", at_s, (value,) * 7) for metric, value in gauges.items()]
+    (row,) = case_rows(a_run([a_trial([0.25] * 10, series=series)], machine=a_machine()))
+    assert row["device_utilization"] == pytest.approx(0.9)
+    assert row["device_temperature_c"] == pytest.approx(61)
+    assert row["average_power_w"] == pytest.approx(300)
+    assert row["device_memory_used_bytes"] == pytest.approx(7e9)
+    assert row["energy_j"] == pytest.approx(750)  # S4-01
+
+
+def test_s3_04_to_07_and_18_to_22_axes_of_training(trained):
+    found = {
+        (c["configuration"]["learning_rate"], c["configuration"]["optimizer"], c["configuration"]["precision"])
+        for c in trained["cases"]
+    }
+    assert found == {(r, o, p) for r in (1e-4,) for o in ("adam", "sgd") for p in ("fp32", "bf16")}
+    assert {c["configuration"]["grad_accumulation"] for c in trained["cases"]} == {2}
+
+
+def test_s3_24_what_was_chosen_for_the_hardware_is_a_fact(trained):
+    for case in trained["cases"]:
+        for trial in case["trials"]:
+            assert trial["facts"]["fused_optimizer"] is True
+            assert trial["facts"]["throughput_stopwatch"]
+
+
+def test_s3_29_to_31_a_case_says_what_it_is(trained):
+    (case, *_) = trained["cases"]
+    assert (case["workload"]["family"], case["workload"]["model"]) == ("vision", "builtin:cnn")
+    assert case["placement"]["device"] == "cpu"
+    assert set(case["configuration"]) >= {"batch_size", "learning_rate", "optimizer", "grad_accumulation", "precision"}
+    assert len({c["case_id"] for c in trained["cases"]}) == len(trained["cases"]) == 4
+
+
+def test_s3_09_and_63_debug_names_every_stage(inferred):
+    for stage in ("warmup", "latency", "throughput"):
+        assert stage in inferred["stderr"].replace("warm-up", "warmup").replace("warm_up", "warmup")
+
+
+def test_s0_02_and_s4_02_auto_takes_the_accelerator_that_is_there():
+    here = a_machine(devices=CARDS)
+    assert plan.place("auto", Inspected(CARDS, {}, {}), here) == Placement("rocm", 0)
+    only = CARDS[:1]
+    assert plan.place("auto", Inspected(only, {}, {}), a_machine(devices=only)) == Placement("cpu", 0)
+
+
+def test_s0_63_a_certain_card():
+    assert plan.place("rocm:1", Inspected(CARDS, {}, {}), a_machine(devices=CARDS)) == Placement("rocm", 1)
+
+
+def test_s1_25_the_card_is_in_every_row():
+    case = a_case(placement=Placement("rocm", 1))
+    run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine(devices=CARDS))
+    (row,) = case_rows(run)
+    assert (row["device_name"], row["device_memory_bytes"]) == ("Radeon RX 7900 XTX", 24 * 2**30)
+    assert row["compute_capability"] == "11.0"
+
+
+def test_s0_64_the_ci_recipe_keeps_the_json_of_a_gpu_runner():
+    text = (ROOT / ".github/workflows/benchmark.yml").read_text(encoding="utf-8")
+    for word in ("runs-on: [self-hosted, gpu]", "actions/upload-artifact", "path: outputs/benchmark_*.json"):
+        assert word in text
+
+
+def test_s4_12_to_15_20_and_34_targets_licence_and_citation():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"setup", "smoke", "benchmark", "benchmark-gpu", "setup-pre-commit", "lint"} <= targets
+    assert "MIT" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "license: MIT" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_s4_35_every_example_is_explained():
+    page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    files = [p.name for p in (ROOT / "examples").iterdir() if p.suffix in (".py", ".yaml")]
+    assert files
+    assert all(f"[{name}]({name})" in page for name in files)
+
+
+def test_s3_08_and_62_profiling_leaves_a_trace_of_each_case(folder, inferred):
+    traces = list((folder / "outputs" / "traces").glob("*.json"))
+    assert len(traces) == len(inferred["cases"])
+    assert all(json.loads(path.read_text(encoding="utf-8"))["traceEvents"] for path in traces)
