@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import Any
 
-from torchstone.errors import unknown
+from torchstone.errors import MissingError, unknown
 
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
@@ -33,7 +33,10 @@ def load(family: str, name: str) -> Any:
         raise unknown(_SINGULAR.get(family, family), name, names(family))
     foreign = _foreign(family)
     if name in foreign:
-        return foreign[name].load()
+        try:
+            return foreign[name].load()
+        except Exception as error:  # somebody else's code: whatever it raises, the others go on
+            raise MissingError(f"{_SINGULAR.get(family, family)} {name} cannot be imported: {error}") from error
     return import_module(f"torchstone.{family}.{name}").PLUGIN
 
 

@@ -50,7 +50,6 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         ([*MLP, "--timeout", "5 fortnights"], ["--timeout", "5m or 1h"]),
         (["run", "smoke", "--config", "mine.yaml"], ["not both"]),
         (["run", "smoke", "--model", "builtin:mlp"], ["--model goes without a recipe"]),
-        (["run"], ["nothing to measure", "torchstone list recipes"]),
         (["run", "nothere.yaml"], ["nothere.yaml: no such file"]),
         (["run", "./nothere.xml"], ["'.xml'", ".toml"]),
         (["show"], ["no run is stored here yet", "torchstone run"]),

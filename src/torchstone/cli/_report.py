@@ -46,16 +46,13 @@ def print_head(run: RunSummary) -> None:
 def print_report(run: RunSummary) -> None:
     """Print every block."""
     width = min(terminal_width(), 100)
-    print("\n" + "=" * width + plain(f"\nBENCHMARK REPORT: {run.name}\n") + "=" * width)
-    for title, lines in (
-        ("SYSTEM", _system(run)),
-        ("DEVICES", _devices(run)),
-        ("MODEL", _models(run)),
-        ("DATA", _data(run)),
-    ):
-        _print_block(title, list(lines))
+    print("\n" + "=" * width)
+    print(plain(f"BENCHMARK REPORT: {run.name}"))
+    print("=" * width)
+    for title, lines in (("SYSTEM", _system), ("DEVICES", _devices), ("MODEL", _models), ("DATA", _data)):
+        _print_block(title, list(lines(run)))
     for case in run.cases:
-        print(plain(f"\n── {label(case)} on {case.placement}: {case.verdict}"))
+        print("\n" + plain(f"── {label(case)} on {case.placement}: {case.verdict}"))
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
         for title, names in _BLOCKS.items():
             _print_block(title, list(_figures(case, names.split())))

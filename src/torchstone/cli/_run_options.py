@@ -31,7 +31,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--config", metavar="FILE", help="the same as naming the file")
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument(
-        "--model", help="hf:NAME, hf:FOLDER, builtin:NAME, py:FILE.py:FUNCTION, py:PACKAGE.MODULE:FUNCTION"
+        "--model", help="hf:NAME, hf:FOLDER, builtin:NAME[@FILE], py:FILE.py:FUNCTION, py:PACKAGE.MODULE:FUNCTION"
     )
     what.add_argument("--data", help="synthetic, digits, tsv:FILE, images:FOLDER, example (the model's own)")
     what.add_argument(
@@ -81,6 +81,8 @@ def asked(options: argparse.Namespace) -> RunRequest:
     if options.recipe and options.config:
         raise UsageError("give a recipe or --config FILE, not both")
     if word is None and options.model is None:
+        if options.task or options.data or options.axis or options.option:
+            raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or a --model")
         word = "demo"
     axes = _axes(options)
     if word is not None:

@@ -28,6 +28,7 @@ class PreparedInference:
         self._inference_mode = torch.inference_mode
         self._move = lambda tensors: _settings.to_device(tensors, case.configuration, device)
         self._forward = model.forward
+        self._looked = False
         self._moments: Any = None
         self.facts: Mapping[str, Scalar] = _settings.in_effect()
 
@@ -36,8 +37,8 @@ class PreparedInference:
         batch = pull()
         with self._inference_mode(), self._autocast():
             output = self._forward(self._module, self._move(batch.tensors))
-        if self._moments is None:
-            self._moments = _moments(output)
+        if not self._looked:
+            self._looked, self._moments = True, _moments(output)
 
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return the fingerprint: mean and standard deviation of the first output."""
@@ -55,14 +56,22 @@ class PreparedInference:
 
 
 def _moments(output: Any) -> Any:
+    """Return mean and standard deviation of the first tensor in an output, or None where there is none."""
     import torch
 
-    tensor = output
-    while not isinstance(tensor, torch.Tensor):
-        values = list(tensor.values()) if isinstance(tensor, Mapping) else list(tensor)
-        tensor = next(v for v in values if v is not None)
-    tensor = tensor if tensor.is_floating_point() else tensor.float()
-    return (tensor.mean(), tensor.std(correction=0))
+    waiting = [output]
+    while waiting:
+        part = waiting.pop(0)
+        if isinstance(part, torch.Tensor):
+            values = part if part.is_floating_point() else part.float()
+            return (values.mean(), values.std(correction=0))
+        if isinstance(part, Mapping):
+            waiting[:0] = part.values()
+        elif isinstance(part, list | tuple):
+            waiting[:0] = part
+        elif hasattr(part, "__dict__"):
+            waiting[:0] = vars(part).values()
+    return None
 
 
 class Infer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,19 @@ def refuse_code(file: Path) -> None:
 
     torch's weights-only unpickler reads it, storages left on the meta device: nothing in it is called or allocated.
     """
+    load_pickle(file, "meta")
+
+
+def load_pickle(file: Path, device: str) -> Any:
+    """Return what torch.save wrote, mapped into memory where the file's form allows it; never call what is in it.
+
+    Raises UsageError for code and for a torn file, which makes torch raise nearly any exception.
+    """
     import torch
 
     try:
-        torch.load(file, map_location="meta", weights_only=True)
+        mapped = device == "cpu" and zipfile.is_zipfile(file)
+        return torch.load(file, map_location=device, weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         found = _GLOBAL.search(str(error))
         if found is not None:
@@ -30,9 +40,9 @@ def refuse_code(file: Path) -> None:
                 f"{file}: refused: its pickle wants to call {found.group(1)}, and weights hold only tensors. "
                 "Save them as safetensors"
             ) from error
-        raise UsageError(f"{file}: refused: not a file of weights only ({_first_line(error)})") from error
-    except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
-        raise UsageError(f"{file}: not a file of weights ({type(error).__name__}: {_first_line(error)})") from error
+        raise UsageError(f"{file}: refused: not a file of weights only; save it again with torch.save") from error
+    except Exception as error:
+        raise UsageError(f"{file}: not a file of weights ({type(error).__name__}: {first_line(error)})") from error
 
 
 @contextmanager
@@ -43,11 +53,11 @@ def one_line_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
-        raise UsageError(f"{where}: {_first_line(error)}") from error
+        raise UsageError(f"{where}: {first_line(error)}") from error
     except RuntimeError as error:
         if "mismatch" not in str(error):
             raise
-        raise UsageError(f"{where}: the weights do not fit config.json ({_first_line(error)})") from error
+        raise UsageError(f"{where}: the weights do not fit config.json ({first_line(error)})") from error
 
 
 def load_tokenizer(source: str) -> Any:
@@ -60,6 +70,7 @@ def load_tokenizer(source: str) -> Any:
     return tokenizer
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return what an exception says, cut to one line; its type if it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

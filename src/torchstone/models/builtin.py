@@ -1,12 +1,17 @@
-"""`builtin:<name>`: small networks that need nothing but torch, from 0.1 M to 50 M parameters."""
+"""`builtin:<name>`: small networks that need nothing but torch, from 0.1 M to 50 M parameters.
+
+`builtin:<name>@<file>` is the same network with the weights of a file that torch.save or safetensors wrote.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import ModelSource
+from torchstone.models import _builtin_weights
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Workload
 from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
@@ -27,7 +32,7 @@ _SKELETON = InputSpec("features", classes=9, width=75)
 class Builtin:
     """Model source `builtin`."""
 
-    describes = "small networks that need nothing but torch"
+    describes = "small networks that need nothing but torch; builtin:NAME@FILE takes the weights of a file"
 
     def names(self) -> Iterable[tuple[str, str]]:
         yield "cnn", "3 convolutions over 3-channel images, 10 classes, 0.6 M parameters"
@@ -37,32 +42,45 @@ class Builtin:
             yield name, f"LSTM {layers} × {hidden} over skeletons (75 values a frame), 9 classes, {size}"
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
+        name, at, file = name.partition("@")
         known = dict(self.names())
         if name not in known:
             raise unknown("builtin model", name, known)
-        if options.get("weights", "random") != "random":
-            raise UsageError(f"builtin:{name}: has random weights only; use weights=random")
+        _builtin_weights.refuse_option(name, options.get("weights", "random"))
         if others := sorted(set(options) - {"weights"}):
             raise unknown(f"option of builtin:{name}", others[0], ["weights"])
-        fixed: Mapping[str, Scalar] = {"weights": "random", "source": "builtin"}
+        fixed: dict[str, Scalar] = {"weights": "file" if at else "random", "source": "builtin"}
+        if at and options:
+            raise UsageError(f"builtin:{name}@{file}: the weights are the file's; leave out the option weights")
+        if at:
+            fixed["weights_sha256"] = _builtin_weights.checked(name, file)[:16]
+        # Written with a folder, a file has the same case id wherever it lies: terms.case.portable strips folders.
+        full = f"{name}@./{file}" if at and len(PurePath(file).parts) == 1 else None
+        own = bool(at)
         if name in GESTURE_SIZES:
-            return ModelCard("sequence", _SKELETON, family="gesture", fixed=fixed, defaults={"sequence_length": 20})
-        return ModelCard("image", _IMAGE, family="vision", fixed=fixed, defaults={"image_size": 32})
+            return ModelCard("sequence", _SKELETON, full, "gesture", fixed, defaults={"sequence_length": 20}, own=own)
+        return ModelCard("image", _IMAGE, full, "vision", fixed, defaults={"image_size": 32}, own=own)
 
     def preload(self, name: str) -> None:
         import torchstone.models._builtin_nets  # noqa: F401
+
+        if name.endswith(".safetensors"):
+            import safetensors.torch  # noqa: F401
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
         from torch.nn.functional import cross_entropy
 
         from torchstone.models import _builtin_nets
 
+        name, at, file = name.partition("@")
         if name in GESTURE_SIZES:
             hidden, layers, _ = GESTURE_SIZES[name]
             module: Any = _builtin_nets.GestureNet(hidden, layers)
         else:
             side = int(configuration.get("image_size") or 32)
             module = _builtin_nets.SmallConvNet() if name == "cnn" else _builtin_nets.Perceptron(side)
+        if at:
+            _builtin_weights.fill(module, name, file)
         takes = "features" if name in GESTURE_SIZES else "pixel_values"
         return LoadedModel(
             module,
@@ -70,7 +88,7 @@ class Builtin:
             _loss(takes, cross_entropy),
             _SKELETON if name in GESTURE_SIZES else _IMAGE,
             objection=_objection(name),
-            facts={"parameters": sum(p.numel() for p in module.parameters()), "weights": "random"},
+            facts={"parameters": sum(p.numel() for p in module.parameters()), "weights": "file" if at else "random"},
         )
 
 

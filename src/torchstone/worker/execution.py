@@ -63,7 +63,8 @@ def _trial(request: TrialRequest, send: Send) -> None:
     tally.facts.update(model.facts)
     tally.facts.update(prepared.facts)
     samples = _open_samples(case, model, procedure.seed)
-    tally.facts["dataset_items"] = len(samples) if samples is not None else None
+    made = case.workload.data.partition(":")[0] in ("synthetic", "example")  # no data set, so no epoch
+    tally.facts["dataset_items"] = None if made or samples is None else len(samples)
     batches = engine.open_batches(case, model, samples, device, procedure.seed)
     try:
         measure_prepared(request, send, engine, prepared, batches, device, tally)
