@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 
 from torchstone import registry
+from torchstone.cli._table import plain, terminal_width
 from torchstone.errors import unknown
 from torchstone.terms.axis import AXES
 
@@ -28,15 +30,21 @@ def run(options: argparse.Namespace) -> int:
 
         print_json({what: [{"name": n, "meaning": m} for n, m in LISTS[what]()] for what in wanted})
         return 0
-    from torchstone.cli._table import Column, show
-
     for what in wanted:
-        rows = LISTS[what]()
         print(f"\n{what}")
-        show(
-            [Column("", [name for name, _ in rows], left=True), Column("", [meaning for _, meaning in rows], left=True)]
-        )
+        _print(LISTS[what]())
     return 0
+
+
+def _print(rows: Rows) -> None:
+    """Print names and meanings in two columns. Without rich: this is what people type first, and it should be there."""
+    width = max((len(name) for name, _ in rows), default=0)
+    room = max(30, terminal_width() - width - 4)
+    for name, meaning in rows:
+        lines = textwrap.wrap(meaning, room) or [""]
+        print(plain(f"  {name:<{width}}  {lines[0]}").rstrip())
+        for line in lines[1:]:
+            print(plain(" " * (width + 4) + line))
 
 
 def _recipes() -> Rows:

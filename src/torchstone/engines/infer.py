@@ -26,7 +26,7 @@ class PreparedInference:
         self._module = _settings.compiled(self._plain, case.configuration)
         self._autocast = _settings.autocast(case.configuration, device)
         self._inference_mode = torch.inference_mode
-        self._move = lambda tensors: _settings.to_device(tensors, case.configuration, device)
+        self._move = _settings.mover(case.configuration, device)
         self._forward = model.forward
         self._looked = False
         self._moments: Any = None

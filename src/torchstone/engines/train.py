@@ -32,7 +32,7 @@ class PreparedTraining:
         self._plain = _settings.arrange(model.module.train(), configuration, device)
         self._module = _settings.compiled(self._plain, configuration)
         self._autocast = _settings.autocast(configuration, device)
-        self._move = lambda tensors: _settings.to_device(tensors, configuration, device)
+        self._move = _settings.mover(configuration, device)
         self._loss = model.loss
         if model.optimizer is not None:
             self._optimizer, fused = model.optimizer(self._plain.parameters()), False
