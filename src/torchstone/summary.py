@@ -52,6 +52,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     cases: tuple[CaseSummary, ...]
     findings: tuple[Finding, ...]
     record: str
+    total_runtime_s: float
 
     def __str__(self) -> str:
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
@@ -95,6 +96,7 @@ def summarize(entry: Entry) -> RunSummary:
     return RunSummary(
         SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, head.machine, head.procedure,
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
+        sum(trial.duration_s for trial in entry.trials),
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ def test_a_recipe_from_start_to_files(outputs):
     documents = list(outputs.glob("benchmark_cpu_*.json"))
     assert len(records) == len(documents) == 1
     assert (outputs / "torchstone.sqlite").exists()
+    assert len(list((outputs / "data").glob("*_cases.csv"))) == 1
     lines = [json.loads(line)["record"] for line in records[0].read_text().splitlines()]
     assert lines[0] == "head"
     assert lines.count("trial") == 4

@@ -87,6 +87,32 @@ def test_memory_and_losses() -> None:
     assert figures(a_trial(more=more, series=[gauge("rss_bytes", 1e9)])).values["peak_rss_bytes"] == 4e9
 
 
+def test_spread_of_steps_and_losses_and_how_fast_the_loss_falls() -> None:
+    more = [Measurement("loss", Stage.STEADY, (4.0, 3.0, 2.0, 1.0))]
+    got = figures(a_trial([0.1, 0.2, 0.3], more=more, series=[gauge("rss_bytes", 1e9, 3e9)])).values
+    assert (got["step_time_min_s"], got["step_time_max_s"]) == (0.1, 0.3)
+    assert got["step_time_std_s"] == pytest.approx(0.1)
+    assert (got["loss_min"], got["loss_max"], got["loss_mean"]) == (1.0, 4.0, 2.5)
+    assert got["loss_std"] == pytest.approx(1.2909944)
+    assert got["loss_convergence_rate"] == pytest.approx(-1.0)
+    assert got["mean_rss_bytes"] == 2e9
+
+
+def test_phases_of_the_users_own_names_are_figures() -> None:
+    more = [Measurement("phase_time_s", Stage.STEADY, (0.1, 0.3, 0.2), "train", "forward")]
+    got = estimates([figures(a_trial(more=more))] * 3)
+    assert got["phase_forward_s"].value == pytest.approx(0.2)
+    assert got["phase_forward_s"].unit == "s"
+
+
+def test_the_interval_of_a_share_ends_at_1() -> None:
+    trials = [a_trial([0.1] * 5, steady={"data_wait_s": [wait] * 5}) for wait in (0.01, 0.05, 0.09)]
+    share = estimates([figures(t) for t in trials])["data_wait_share"]
+    assert share.high == 1.0
+    assert share.low is not None
+    assert 0.0 < share.low < share.value < 1.0
+
+
 def test_energy_comes_from_the_counter_between_its_readings() -> None:
     steps = [0.25] * 10
     both = [counter("device_energy_j", 40.0), gauge("device_power_w", *[90.0] * 12)]

@@ -57,7 +57,7 @@ def print_report(run: RunSummary) -> None:
         for title, names in _BLOCKS.items():
             _print_block(title, list(_figures(case, names.split())))
         _print_block("PHASES", list(_figures(case, [name for name in case.estimates if name.startswith(PHASE)])))
-    total_s = sum(trial.duration_s for case in run.cases for trial in case.trials)
+    total_s = run.total_runtime_s
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
     )

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._run_options import add_run_options, asked
+
+if TYPE_CHECKING:
+    from torchstone.summary import RunSummary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     request = asked(options)
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     try:
-        summary, document = Campaign(request, progress).carry_out(folder, sys.argv[1:])
+        summary, files = Campaign(request, progress).carry_out(folder, sys.argv[1:])
     finally:
         progress.close()
     if options.json:
@@ -43,21 +48,20 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(summary)
     else:
-        _print(summary, document)
+        _print(summary, files)
     good = all(t.outcome.status == Status.OK for case in summary.cases for t in case.trials)
     if summary.status == "interrupted":
         return 130
     return 1 if options.strict and not good else 0
 
 
-def _print(summary: object, document: object) -> None:
+def _print(summary: RunSummary, files: tuple[Path, Path]) -> None:
     from torchstone.cli._case_table import print_cases
     from torchstone.cli._findings import print_findings
     from torchstone.cli._report import print_head
-    from torchstone.summary import RunSummary
 
-    if isinstance(summary, RunSummary):
-        print_head(summary)
-        print_cases(summary)
-        print_findings(summary)
-        print(f"\nrecord    {summary.record}\ndocument  {document}\nmore      torchstone show {summary.run_id} --full")
+    print_head(summary)
+    print_cases(summary)
+    print_findings(summary)
+    print(f"\nrecord    {summary.record}\ndocument  {files[0]}\ntable     {files[1]}")
+    print(f"more      torchstone show {summary.run_id} --full")

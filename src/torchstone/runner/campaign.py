@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone import plan
+from torchstone import plan, registry
+from torchstone.rows import case_rows
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Watcher
 from torchstone.store.document import write_document
@@ -26,8 +27,8 @@ class Campaign:
         self._watcher = watcher
         self._sketches = [plan.sketch(plan.Ask(w.task, w.model, w.data, w.options, w.axes)) for w in request.workloads]
 
-    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[RunSummary, Path]:
-        """Measure into `folder`; return the summary and the document's path."""
+    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[RunSummary, tuple[Path, Path]]:
+        """Measure into `folder`; return the summary, and the paths of the document and of the table of its cases."""
         preload = [sketch.workload.model for sketch in self._sketches]
         with Session(self._request.procedure, preload, self._watcher) as session:
             machine, found = session.inspect()
@@ -36,7 +37,10 @@ class Campaign:
             session.rehearse(self._own(placements))
             run = session.run(whole, machine, self._request.name or "run", command, folder)
         document = write_document(run, folder)
-        return summarize(find(folder, run.head.run_id)), document
+        table = folder / "data" / f"{run.head.run_id}_cases.csv"
+        table.parent.mkdir(exist_ok=True)
+        registry.load("exporters", "csv").write(run, case_rows(run), table)
+        return summarize(find(folder, run.head.run_id)), (document, table)
 
     def _own(self, placements: Sequence[Placement]) -> list[Case]:
         """One Case for each workload that is the user's own, in its first configuration."""
