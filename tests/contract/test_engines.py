@@ -1,0 +1,136 @@
+"""What every engine must do: step, tell what was computed, count its work, and be what a user would write by hand."""
+
+import copy
+
+import pytest
+import torch
+
+from torchstone import registry
+from torchstone.errors import Unsupported
+from torchstone.terms.axis import AXES
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.model import InputSpec, LoadedModel
+
+criterion = torch.nn.functional.cross_entropy
+
+
+def loss(network, tensors):
+    return criterion(network(tensors["input"]), tensors["target"])
+
+
+def made(**changes):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    example = {"input": torch.randn(8, 6), "target": torch.randint(0, 3, (8,))}
+    parts = {"module": module, "forward": lambda n, t: n(t["input"]), "loss": loss, "input": InputSpec("own")}
+    return LoadedModel(**{**parts, "example": example, **changes})
+
+
+def ready(task, model, **axes):
+    engine = registry.load("engines", task)
+    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
+    case = Case(Workload(Task(task), "module:test", "example", "sample"), values, Placement("cpu"))
+    device = registry.load("devices", "cpu").open(0)
+    return engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
+
+
+@pytest.mark.parametrize("task", registry.names("engines"))
+def test_every_engine_steps_tells_and_counts(task):
+    engine = registry.load("engines", task)
+    assert engine.describes
+    assert set(engine.axes) <= set(AXES)
+    prepared, batches = ready(task, made())
+    for _ in range(3):
+        prepared.step(batches.next)
+    told = prepared.results()
+    assert all(torch.isfinite(torch.tensor(values)).all() for values in told.values())
+    assert told["fingerprint"]
+    total, _ = prepared.flops(batches.next())
+    assert total is not None
+    assert total > 0
+    assert set(engine.windows({"mode": "both"})) <= {"latency", "throughput"}
+    batches.close()
+
+
+@pytest.mark.parametrize("task", registry.names("engines"))
+@pytest.mark.parametrize("feed", ["resident", "loader"])
+def test_every_feed_gives_whole_batches(task, feed):
+    _, batches = ready(task, made(), feed=feed, batch_size=3)
+    for _ in range(7):
+        batch = batches.next()
+        assert batch.items == 3
+        assert all(len(tensor) == 3 for tensor in batch.tensors.values())
+    batches.close()
+
+
+@pytest.mark.parametrize(("optimizer", "settings"), [("sgd", {"momentum": 0.9}), ("adamw", {}), ("adam", {})])
+def test_training_computes_what_a_loop_by_hand_computes(optimizer, settings):
+    model = made()
+    twin = copy.deepcopy(model.module)
+    prepared, batches = ready("train", model, optimizer=optimizer, learning_rate=0.05, fused="off", grad_clip=0.5)
+    seen = [batches.next() for _ in range(6)]
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    by_hand = kinds[optimizer](twin.parameters(), lr=0.05, **settings)
+    wanted = []
+    for batch in seen:
+        value = loss(twin, batch.tensors)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
+        by_hand.step()
+        by_hand.zero_grad()
+        wanted.append(value.item())
+    source = iter(seen)
+    for _ in seen:
+        prepared.step(source.__next__)
+    assert prepared.results()["loss"] == wanted, "bit for bit"
+
+
+def test_accumulation_adds_up_to_the_larger_batch():
+    losses = []
+    for size, accumulation in ((8, 1), (4, 2)):
+        model = made()
+        prepared, _ = ready("train", model, optimizer="sgd", learning_rate=0.1, grad_accumulation=accumulation)
+        rows = {name: tensor.split(size) for name, tensor in model.example.items()}
+        from torchstone.terms.batch import Batch
+
+        parts = [Batch({n: t[i] for n, t in rows.items()}, size) for i in range(8 // size)]
+        source = iter(parts * 3)
+        for _ in range(3):
+            prepared.step(source.__next__)
+        losses.append(next(iter(model.module.parameters())).detach().clone())
+    torch.testing.assert_close(losses[0], losses[1])
+
+
+def test_fp16_goes_with_a_scaler_and_bf16_without():
+    for precision in ("fp16", "bf16"):
+        prepared, batches = ready("train", made(), precision=precision)
+        prepared.step(batches.next)
+        assert torch.isfinite(torch.tensor(prepared.results()["loss"])).all()
+
+
+def test_inference_keeps_no_gradients_and_eval_mode():
+    model = made()
+    model.module.append(torch.nn.Dropout(0.9))
+    prepared, batches = ready("infer", model)
+    prepared.step(batches.next)
+    assert not model.module.training
+    assert all(p.grad is None for p in model.module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("task", "axes", "said"),
+    [
+        ("train", {"channels_last": True}, "no convolution"),
+        ("train", {"gradient_checkpointing": True}, "checkpointing"),
+        ("train", {"precision": "tf32"}, "tf32"),
+        ("infer", {"pin_memory": True}, "accelerator"),
+    ],
+)
+def test_what_cannot_be_done_is_unsupported_with_the_reason(task, axes, said):
+    with pytest.raises(Unsupported, match=said):
+        ready(task, made(), **axes)
+
+
+def test_training_without_a_loss_is_unsupported():
+    with pytest.raises(Unsupported, match="loss"):
+        ready("train", made(loss=None))

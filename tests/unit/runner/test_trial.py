@@ -1,0 +1,124 @@
+"""One trial from the controller's side, with a scripted trial at the other end of a real pipe."""
+
+import os
+import threading
+
+import pytest
+from build import a_case
+
+from torchstone.runner.trial import TrialDrive
+from torchstone.runner.watcher import Silent
+from torchstone.terms.codec import decode, encode
+from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Progress, TrialRequest
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Measurement, Outcome, Stage, Status
+
+
+class Scripted:
+    """A launcher whose trial says what it is told to, and then ends (or hangs until it is killed)."""
+
+    def __init__(self, script, wrong=None, hangs=False):
+        self.script, self.wrong, self.hangs, self.killed = script, wrong, hangs, False
+        self.pid = os.getpid()
+        self._read, self._write = os.pipe()
+
+    def start(self, request):
+        threading.Thread(target=self._talk, daemon=True).start()
+        return self
+
+    def _talk(self):
+        for event in self.script:
+            os.write(self._write, encode(event) + b"\n")
+        if not self.hangs:
+            os.close(self._write)
+
+    def fileno(self):
+        return self._read
+
+    def events(self):
+        data = os.read(self._read, 1 << 20)
+        return [decode(line, Event) for line in data.splitlines()] if data else None
+
+    def kill(self):
+        self.killed = True
+        os.close(self._write)
+
+    def ending(self):
+        return self.wrong
+
+
+class Listening(Silent):
+    def __init__(self):
+        self.said = []
+
+    def heard(self, event):
+        self.said.append(event)
+
+
+def take(launcher, watcher=None, **procedure):
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=0.0, **procedure), 2)
+    return TrialDrive(request, None, watcher or Silent()).run(launcher, order=5)
+
+
+OK = Ended(Outcome(Status.OK))
+MEASURED = Measured(
+    (Measurement("loss", Stage.STEADY, (1.0, float("nan")), "throughput"),), {"fused": True}, {"throughput": (1.0, 2.0)}
+)
+
+
+def test_what_was_measured_becomes_the_trial():
+    watcher = Listening()
+    progress = Progress("throughput", 3, 1.0, 0.1)
+    trial = take(Scripted([Live(), Entered("building", 0.0), progress, MEASURED, OK]), watcher)
+    assert trial.outcome.status == Status.OK
+    assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
+    assert trial.facts["fused"] is True
+    assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
+    begin_s, end_s = trial.values("window_span_s")
+    assert end_s - begin_s == pytest.approx(1.0)
+    assert str(trial.values("loss")) == "(1.0, nan)", "not even a NaN is lost on the way"
+    assert progress in watcher.said
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong", "status", "message"),
+    [
+        ([Live()], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV"),
+        ([], None, Status.CRASHED, "ended without a word"),
+        ([Live(), OK], None, Status.CRASHED, "without having measured"),
+        ([Live(), Ended(Outcome(Status.OUT_OF_MEMORY, "no room"))], None, Status.OUT_OF_MEMORY, "no room"),
+        ([Live(), Ended(Outcome(Status.UNSUPPORTED, "no tf32"))], None, Status.UNSUPPORTED, "no tf32"),
+    ],
+)
+def test_every_other_end_is_data(script, wrong, status, message):
+    trial = take(Scripted(script, wrong))
+    assert trial.outcome.status == status
+    assert message in str(trial.outcome.message)
+
+
+def test_a_trial_that_hangs_is_killed_when_its_time_is_up():
+    launcher = Scripted([Live()], hangs=True)
+    trial = take(launcher, timeout_s=0.2)
+    assert launcher.killed
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert 0.2 <= trial.duration_s < 2.0
+
+
+def test_an_interrupt_kills_the_trial_and_goes_on():
+    class Interrupting(Silent):
+        def heard(self, event):
+            raise KeyboardInterrupt
+
+    launcher = Scripted([Live()], hangs=True)
+    with pytest.raises(KeyboardInterrupt):
+        take(launcher, Interrupting())
+    assert launcher.killed
+
+
+def test_gauges_are_read_on_the_period_and_at_the_edges_of_stages():
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0), 0)
+    script = [Live(), Entered("latency", 0.0), Entered("throughput", 0.0), MEASURED, OK]
+    trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
+    busy = next(series for series in trial.series if series.metric == "host_busy_s")
+    assert len(busy.values) == 3
+    assert list(busy.at_s) == sorted(busy.at_s)

@@ -1,0 +1,44 @@
+"""A Case's id: equal on every machine for equal work, different where the work differs."""
+
+import msgspec
+import pytest
+from build import a_case
+
+from torchstone.terms.case import Placement, portable
+
+
+def changed(**fields):
+    return msgspec.structs.replace(a_case(), **fields).case_id
+
+
+def test_the_id_is_that_of_the_canonical_form():
+    case = a_case()
+    assert len(case.case_id) == 12
+    assert changed(configuration=dict(reversed(case.configuration.items()))) == case.case_id
+    assert changed(configuration={**case.configuration, "batch_size": 999}) != case.case_id
+
+
+def test_which_of_several_equal_cards_it_was_is_not_part_of_it():
+    assert changed(placement=Placement("cuda", 0)) == changed(placement=Placement("cuda", 3))
+    assert changed(placement=Placement("cuda", 0)) != changed(placement=Placement("rocm", 0))
+    assert changed(placement=Placement("cuda", count=1)) != changed(placement=Placement("cuda", count=2))
+
+
+@pytest.mark.parametrize(
+    ("spec", "same"),
+    [
+        ("tsv:/home/a/train.tsv", "tsv:train.tsv"),
+        ("py:./models/mine.py:load", "py:mine.py:load"),
+        ("hf:google/vit-base-patch16-224", "hf:google/vit-base-patch16-224"),
+        ("hf:/home/a/bert", "hf:bert"),
+        ("hf:./bert", "hf:bert"),
+        ("synthetic:full", "synthetic:full"),
+        ("digits", "digits"),
+    ],
+)
+def test_folders_do_not_count(spec, same):
+    assert portable(spec) == same
+
+
+def test_a_placement_reads_as_it_is_typed():
+    assert [str(Placement(kind, 1)) for kind in ("cpu", "mps", "cuda", "rocm")] == ["cpu", "mps", "cuda:1", "rocm:1"]
