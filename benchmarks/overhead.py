@@ -2,7 +2,8 @@
 
 One process a workload; the same module, optimizer and resident batches on both sides; blocks of steps in random order
 within each round (bare, torchstone, torchstone with telemetry read by another process). A round gives one ratio of
-block medians (and one of block means); the interval is Student's t over the rounds' log ratios.
+block medians (and one of block means). Two summaries of the rounds' ratios, each with its 95 % interval: their median
+with its distribution-free interval (rounds that a neighbour hit do not move it), their geometric mean with Student's t.
 
     python benchmarks/overhead.py [--rounds 150] [--block-s 0.4] [--json FILE]
 """
@@ -103,12 +104,20 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
 def compare(result: dict[str, Any], over: str, under: str, column: int) -> dict[str, float]:
     """Return the paired ratio of two arms over the rounds, with its 95 % interval."""
     from torchstone.stats.interval import over_trials
+    from torchstone.stats.quantile import bounds
 
     blocks = result["blocks"]
     ratios = [a[column] / b[column] for a, b in zip(blocks[over], blocks[under], strict=True)]
-    interval = over_trials(ratios)
-    spread = statistics.stdev(math.log(r) for r in ratios)
-    return {"ratio": interval.value, "low": interval.low or math.nan, "high": interval.high or math.nan, "sd": spread}
+    interval, middle = over_trials(ratios), bounds(ratios, 0.5)
+    low, high = interval.low or math.nan, interval.high or math.nan
+    return {
+        "median": statistics.median(ratios),
+        "median_low": middle.low or math.nan,
+        "median_high": middle.high or math.nan,
+        "mean": interval.value,
+        "mean_low": low,
+        "mean_high": high,
+    }
 
 
 def main() -> None:
@@ -136,8 +145,9 @@ def main() -> None:
     for result in results:
         arms = (("tool", "bare", 0), ("telemetry", "tool", 0), ("telemetry", "tool", 1))
         cells = [compare(result, *arm) for arm in arms]
-        shown = "   ".join(f"{c['ratio']:.4f} [{c['low']:.4f}, {c['high']:.4f}]" for c in cells)
-        print(f"{result['workload']:<14} {1000 * result['usual_step_s']:>6.1f} ms  {shown}")
+        for kind in ("median", "mean"):
+            shown = "   ".join(f"{c[kind]:.4f} [{c[kind + '_low']:.4f}, {c[kind + '_high']:.4f}]" for c in cells)
+            print(f"{result['workload']:<14} {1000 * result['usual_step_s']:>6.1f} ms  {kind + ' ratio':<12} {shown}")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def distilbert(batch_size: int, device: str = "cpu") -> Made:
 
 
 WORKLOADS: dict[str, Callable[..., Made]] = {
-    "train 2 ms": lambda device="cpu": cnn(4, 10, device),
-    "train 20 ms": lambda device="cpu": cnn(24, 32, device),
+    "train 2 ms": lambda device="cpu": cnn(4, 12, device),
+    "train 20 ms": lambda device="cpu": cnn(36, 32, device),
     "distilbert b1": lambda device="cpu": distilbert(1, device),
 }

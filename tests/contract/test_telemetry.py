@@ -20,7 +20,7 @@ def test_the_sources_there_are():
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda d: d.kind if d else "none")
-@pytest.mark.parametrize("pid", [None, os.getpid(), 2**22 + 5])
+@pytest.mark.parametrize("pid", [None, os.getpid(), 2**22 + 5], ids=["no process", "this one", "a gone one"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_gauge_measures_a_known_metric_and_never_raises(name, pid, device):
     source = registry.load("telemetry", name)

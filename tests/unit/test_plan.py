@@ -7,6 +7,7 @@ from torchstone.errors import UsageError
 from torchstone.plan import Ask, arrange, place, sketch
 from torchstone.terms.axis import AXES
 from torchstone.terms.case import Placement
+from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 
 ASK = Ask("infer", "builtin:mlp", axes={"batch_size": ("1", "2", 4)})
@@ -68,7 +69,7 @@ def test_what_is_refused(ask, said):
 
 
 def test_a_device_that_is_not_here():
-    machine = a_machine()
+    machine = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"),))
     found = Inspected(machine.devices, {}, {"mps": "this is Linux"})
     assert place("cpu", found, machine).device == "cpu"
     for word, said in (("mps", "this is Linux"), ("cpu:7", "there are 1 of kind cpu"), ("cdua", "Did you mean 'cuda'")):

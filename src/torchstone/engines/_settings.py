@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,13 +44,21 @@ def in_effect() -> Mapping[str, Scalar]:
     }
 
 
-def autocast(configuration: Mapping[str, Scalar], device: Device) -> Callable[[], Any]:
-    """Return what opens the context of a forward pass: autocast for bf16 and fp16, nothing for the others."""
+Work = Callable[[Any, Mapping[str, Any]], Any]
+
+
+def in_precision(work: Work, configuration: Mapping[str, Scalar], device: Device) -> Work:
+    """Return `work` under autocast for bf16 and fp16; for the other formats as it is, at no cost a step."""
     dtype = _DTYPES.get(str(configuration.get("precision")))
     if dtype is None:
-        return contextlib.nullcontext
+        return work
     kind = torch.device(device.torch_device).type
-    return lambda: torch.autocast(device_type=kind, dtype=dtype)
+
+    def under_autocast(module: Any, tensors: Mapping[str, Any]) -> Any:
+        with torch.autocast(device_type=kind, dtype=dtype):
+            return work(module, tensors)
+
+    return under_autocast
 
 
 def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
@@ -94,10 +101,12 @@ def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> An
     return torch.compile(module, mode=None if mode == "default" else str(mode))
 
 
-def mover(configuration: Mapping[str, Scalar], device: Device) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """Return what brings a batch to the device, in the layout asked for. Resident batches are there: nothing to do."""
+def mover(
+    configuration: Mapping[str, Scalar], device: Device
+) -> Callable[[Mapping[str, Any]], Mapping[str, Any]] | None:
+    """Return what brings a batch to the device, in the layout asked for. Resident batches are there: None."""
     if configuration.get("feed") == "resident":
-        return lambda tensors: tensors
+        return None
     pinned, last = bool(configuration.get("pin_memory")), bool(configuration.get("channels_last"))
 
     def move(tensors: Mapping[str, Any]) -> Mapping[str, Any]:

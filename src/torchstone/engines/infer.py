@@ -24,19 +24,19 @@ class PreparedInference:
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
         self._module = _settings.compiled(self._plain, case.configuration)
-        self._autocast = _settings.autocast(case.configuration, device)
         self._inference_mode = torch.inference_mode
         self._move = _settings.mover(case.configuration, device)
-        self._forward = model.forward
+        self._plain_forward = model.forward
+        self._forward = _settings.in_precision(model.forward, case.configuration, device)
         self._looked = False
         self._moments: Any = None
         self.facts: Mapping[str, Scalar] = _settings.in_effect()
 
     def step(self, pull: Callable[[], Batch]) -> None:
         """Answer one batch."""
-        batch = pull()
-        with self._inference_mode(), self._autocast():
-            output = self._forward(self._module, self._move(batch.tensors))
+        tensors = pull().tensors
+        with self._inference_mode():
+            output = self._forward(self._module, tensors if self._move is None else self._move(tensors))
         if not self._looked:
             self._looked, self._moments = True, _moments(output)
 
@@ -50,7 +50,7 @@ class PreparedInference:
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
             with self._inference_mode():
-                self._forward(module, tensors)
+                self._plain_forward(module, tensors)
 
         return _flops.count(self._plain, work, batch.tensors)
 

@@ -31,9 +31,9 @@ class PreparedTraining:
         _settings.set_numerics(configuration)
         self._plain = _settings.arrange(model.module.train(), configuration, device)
         self._module = _settings.compiled(self._plain, configuration)
-        self._autocast = _settings.autocast(configuration, device)
         self._move = _settings.mover(configuration, device)
-        self._loss = model.loss
+        self._plain_loss = model.loss
+        self._loss = _settings.in_precision(model.loss, configuration, device)
         if model.optimizer is not None:
             self._optimizer, fused = model.optimizer(self._plain.parameters()), False
         else:
@@ -51,19 +51,23 @@ class PreparedTraining:
         }
         self._losses: list[Any] = []
         self._last_loss: Any = None
+        # Reading a number from a CPU tensor waits for nothing and keeps nothing alive; a device's losses stay there.
+        self._note = torch.Tensor.item if kind == "cpu" else torch.Tensor.detach
 
     def step(self, pull: Callable[[], Batch]) -> None:
         """Do one optimizer step over `grad_accumulation` batches."""
         for _ in range(self._accumulation):
-            tensors = self._move(pull().tensors)
-            with self._autocast():
-                loss = self._loss(self._module, tensors)
-            share = loss if self._accumulation == 1 else loss / self._accumulation
-            (share if self._scaler is None else self._scaler.scale(share)).backward()
+            self._last_loss = self._backpropagate(pull().tensors)
         self._update()
-        self._last_loss = loss.detach()
         if len(self._losses) < _KEPT_LOSSES:
             self._losses.append(self._last_loss)
+
+    def _backpropagate(self, tensors: Mapping[str, Any]) -> Any:
+        """Add the gradients of one batch and return its loss; the graph is gone when this returns."""
+        loss = self._loss(self._module, tensors if self._move is None else self._move(tensors))
+        share = loss if self._accumulation == 1 else loss / self._accumulation
+        (share if self._scaler is None else self._scaler.scale(share)).backward()
+        return self._note(loss)
 
     def _update(self) -> None:
         if self._clip > 0.0:
@@ -84,14 +88,16 @@ class PreparedTraining:
         if not self._losses:
             return {}
         kept = self._losses if self._losses[-1] is self._last_loss else [*self._losses, self._last_loss]
-        losses = torch.stack([loss.reshape(()).float() for loss in kept]).tolist()
+        if isinstance(kept[0], torch.Tensor):
+            kept = torch.stack([loss.reshape(()) for loss in kept]).tolist()
+        losses = [float(loss) for loss in kept]
         return {"loss": losses, "fingerprint": losses[:_FINGERPRINT]}
 
     def flops(self, batch: Batch) -> tuple[float | None, str | None]:
         """Count the forward and backward passes of one step (the optimizer's element-wise work is not counted)."""
         from torchstone.engines import _flops
 
-        total, why_not = _flops.count(self._plain, self._loss, batch.tensors)
+        total, why_not = _flops.count(self._plain, self._plain_loss, batch.tensors)
         return (total * self._accumulation if total is not None else None), why_not
 
 

@@ -24,12 +24,14 @@ class Feed:
 
     def __call__(self) -> Batch:
         """Return the next batch, timing the wait for it."""
-        begin_s = self._clock()
+        clock = self._clock
+        begin_s = clock()
         batch = self._source()
-        self._wait_s += self._clock() - begin_s
+        self._wait_s += clock() - begin_s
         self._items += batch.items
-        if batch.tokens is not None:
-            self._tokens += batch.tokens
+        tokens = batch.tokens
+        if tokens is not None:
+            self._tokens += tokens
             self.has_tokens = True
         return batch
 

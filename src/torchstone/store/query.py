@@ -168,7 +168,8 @@ def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]
     return tuple(
         TrialRow(
             trial_id, case_id, number, order, Outcome(Status(status), message), duration_s,
-            facts_of(facts), figures_of(figures),
+            facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
+            figures_of(figures),
         )
         for trial_id, case_id, number, order, status, message, duration_s, facts, figures in found
     )  # fmt: skip

@@ -82,4 +82,6 @@ def portable(spec: str) -> str:
 
 def _is_path(scheme: str, rest: str) -> bool:
     """Tell a folder from an owner/name of the model hub."""
-    return len(PurePath(rest).parts) > 1 and (scheme != "hf" or rest.startswith(("/", ".", "~")))
+    if scheme == "hf":
+        return rest.startswith(("/", ".", "~"))
+    return len(PurePath(rest).parts) > 1

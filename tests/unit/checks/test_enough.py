@@ -46,9 +46,11 @@ def test_failed_trials_names_how_they_ended() -> None:
 
 
 def test_not_settled_asks_for_twice_the_warm_up() -> None:
-    restless = a_trial(facts={"warmup_settled": False, "warmup_steps": 12})
-    found = look("not_settled", a_run([a_trial(), restless]))
-    assert "in 1 of 2 trials" in found[0].message
+    facts = {"warmup_settled": False, "warmup_steps": 12}
+    restless = a_trial([0.2 * 0.9**n for n in range(9)], facts=facts)
+    found = look("not_settled", a_run([a_trial(), restless, restless]))
+    assert "in 2 of 3 trials" in found[0].message
     assert found[0].advice.endswith("--warmup 24")
     assert not look("not_settled", a_run())
+    assert not look("not_settled", a_run([a_trial([0.1] * 9, facts=facts)])), "steady steps acquit a restless warm-up"
     assert not look("not_settled", a_run([a_trial(facts={"warmup_settled": None})]))
