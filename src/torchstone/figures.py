@@ -94,12 +94,12 @@ def _steps(trial: Trial) -> Found:
     found: Found = {"flops_per_step": (flops[0], 1)} if flops else {}
     if steps:
         mean = fmean(steps)
-        found["step_time_s"] = (median(steps), len(steps))
-        found["step_time_mean_s"] = (mean, len(steps))
-        found["step_time_min_s"] = (min(steps), len(steps))
-        found["step_time_max_s"] = (max(steps), len(steps))
+        found["step_time"] = (median(steps), len(steps))
+        found["step_time_mean"] = (mean, len(steps))
+        found["step_time_min"] = (min(steps), len(steps))
+        found["step_time_max"] = (max(steps), len(steps))
         if len(steps) > 1:
-            found["step_time_std_s"] = (_spread(steps, mean), len(steps))
+            found["step_time_std"] = (_spread(steps, mean), len(steps))
         if flops and mean > 0.0:
             found["achieved_flops"] = (flops[0] / mean, len(steps))
     return found

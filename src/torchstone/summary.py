@@ -19,7 +19,7 @@ from torchstone.terms.trial import Status
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
 _SHOWN = {
-    "throughput": "throughput", "step_time_s": "step time", "latency_per_batch_p50_s": "latency p50",
+    "throughput": "throughput", "step_time": "step time", "latency_per_batch_p50_s": "latency p50",
     "latency_per_batch_p95_s": "latency p95", "data_wait_share": "data wait", "peak_reserved_bytes": "device memory",
     "energy_per_item_j": "energy per item", "achieved_flops": "achieved", "loss_last": "last loss",
 }  # fmt: skip

@@ -176,7 +176,7 @@ def test_a_loop_of_ones_own_is_recorded_and_its_phases_sum_to_the_step(capsys):
     assert case.estimates["total_items"].value == 25 * 8
     assert case.estimates["steps"].value == 25
     assert set(window.phases_s) == {"data", "forward", "backward", "optimizer", "rest"}
-    assert sum(window.phases_s.values()) == pytest.approx(case.estimates["step_time_mean_s"].value, abs=1e-9)
+    assert sum(window.phases_s.values()) == pytest.approx(case.estimates["step_time_mean"].value, abs=1e-9)
     found = shown(capsys)
     assert found["run_id"] == run.run_id
     assert found["name"] == "mine"

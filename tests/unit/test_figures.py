@@ -35,8 +35,8 @@ def test_rates_are_totals_over_totals() -> None:
     assert got["token_throughput"] == pytest.approx(70 / 0.2)
     assert got["time_per_item_s"] == pytest.approx(0.2 / 160)
     assert got["epoch_time_s"] == pytest.approx(10.0)
-    assert got["step_time_s"] == pytest.approx(0.0105)
-    assert got["step_time_mean_s"] == pytest.approx(sum(STEPS_S) / 10)
+    assert got["step_time"] == pytest.approx(0.0105)
+    assert got["step_time_mean"] == pytest.approx(sum(STEPS_S) / 10)
     assert got["achieved_flops"] == pytest.approx(2e9 / (sum(STEPS_S) / 10))
     assert (got["flops_per_step"], got["start_time_s"], got["model_load_time_s"]) == (2e9, 0.1, 0.3)
     assert got["data_wait_s"] == 0.001
@@ -55,7 +55,7 @@ def test_latency_figures_are_order_statistics() -> None:
     assert got["latency_per_item_s"] == pytest.approx(0.02525)
     assert got["time_to_first_prediction_s"] == 0.5
     assert got["throughput"] == pytest.approx(200 / 5.05)  # no throughput window: its items over its time
-    assert "step_time_s" not in got
+    assert "step_time" not in got
 
 
 def test_both_windows_keep_to_themselves_and_add_up_in_the_totals() -> None:
@@ -90,8 +90,8 @@ def test_memory_and_losses() -> None:
 def test_spread_of_steps_and_losses_and_how_fast_the_loss_falls() -> None:
     more = [Measurement("loss", Stage.STEADY, (4.0, 3.0, 2.0, 1.0))]
     got = figures(a_trial([0.1, 0.2, 0.3], more=more, series=[gauge("rss_bytes", 1e9, 3e9)])).values
-    assert (got["step_time_min_s"], got["step_time_max_s"]) == (0.1, 0.3)
-    assert got["step_time_std_s"] == pytest.approx(0.1)
+    assert (got["step_time_min"], got["step_time_max"]) == (0.1, 0.3)
+    assert got["step_time_std"] == pytest.approx(0.1)
     assert (got["loss_min"], got["loss_max"], got["loss_mean"]) == (1.0, 4.0, 2.5)
     assert got["loss_std"] == pytest.approx(1.2909944)
     assert got["loss_convergence_rate"] == pytest.approx(-1.0)
@@ -177,7 +177,7 @@ def test_every_figure_is_in_the_table_and_has_samples() -> None:
 
 def test_estimates_take_a_value_a_trial() -> None:
     three = [figures(a_trial([s] * 10)) for s in (0.9, 1.0, 1.1)]
-    got = estimates(three)["step_time_s"]
+    got = estimates(three)["step_time"]
     assert got.value == pytest.approx((0.9 * 1.0 * 1.1) ** (1 / 3))
     assert got.low is not None
     assert got.high is not None

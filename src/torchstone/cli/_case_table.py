@@ -14,7 +14,7 @@ from torchstone.terms.trial import Status
 _FIGURES = (
     ("throughput", "throughput", 1, True),
     ("tokens/s", "token_throughput", 12, False),
-    ("step", "step_time_s", 5, True),
+    ("step", "step_time", 5, True),
     ("latency\np50", "latency_per_batch_p50_s", 2, True),
     ("latency\np95", "latency_per_batch_p95_s", 4, False),
     ("latency\np99", "latency_per_batch_p99_s", 9, False),

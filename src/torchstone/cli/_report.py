@@ -13,8 +13,8 @@ from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 
 _BLOCKS = {
-    "THROUGHPUT": "throughput token_throughput step_time_s step_time_mean_s step_time_min_s step_time_max_s "
-    "step_time_std_s time_per_item_s epoch_time_s data_wait_s data_wait_share flops_per_step achieved_flops",
+    "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
+    "step_time_std time_per_item_s epoch_time_s data_wait_s data_wait_share flops_per_step achieved_flops",
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
     "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
     "latency_per_item_s time_to_first_prediction_s",

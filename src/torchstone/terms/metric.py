@@ -138,15 +138,15 @@ RAW = _table(
     ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
 )
 
-# Figures: one number a trial, derived on reading from the raw values above.
+# Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
 FIGURES = _table(
     ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
     ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
-    ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
-    ("step_time_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
-    ("step_time_min_s", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest step"),
-    ("step_time_max_s", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest step"),
-    ("step_time_std_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "standard deviation of the steps of one trial"),
+    ("step_time", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
+    ("step_time_mean", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
+    ("step_time_min", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest step"),
+    ("step_time_max", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest step"),
+    ("step_time_std", _U.SECOND, _L, _P.ONLY, _P.MAX, "standard deviation of the steps of one trial"),
     ("time_per_item_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "time of the window over its items"),
     ("latency_per_batch_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from sending a batch to its result"),
     ("latency_per_batch_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from sending a batch to its result"),
