@@ -22,6 +22,14 @@ class Scripted:
         self.pid = os.getpid()
         self._read, self._write = os.pipe()
 
+    describes = "says what it is told to"
+
+    def open(self, preload, heap):
+        """Ready."""
+
+    def close(self):
+        """Done."""
+
     def start(self, request):
         threading.Thread(target=self._talk, daemon=True).start()
         return self

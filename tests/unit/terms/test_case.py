@@ -14,7 +14,7 @@ def changed(**fields):
 def test_the_id_is_that_of_the_canonical_form():
     case = a_case()
     assert len(case.case_id) == 12
-    assert changed(configuration=dict(reversed(case.configuration.items()))) == case.case_id
+    assert changed(configuration=dict(reversed(list(case.configuration.items())))) == case.case_id
     assert changed(configuration={**case.configuration, "batch_size": 999}) != case.case_id
 
 
