@@ -60,7 +60,9 @@ def show(columns: Sequence[Column], width: int | None = None) -> None:
     for cells in zip(*(c.cells for c in kept), strict=True):
         table.add_row(*(Text(cell) for cell in cells))
     console = Console(width=width, highlight=False)
-    console.print(table)
-    if gone:
-        names = ", ".join(c.title.replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank))
-        console.print(Text(f"no room for: {names}"), style="dim")
+    with console.capture() as drawn:  # rich itself would end the command with 1 when `head` has seen enough
+        console.print(table)
+        if gone:
+            names = ", ".join(c.title.replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank))
+            console.print(Text(f"no room for: {names}"), style="dim")
+    print(drawn.get(), end="")

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         raise unknown("kind of rows", options.rows, _ROWS)
     stored = read_run(locate(folder, options.run))
     path = Path(options.to) if options.to else folder / "data" / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
-    if path.exists() and not options.force:
+    if options.to and path.exists() and not options.force:
         raise UsageError(f"{path} is there already; --force writes over it")
     if not options.to:
         writable(path.parent).mkdir(parents=True, exist_ok=True)
