@@ -10,7 +10,7 @@ only the process of a trial calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Event, Request
 from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 from torchstone.terms.run import Run
+from torchstone.terms.search import Brief, Point, Probe, Reading
 
 # ── devices/ ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,6 +179,9 @@ class Engine(Protocol):
     describes: str
     axes: tuple[str, ...]
 
+    def preload(self) -> None:
+        """Import what `prepare` will need, running no parallel operation: called in the template before it forks."""
+
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows to measure in turn: "latency" (closed loop) or "throughput" (back to back)."""
 
@@ -188,6 +192,21 @@ class Engine(Protocol):
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""
+
+
+# ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Searcher(Protocol):
+    """searchers/<name>.py: says which Configuration to try next."""
+
+    describes: str
+
+    def search(self, brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
+        """Yield one Probe after another, be sent its Reading, and return the points worth a final duel, best first.
+
+        Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
+        """
 
 
 # ── launchers/ ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from torchstone.errors import MissingError, unknown
 
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
-    "engines": "task", "launchers": "isolation", "checks": "check", "exporters": "format",
+    "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
 }  # fmt: skip
 
 

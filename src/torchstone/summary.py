@@ -9,13 +9,14 @@ import msgspec
 from torchstone import units
 from torchstone.estimates import estimates
 from torchstone.store.query import Entry, TrialRow
+from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload
 from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, verdict
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA
-from torchstone.terms.trial import Status
+from torchstone.terms.trial import Purpose, Status
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
 _SHOWN = {
@@ -53,6 +54,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     record: str
     total_runtime_s: float
+    answer: Answer | None = None
 
     def __str__(self) -> str:
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
@@ -96,14 +98,17 @@ def summarize(entry: Entry) -> RunSummary:
     return RunSummary(
         SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, head.machine, head.procedure,
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
-        sum(trial.duration_s for trial in entry.trials),
+        sum(trial.duration_s for trial in entry.trials), entry.answer,
     )  # fmt: skip
 
 
 def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...]) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
-    good = [trial.figures for trial in taken if trial.outcome.status == Status.OK]
+    well = [trial for trial in taken if trial.outcome.status == Status.OK]
+    # The best of many probes looks better than it is: once there are replicates, only they count.
+    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
+    good = [trial.figures for trial in replicates or well]
     # A Case of which no trial ended well has no number that could be believed.
     judged = Verdict.INVALID if taken and not good else verdict(own)
     return CaseSummary(case_id, case.workload, case.configuration, case.placement, judged, own, estimates(good), taken)

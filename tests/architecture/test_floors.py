@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
-LEAVES = {"devices", "telemetry", "models", "data", "engines", "launchers", "checks", "exporters"}
+LEAVES = {"devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters"}
 FLOORS = {
     **dict.fromkeys(["errors", "units"], 0),
     **dict.fromkeys(["terms"], 1),
@@ -18,7 +18,21 @@ FLOORS = {
     **dict.fromkeys(["extend", "registry"], 3),
     **dict.fromkeys([*LEAVES, "instrument"], 4),
     **dict.fromkeys(
-        ["worker", "runner", "plan", "machine_facts", "inspection", "rows", "summary", "config", "recipes", "store"], 5
+        [
+            "worker",
+            "runner",
+            "plan",
+            "machine_facts",
+            "inspection",
+            "rows",
+            "summary",
+            "config",
+            "recipes",
+            "store",
+            "advice",
+            "tuning",
+        ],
+        5,
     ),
     **dict.fromkeys(["in_process", "__init__"], 5),
     **dict.fromkeys(["cli", "__main__"], 6),

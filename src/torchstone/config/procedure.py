@@ -19,6 +19,7 @@ _SHORT: Mapping[str, str] = {
     "warmup_budget": "warmup_budget_s",
     "telemetry": "telemetry_period_s",
     "telemetry_period": "telemetry_period_s",
+    "time_limit": "time_limit_s",
 }
 _WORDS = {"isolation": ("auto", "fork", "spawn"), "heap": ("fixed", "default")}
 
@@ -66,6 +67,10 @@ def _positive_s(value: Any) -> float:
     return found
 
 
+def _limit(value: Any) -> float | None:
+    return None if value is None else _positive_s(value)
+
+
 def _target(value: Any) -> float | None:
     return None if value is None else share(value)
 
@@ -99,6 +104,9 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "heap": _word("heap"),
     "telemetry_period_s": duration_s,
     "count_flops": _truth,
+    "phases": _truth,
+    "time_limit_s": _limit,
+    "foresee": _truth,
     "profile": _truth,
 }
 if set(_READ) != set(msgspec.structs.asdict(Procedure())):

@@ -83,6 +83,10 @@ class Infer:
         "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
     )  # fmt: skip
 
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.engines import _batches, _flops, _settings  # noqa: F401
+
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows that `mode` asks for."""
         mode = str(configuration.get("mode", "both"))

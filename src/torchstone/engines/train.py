@@ -111,6 +111,10 @@ class Train:
         "num_workers", "pin_memory", "prefetch_factor", "feed",
     )  # fmt: skip
 
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.engines import _batches, _flops, _optimizers, _settings  # noqa: F401
+
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Training has one question: throughput."""
         return ("throughput",)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchstone import plan, registry
 from torchstone.rows import case_rows
+from torchstone.runner.open_run import take_all
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Watcher
 from torchstone.store.document import write_document
@@ -35,7 +36,8 @@ class Campaign:
             placements = [plan.place(word, found, machine) for word in (self._request.device or "auto").split(",")]
             whole = plan.arrange(self._sketches, placements, session.procedure.trials, session.procedure.seed)
             session.rehearse(self._own(placements))
-            run = session.run(whole, machine, self._request.name or "run", command, folder)
+            head = session.head(whole, machine, self._request.name or "run", command)
+            run = take_all(session, head, folder)
         document = write_document(run, folder)
         table = folder / "data" / f"{run.head.run_id}_cases.csv"
         table.parent.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from torchstone.store.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 3
-_LAYOUT = 1
+_LAYOUT = 2
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 _FILE = "torchstone.sqlite"
@@ -23,13 +23,13 @@ CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
     device TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL, ok INTEGER NOT NULL,
     file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    head TEXT NOT NULL, findings TEXT NOT NULL
+    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT
 ) STRICT;
 CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, trial_id TEXT NOT NULL,
-    case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, status TEXT NOT NULL, message TEXT,
-    duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL, PRIMARY KEY (run_id, place)
+    case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, purpose TEXT NOT NULL,
+    status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL, PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE problems (
     file TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, message TEXT NOT NULL

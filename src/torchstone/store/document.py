@@ -44,7 +44,7 @@ def read_document(path: Path) -> Run:
     for trial in found.trials:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
-    return Run(found.head, found.trials, found.findings, found.end)
+    return Run(found.head, found.trials, found.findings, found.end, found.answer)
 
 
 def vendor_of(run: Run) -> str:

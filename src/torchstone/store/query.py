@@ -15,11 +15,12 @@ from torchstone.store.database import opened
 from torchstone.store.index import synced
 from torchstone.store.reading import MOST_LINE_BYTES, read_bounded, read_record
 from torchstone.store.storing import CUT_OFF
+from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import decode
 from torchstone.terms.estimate import Finding
 from torchstone.terms.run import Head, Run
-from torchstone.terms.trial import Outcome, Status, Trial
+from torchstone.terms.trial import Outcome, Purpose, Status, Trial
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
@@ -51,6 +52,7 @@ class TrialRow(msgspec.Struct, frozen=True):
     duration_s: float
     facts: Mapping[str, Scalar]
     figures: Figures
+    purpose: Purpose = Purpose.REPLICATE
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Entry(msgspec.Struct, frozen=True):
     head: Head
     findings: tuple[Finding, ...]
     trials: tuple[TrialRow, ...]
+    answer: Answer | None = None
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -93,12 +96,12 @@ def find(folder: Path, word: str) -> Entry:
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
         path = folder / "records" / row.file
-        head, findings = connection.execute(
-            "SELECT head, findings FROM runs WHERE run_id = ?", (row.run_id,)
+        head, findings, answer = connection.execute(
+            "SELECT head, findings, answer FROM runs WHERE run_id = ?", (row.run_id,)
         ).fetchone()
         return Entry(
             row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
-            _trials(connection, row.run_id),
+            _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
         )  # fmt: skip
 
 
@@ -158,7 +161,7 @@ def _none(connection: sqlite3.Connection, word: str) -> UsageError:
 
 def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]:
     found = connection.execute(
-        "SELECT trial_id, case_id, number, ord, status, message, duration_s, facts, figures FROM trials"
+        "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures FROM trials"
         " WHERE run_id = ? ORDER BY place",
         (run_id,),
     )
@@ -169,9 +172,9 @@ def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]
         TrialRow(
             trial_id, case_id, number, order, Outcome(Status(status), message), duration_s,
             facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
-            figures_of(figures),
+            figures_of(figures), Purpose(purpose),
         )
-        for trial_id, case_id, number, order, status, message, duration_s, facts, figures in found
+        for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures in found
     )  # fmt: skip
 
 
@@ -184,8 +187,8 @@ def entry_of(run: Run, path: Path) -> Entry:
         head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
         len(head.plan.cases), len(trials), sum(t.outcome.status == Status.OK for t in trials), path.name,
     )  # fmt: skip
-    return Entry(row, path, head, run.findings, trials)
+    return Entry(row, path, head, run.findings, trials, run.answer)
 
 
 def _trial_row(t: Trial) -> TrialRow:
-    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, t.duration_s, t.facts, figures(t))
+    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, t.duration_s, t.facts, figures(t), t.purpose)

@@ -11,10 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from torchstone.errors import UsageError
+from torchstone.terms.answer import Answer
+from torchstone.terms.case import Case
 from torchstone.terms.codec import Malformed, check_stamp, decode
 from torchstone.terms.estimate import Finding
-from torchstone.terms.run import End, Head, Line, Noted, Run
+from torchstone.terms.run import Added, Answered, End, Head, Line, Noted, Run
 from torchstone.terms.trial import Trial
 
 MOST_BYTES = 2**30
@@ -55,7 +59,7 @@ def read_whole(path: Path) -> tuple[Run, int]:
             except UsageError as fault:
                 raise UsageError(f"{path}:{number}: {fault}") from None
             good += len(data)
-    return Run(head, tuple(parts.trials), tuple(parts.findings), parts.end), good
+    return parts.run(head), good
 
 
 def read_bounded(path: Path) -> BinaryIO:
@@ -77,7 +81,9 @@ class _Parts:
     """A run in the making, line by line."""
 
     def __init__(self, head: Head) -> None:
+        self.added: dict[str, Case] = {}
         self.trials: list[Trial] = []
+        self.answer: Answer | None = None
         self.findings: list[Finding] = []
         self.end: End | None = None
         self._cases = {case.case_id for case in head.plan.cases}
@@ -85,16 +91,30 @@ class _Parts:
     def add(self, line: Line) -> None:
         if isinstance(line, Head):
             raise UsageError("a second head: these are two records in one file")
-        if isinstance(line, Trial):
+        if isinstance(line, Added):
+            case_id = line.case.case_id
+            if case_id not in self._cases:  # a resumed search may have proposed it again
+                self._cases.add(case_id)
+                self.added[case_id] = line.case
+        elif isinstance(line, Trial):
             if line.case_id not in self._cases:
                 raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
             if self.end is not None:  # resumed: what was said of the shorter run holds no longer
-                self.end, self.findings = None, []
+                self.end, self.findings, self.answer = None, [], None
             self.trials.append(line)
         elif isinstance(line, Noted):
             self.findings.append(line.finding)
+        elif isinstance(line, Answered):
+            self.answer = line.answer
         else:
             self.end = line
+
+    def run(self, head: Head) -> Run:
+        """Return the Run, with the Cases that were added on the way in its head's Plan."""
+        if self.added:
+            plan = msgspec.structs.replace(head.plan, cases=(*head.plan.cases, *self.added.values()))
+            head = msgspec.structs.replace(head, plan=plan)
+        return Run(head, tuple(self.trials), tuple(self.findings), self.end, self.answer)
 
 
 def _head(path: Path, data: bytes) -> tuple[Head, int]:

@@ -22,12 +22,13 @@ def store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime_
     devices = sorted({str(case.placement) for case in head.plan.cases})
     rows = [
         (
-            head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.outcome.status),
-            trial.outcome.message, trial.duration_s, _text(trial.facts), _text(figures(trial)),
+            head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
+            str(trial.outcome.status), trial.outcome.message, trial.duration_s, _text(trial.facts),
+            _text(figures(trial)),
         )
         for place, trial in enumerate(run.trials)
     ]  # fmt: skip
-    ok = sum(row[6] == "ok" for row in rows)
+    ok = sum(row[7] == "ok" for row in rows)
     try:
         with transaction(connection):
             other = connection.execute(
@@ -37,14 +38,14 @@ def store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime_
                 raise UsageError(f"{file} and {other[0]} hold the same run {head.run_id}")
             connection.execute("DELETE FROM runs WHERE run_id = ? OR file = ?", (head.run_id, file))
             connection.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
                     len(head.plan.cases), len(rows), ok, file, size, mtime_ns, _text(head),
-                    _text({"findings": run.findings}),
+                    _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
                 ),
             )  # fmt: skip
-            connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
     except (OverflowError, sqlite3.IntegrityError) as fault:
         raise UsageError(f"{file}: a value that cannot be stored: {fault}") from None
 

@@ -17,6 +17,7 @@ class Task(StrEnum):
 
     INFER = "infer"
     TRAIN = "train"
+    LOAD = "load"
 
 
 class Workload(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import encode
 from torchstone.terms.estimate import Finding
@@ -22,8 +23,9 @@ class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
     findings: tuple[Finding, ...]
     end: End | None
     rows: tuple[Mapping[str, Scalar], ...] = ()
+    answer: Answer | None = None
 
 
 def document_bytes(run: Run, rows: Sequence[Mapping[str, Scalar]] = ()) -> bytes:
     """Return the run as a JSON document that can be imported again, non-finite values included."""
-    return encode(Document(SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows))) + b"\n"
+    return encode(Document(SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer)) + b"\n"

@@ -21,4 +21,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heap: str = "fixed"  # fixed: glibc keeps what it has been given; default: as the system has it
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
+    phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
+    time_limit_s: float | None = None  # of the whole run: what has not begun by then is left for `resume`
+    foresee: bool = True  # skip trials that cannot end well: more memory than there is, or than ran out before
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows

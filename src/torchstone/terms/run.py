@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from torchstone.terms.answer import Answer, Quest
 from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import Machine
@@ -11,7 +12,8 @@ from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Trial
 
 # 1  2026-11  first version
-SCHEMA = 1
+# 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
+SCHEMA = 2
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -28,6 +30,13 @@ class Plan(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...]
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where a request came from: the recipe's name or the file's path as typed, and the digest of its text."""
+
+    word: str
+    sha256: str
+
+
 class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     """The first line of a record: everything that is known before the first trial."""
 
@@ -39,6 +48,20 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     machine: Machine
     procedure: Procedure
     plan: Plan
+    source: Source | None = None  # the recipe or file the request came from
+    quest: Quest | None = None  # what a tune looks for
+
+
+class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
+    """A line of a record: a Case that was not planned, proposed by a search while the run went on."""
+
+    case: Case
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="record"):
+    """A line of a record: what a tune found."""
+
+    answer: Answer
 
 
 class Noted(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
@@ -54,16 +77,17 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
     status: str  # "done", "interrupted"
 
 
-Line = Head | Trial | Noted | End
+Line = Head | Added | Trial | Noted | Answered | End
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A whole run, put together from its record."""
+    """A whole run, put together from its record. Cases added on the way are in the head's Plan."""
 
     head: Head
     trials: tuple[Trial, ...]
     findings: tuple[Finding, ...]
     end: End | None
+    answer: Answer | None = None
 
     def of_case(self, case_id: str) -> tuple[Trial, ...]:
         """Return the trials of one Case in the order they were taken."""

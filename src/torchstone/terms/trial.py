@@ -27,6 +27,7 @@ class Status(StrEnum):
     CRASHED = "crashed"
     UNSUPPORTED = "unsupported"
     INTERRUPTED = "interrupted"
+    SKIPPED = "skipped"  # not started: it could not have ended well; the message says why
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -51,6 +52,13 @@ class Series(msgspec.Struct, frozen=True):
     rank: int = 0
 
 
+class Purpose(StrEnum):
+    """What a trial was taken for. Only replicates stand behind an Estimate: a probe was chosen for what it said."""
+
+    REPLICATE = "replicate"
+    PROBE = "probe"  # of a search: shorter windows, and the best of many looks better than it is
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How it ended, why, and where in the user's own code if it did not end well."""
 
@@ -72,6 +80,7 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
     facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     series: tuple[Series, ...] = ()
+    purpose: Purpose = Purpose.REPLICATE
 
     def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
         """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""

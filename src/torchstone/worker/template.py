@@ -54,12 +54,11 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
 
 
 def _import_for(models: Sequence[str]) -> None:
-
     for model in models:
         scheme, _, name = model.partition(":")
         registry.load("models", scheme).preload(name)
     for engine in registry.names("engines"):
-        registry.load("engines", engine)
+        registry.load("engines", engine).preload()
 
 
 def _fork_for_request(control: socket.socket, living: set[int]) -> bool:

@@ -1,0 +1,65 @@
+"""The loader alone: batches are taken as fast as they come and nothing is computed. What the loader *could* deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torchstone.extend import Batches, Device, Engine, Prepared, Samples
+from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch
+from torchstone.terms.case import Case
+from torchstone.terms.model import LoadedModel
+
+
+class PreparedLoading:
+    """Nothing to compute with: a step takes one batch and drops it."""
+
+    facts: Mapping[str, Scalar] = {}
+
+    def step(self, pull: Callable[[], Batch]) -> None:
+        """Take one batch."""
+        pull()
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return nothing: no loss, no output."""
+        return {}
+
+    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+        """Return nothing: there are no operations."""
+        return None, "not counted: the loader alone computes nothing"
+
+
+class Load:
+    """Engine for task load."""
+
+    describes = "the loader alone: batches taken back to back, nothing computed"
+    axes: tuple[str, ...] = (
+        "batch_size", "sequence_length", "image_size", "num_workers", "pin_memory", "prefetch_factor", "threads",
+    )  # fmt: skip
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.engines import _batches, _settings  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the one window there is: batches back to back."""
+        return ("throughput",)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open a DataLoader, whatever the feed."""
+        from torchstone.engines._batches import open_batches
+
+        return open_batches({**case.configuration, "feed": "loader"}, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Refuse what the device cannot do (pinning), set the threads, and leave the model where it is."""
+        from torchstone.engines import _settings
+
+        _settings.refuse(case.configuration, model, device)
+        _settings.set_numerics(case.configuration)
+        return PreparedLoading()
+
+
+PLUGIN: Engine = Load()
