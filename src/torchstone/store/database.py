@@ -29,7 +29,8 @@ CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, trial_id TEXT NOT NULL,
     case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, purpose TEXT NOT NULL,
-    status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL, PRIMARY KEY (run_id, place)
+    status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL,
+    PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE problems (
     file TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, message TEXT NOT NULL

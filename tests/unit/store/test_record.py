@@ -12,7 +12,7 @@ from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.record import RecordWriter, read_record
 from torchstone.terms.codec import encode
 from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.run import End, Noted, Run
+from torchstone.terms.run import SCHEMA, End, Noted, Run
 
 FINDING = Finding("few_trials", Severity.WARNING, "few", "more", "run")
 
@@ -127,8 +127,8 @@ def test_a_bad_line_is_named(record):
 
 def test_foreign_files_are_refused(record):
     lines = record.read_bytes().splitlines(keepends=True)
-    newer = lines[0].replace(b'"schema":1', b'"schema":7')
-    assert "newer torchstone (schema 7, this one reads up to 1): upgrade" in refused(record, newer)
+    newer = lines[0].replace(X')
+    assert f"newer torchstone (schema 7, this one reads up to {SCHEMA}): upgrade" in refused(record, newer)
     assert "not a torchstone record" in refused(record, b'{"hello": 1}\n')
     assert "not a torchstone record" in refused(record, b'{"record":"head","schema":"1"}\n')
     assert "not a torchstone record" in refused(record, b"\x80\x04pickle")
