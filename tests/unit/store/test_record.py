@@ -10,6 +10,7 @@ from build import a_run, a_trial
 
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.record import RecordWriter, read_record
+from torchstone.terms.run import SCHEMA
 from torchstone.terms.codec import encode
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import SCHEMA, End, Noted, Run
@@ -127,7 +128,7 @@ def test_a_bad_line_is_named(record):
 
 def test_foreign_files_are_refused(record):
     lines = record.read_bytes().splitlines(keepends=True)
-    newer = lines[0].replace(X')
+    newer = lines[0].replace(b'"schema":%d' % SCHEMA, b'"schema":7')
     assert f"newer torchstone (schema 7, this one reads up to {SCHEMA}): upgrade" in refused(record, newer)
     assert "not a torchstone record" in refused(record, b'{"hello": 1}\n')
     assert "not a torchstone record" in refused(record, b'{"record":"head","schema":"1"}\n')
