@@ -10,7 +10,6 @@ from build import a_run, a_trial
 
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.record import RecordWriter, read_record
-from torchstone.terms.run import SCHEMA
 from torchstone.terms.codec import encode
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import SCHEMA, End, Noted, Run
