@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torchstone.terms.answer import Quest
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.machine import Host, Machine
 from torchstone.terms.procedure import Procedure
@@ -25,6 +26,16 @@ def a_case(configuration: Mapping[str, Any] | None = None, **changes: Any) -> Ca
     placement = changes.pop("placement", Placement("cpu"))
     fields = {"task": Task.TRAIN, "model": "net:cnn", "data": "synthetic", "item": "image", **changes}
     return Case(Workload(**fields), {"batch_size": 16, **(configuration or {})}, placement)
+
+
+def a_quest(**changes: Any) -> Quest:
+    """A tune of a small network over batch size, workers and precision: 8 points."""
+    base = {
+        "batch_size": 8, "precision": "fp32", "num_workers": 0, "pin_memory": False, "prefetch_factor": 2,
+        "feed": "loader", "grad_accumulation": 1, "learning_rate": 1e-3, "image_size": 32,
+    }  # fmt: skip
+    axes = {"batch_size": (8, 32), "num_workers": (0, 2), "precision": ("fp32", "bf16")}
+    return Quest(**{"objective": "throughput", "searcher": "grid", "base": a_case(base), "axes": axes, **changes})
 
 
 def a_trial(

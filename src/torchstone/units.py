@@ -52,4 +52,6 @@ def spread(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None or value == 0:
         return ""
     half = 100.0 * max(high - value, value - low) / abs(value)
+    if half > 999.5:
+        return "±>999 %"  # two trials that differ: more digits would say no more
     return f"±{half:.1f} %" if half < 99.95 else f"±{half:.0f} %"

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from torchstone.terms.case import Case
 from torchstone.terms.run import Run
-from torchstone.terms.trial import Stage, Status, Trial
+from torchstone.terms.trial import Purpose, Stage, Status, Trial
 
 _STEP_METRICS = ("step_time_s", "latency_s")
 
 
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
-    """Yield (case_id, Case, its trials that ended well) for each Case of the plan that has such a trial."""
+    """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
     for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
-        trials = tuple(t for t in run.of_case(case_id) if t.outcome.status == Status.OK)
+        trials = tuple(
+            t for t in run.of_case(case_id) if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE
+        )
         if trials:
             yield case_id, case, trials
 

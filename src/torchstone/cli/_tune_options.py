@@ -1,0 +1,120 @@
+"""The flags of tune: what is best, what it must keep to, what may vary."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from torchstone.cli._parsing import words_of
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.answer import Constraints
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.procedure import Procedure
+
+if TYPE_CHECKING:
+    from torchstone.tuning.request import TuneRequest
+
+_BYTES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+_SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(%|[a-z]*)\s*", re.IGNORECASE | re.ASCII)
+N = TypeVar("N", int, float)
+# --quick: a first answer in a minute. Short windows and few probes; as many rounds, or no gain could be told.
+_QUICK = {"budget_s": 0.8, "warmup_budget_s": 0.4}
+_USUAL = {"budget_s": 2.0, "warmup_budget_s": 1.5}
+_QUICK_PROBES = 10
+
+
+def add_tune_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of tune."""
+    best = parser.add_argument_group("what is best")
+    best.add_argument(
+        "--objective", default="throughput", help="throughput (default), latency, efficiency (items/s/GB) or energy"
+    )
+    best.add_argument("--max-memory", metavar="SIZE", help="peak memory: 80%% of the device's, or 20GB (default 90%%)")
+    best.add_argument("--max-latency", metavar="T", help="time of a batch (training: of a step), for example 50ms")
+    best.add_argument("--min-throughput", type=float, metavar="X", help="items a second")
+    best.add_argument(
+        "--effective-batch", type=int, metavar="N", help="batch size × accumulation stays N: accumulation follows"
+    )
+    best.add_argument(
+        "--learning-rate-rule", choices=("sqrt", "linear", "none"), default="sqrt",
+        help="how the learning rate follows the effective batch (default sqrt)",
+    )  # fmt: skip
+    how = parser.add_argument_group("how to search")
+    how.add_argument("--quick", action="store_true", help="a first answer: few probes and short windows")
+    how.add_argument("--only", metavar="AXES", help="nothing else varies, for example num_workers")
+    how.add_argument(
+        "--present",
+        metavar="SETTINGS",
+        help="what you have now, such as batch_size=32,num_workers=0 (default: the file)",
+    )
+    how.add_argument("--searcher", default="adaptive", help="adaptive (default), grid, random, optuna")
+    how.add_argument("--probes", type=int, metavar="N", help="most probes of the search")
+    how.add_argument("--search-time", metavar="T", help="most trial-seconds of the search, the duel left out")
+    how.add_argument("--apply", type=Path, metavar="FILE", help="write the answer into this YAML, JSON or TOML file")
+
+
+def tune_asked(options: argparse.Namespace) -> TuneRequest:
+    """Return the request that recipe and flags make together. Raises UsageError."""
+    from torchstone.cli._run_options import asked, axes_of
+    from torchstone.config.durations import duration_s
+    from torchstone.tuning.request import TuneRequest
+
+    if options.recipe is None and options.config is None and options.model is None:
+        raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file, or a --model")
+    request = asked(options)
+    given = {
+        name: value for name, value in (_QUICK if options.quick else _USUAL).items()
+        if getattr(request.procedure, name) == getattr(Procedure(), name)  # neither flag nor file says otherwise
+    }  # fmt: skip
+    request = msgspec.structs.replace(request, procedure=msgspec.structs.replace(request.procedure, **given))
+    size, share = _memory(options.max_memory)
+    constraints = Constraints(
+        max_memory_bytes=size,
+        max_latency_s=duration_s(options.max_latency, "--max-latency") if options.max_latency is not None else None,
+        min_throughput=_positive("--min-throughput", options.min_throughput),
+        effective_batch=_positive("--effective-batch", options.effective_batch),
+    )  # fmt: skip
+    probes = _positive("--probes", options.probes)
+    return TuneRequest(
+        run=request, objective=options.objective, searcher=options.searcher,
+        fixed={axis: values[0] for axis, values in axes_of(options).items() if len(values) == 1},
+        present=_present(options.present), only=tuple(words_of([options.only] if options.only else None)),
+        constraints=constraints, max_memory_share=share,
+        learning_rate_rule=None if options.learning_rate_rule == "none" else options.learning_rate_rule,
+        most_cost_s=duration_s(options.search_time, "--search-time") if options.search_time is not None else None,
+        most_probes=probes if probes is not None or not options.quick else _QUICK_PROBES,
+    )  # fmt: skip
+
+
+def _memory(text: str | None) -> tuple[float | None, float | None]:
+    """Return (bytes, None) or (None, share of the device's memory)."""
+    if text is None:
+        return None, None
+    match = _SIZE.fullmatch(text)
+    unit = match[2].lower() if match is not None else ""
+    value = float(match[1]) if match is not None else 0.0
+    if value <= 0.0 or (unit != "%" and unit not in _BYTES) or (unit == "%" and value > 100.0):
+        raise UsageError(f"--max-memory {text}: write a share or a size, for example 80% or 20GB")
+    return (None, value / 100.0) if unit == "%" else (value * _BYTES[unit], None)
+
+
+def _present(text: str | None) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for word in words_of([text] if text else None):
+        axis, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"--present {text}: write AXIS=VALUE,AXIS=VALUE, for example batch_size=32,num_workers=0")
+        if axis not in AXES:
+            raise unknown("axis", axis, AXES)
+        found[axis] = AXES[axis].parse(value, f"--present {axis}")
+    return found
+
+
+def _positive(flag: str, value: N | None) -> N | None:
+    if value is not None and value <= 0:
+        raise UsageError(f"{flag} {value:g}: must be more than 0")
+    return value

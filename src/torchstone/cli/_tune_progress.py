@@ -1,0 +1,108 @@
+"""What a tune says while it works: a line for each thing learned, under the stage it belongs to."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from torchstone import units
+from torchstone.cli._table import plain
+from torchstone.terms.search import Part
+from torchstone.terms.trial import Purpose, Status
+
+if TYPE_CHECKING:
+    from torchstone.terms.answer import Quest
+    from torchstone.terms.message import Event
+    from torchstone.terms.run import Head, Slot
+    from torchstone.terms.search import Probe, Reading
+    from torchstone.terms.trial import Trial
+
+_STAGES = {
+    Part.LOADER: "what the loader can feed", Part.DEVICE: "what the device can eat", Part.WHOLE: "the whole step",
+}  # fmt: skip
+
+
+class TuneProgress:
+    """A TuneWatcher (tuning/watching.py) that writes lines to stderr."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._stage: str | None = None
+        self._quest: Quest | None = None
+        self._best: float | None = None
+        self._fought = 0
+
+    def begins(self, head: Head) -> None:
+        """Say which run it is."""
+        self._print(f"run {head.run_id}")
+
+    def quest(self, quest: Quest, points: int) -> None:
+        """Say what is looked for, among how many settings."""
+        self._quest = quest
+        axes = ", ".join(f"{axis} ({len(values)})" for axis, values in quest.axes.items())
+        workload = quest.base.workload
+        self._print(f"tuning {workload.task} {workload.model} on {quest.base.placement} for {quest.objective}:")
+        self._print(f"{points} settings of {axes}; searcher {quest.searcher}")
+        if "num_workers" not in quest.axes and workload.data in ("synthetic", "example"):
+            self._print(f"data {workload.data} has no loader to tune: name --data to tune workers, too")
+
+    def probing(self, probe: Probe, number: int) -> None:
+        """Name the stage when it changes."""
+        self.stage(_STAGES[probe.part])
+
+    def learned(self, reading: Reading) -> None:
+        """Say what a probe told."""
+        shown = {axis: value for axis, value in reading.probe.point.items() if self._matters(axis, reading)}
+        point = ", ".join(f"{axis} {value}" for axis, value in shown.items())
+        if reading.status != Status.OK:
+            self._print(f"  {point}: {reading.status}")
+            return
+        rate = units.quantity(reading.value, "items/s") if self._is_rate(reading) else self._objective(reading.value)
+        waits = f", waits {units.quantity(reading.wait_share, 'ratio')} for data" if self._waits(reading) else ""
+        beyond = "" if reading.allowed else ", beyond a limit"
+        why = f"   ({reading.probe.why})" if reading.probe.why else ""
+        self._print(f"  {point}: {rate}, {units.quantity(reading.peak_bytes, 'bytes')}{waits}{beyond}{why}")
+
+    def stage(self, text: str) -> None:
+        """Print a heading where the stage is another than before."""
+        if text != self._stage:
+            self._stage = text
+            self._print(f"{text}:")
+
+    def starts(self, slot: Slot, order: int) -> None:
+        """Nothing is planned beforehand."""
+
+    def heard(self, event: Event) -> None:
+        """Events of trials are too small to tell."""
+
+    def finished(self, trial: Trial) -> None:
+        """Say that a trial of the duel is done; probes are told by `learned`."""
+        if trial.purpose == Purpose.REPLICATE:
+            self._fought += 1
+            ended = "" if trial.outcome.status == Status.OK else f": {trial.outcome.status}"
+            self._print(f"  trial {self._fought} ({units.quantity(trial.duration_s, 's')}){ended}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _matters(self, axis: str, reading: Reading) -> bool:
+        loader = axis in ("num_workers", "pin_memory", "prefetch_factor")
+        if axis == "batch_size" or reading.probe.part == Part.WHOLE:
+            return True
+        return loader == (reading.probe.part == Part.LOADER)
+
+    def _is_rate(self, reading: Reading) -> bool:
+        return reading.probe.part != Part.WHOLE or (
+            self._quest is not None and self._quest.objective in ("throughput", "efficiency")
+        )
+
+    def _objective(self, value: float | None) -> str:
+        unit = "J/item" if self._quest is not None and self._quest.objective == "energy" else "s"
+        return units.quantity(1.0 / value if value else None, "s" if unit == "s" else "J")
+
+    def _waits(self, reading: Reading) -> bool:
+        return reading.probe.part == Part.WHOLE and reading.wait_share is not None and reading.wait_share > 0.01
+
+    def _print(self, text: Any) -> None:
+        if not self._quiet:
+            print(plain(text), file=sys.stderr, flush=True)

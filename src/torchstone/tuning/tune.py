@@ -1,0 +1,125 @@
+"""One tune: search, duel, answer, each trial of it in the record before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchstone.advice.choices import NEAR_THE_TOP, SAFE_SHARE
+from torchstone.errors import TorchstoneError
+from torchstone.figures import figures
+from torchstone.runner.open_run import OpenRun
+from torchstone.runner.session import Session
+from torchstone.store.reading import read_record, record_path
+from torchstone.store.record import RecordWriter
+from torchstone.terms.answer import Quest
+from torchstone.terms.case import Case
+from torchstone.terms.machine import Machine
+from torchstone.terms.run import Head, Plan, Run, Source
+from torchstone.terms.search import Part, Point, Probe
+from torchstone.tuning.answering import answer_of
+from torchstone.tuning.duel import fight, ranked
+from torchstone.tuning.scoring import shortfall
+from torchstone.tuning.searching import Probes, allowed, search
+from torchstone.tuning.space import Space
+from torchstone.tuning.watching import TuneWatcher
+
+_FINALISTS = 2
+
+
+def begin(session: Session, quest: Quest, machine: Machine, name: str, command: Sequence[str], folder: Path,
+          watcher: TuneWatcher, source: Source | None = None) -> Run:  # fmt: skip
+    """Begin the record of a tune in `folder`, carry it out and return the run."""
+    space = Space(quest)
+    head = session.head(Plan((), ()), machine, name, command, quest=quest, source=source)
+    with RecordWriter(record_path(folder, head.run_id), head) as writer:
+        so_far = Run(head, (), (), None)
+        return _carry_out(space, OpenRun(session, writer, so_far, folder), so_far, writer.path, watcher)
+
+
+def go_on(session: Session, path: Path, folder: Path, watcher: TuneWatcher) -> Run:
+    """Go on with the tune in a record: the search is asked again, and answered from the record as far as it goes."""
+    writer, so_far = RecordWriter.reopen(path)
+    with writer:
+        if so_far.head.quest is None:
+            raise TorchstoneError(f"{path} is not the record of a tune")
+        return _carry_out(Space(so_far.head.quest), OpenRun(session, writer, so_far, folder), so_far, path, watcher)
+
+
+def _carry_out(space: Space, open_run: OpenRun, so_far: Run, path: Path, watcher: TuneWatcher) -> Run:
+    head, quest = open_run.head, space.quest
+    watcher.begins(head)
+    watcher.quest(quest, len(space.points))
+    probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
+    status = "done"
+    try:
+        brief = space.brief(_capacity_bytes(head, quest), open_run.session.procedure.seed)
+        found = search(brief, quest.searcher, probes)
+        cases = _finalists(space, found, probes)
+        watcher.stage(f"duel of {len(cases)}, {quest.duel_trials} rounds")
+        duel = fight(cases, quest, open_run, open_run.session.procedure.seed, so_far.trials)
+        ranking = ranked(duel, quest)
+        if ranking:
+            watcher.stage("what stands behind it")
+            _explain(space, probes, next(c for c in cases if c.case_id == ranking[0]))
+            open_run.answer(answer_of(read_record(path), space, duel, ranking, probes.readings))
+    except KeyboardInterrupt:
+        status = "interrupted"
+    return open_run.end(status)
+
+
+def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
+    """Return the Cases of the duel: the search's best, the one that needs least memory among the fast, the present."""
+    points = list(found[:_FINALISTS])
+    good = [r for r in allowed(probes.readings) if r.value is not None]
+    top = max((r.value or 0.0 for r in good), default=0.0)
+    near = [r for r in good if (r.value or 0.0) >= NEAR_THE_TOP * top and r.peak_bytes]
+    if near and space.quest.objective in ("throughput", "efficiency"):
+        points.append(max(near, key=lambda r: (r.value or 0.0) / (r.peak_bytes or 1.0)).probe.point)
+    if space.quest.present is not None:
+        points.append(space.quest.present)
+    cases = {case.case_id: case for case in map(space.case, points)}
+    return list(cases.values())
+
+
+def _explain(space: Space, probes: Probes, best: Case) -> None:
+    """Measure what the loader could feed and the device could eat at the very settings of the answer."""
+    if not space.brief(None, 0).separable:
+        return
+    point = space.point_of(best)
+    asked = {(r.probe.part, space.case(r.probe.point, r.probe.part).case_id) for r in probes.readings}
+    for part, why in ((Part.LOADER, "as recommended"), (Part.DEVICE, "as recommended")):
+        if (part, space.case(point, part).case_id) not in asked:
+            probes.take(Probe(point, part, 0.5, why))
+
+
+def _capacity_bytes(head: Head, quest: Quest) -> float | None:
+    """Return what peak memory must stay below: as asked, or a tenth less than there is."""
+    if quest.constraints.max_memory_bytes is not None:
+        return quest.constraints.max_memory_bytes
+    device = head.machine.device(quest.base.placement.device, quest.base.placement.index)
+    return SAFE_SHARE * device.memory_bytes if device is not None and device.memory_bytes else None
+
+
+def no_answer(run: Run) -> str | None:
+    """Return why a tune that was not cut off has no answer: what came nearest to the limits, or how trials ended."""
+    if run.answer is not None or run.head.quest is None or run.end is None or run.end.status != "done":
+        return None
+    space = Space(run.head.quest)
+    tried: list[tuple[float, str, Case]] = []
+    cases = {case.case_id: case for case in run.head.plan.cases}
+    for trial in run.trials:
+        case = cases[trial.case_id]
+        if case.workload.task == space.quest.base.workload.task and trial.outcome.status == "ok":
+            missed = shortfall(figures(trial).values, space.quest.constraints)
+            if missed is not None:
+                tried.append((missed[1], missed[0], case))
+    if not tried:
+        ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
+        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was taken'}"
+    factor, constraint, case = min(tried, key=lambda found: found[0])
+    point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
+    return (
+        f"no configuration keeps to --{constraint}; nearest: {point}, {100 * (factor - 1):.0f} % beyond it. "
+        f"See torchstone show {run.head.run_id}"
+    )

@@ -1,0 +1,103 @@
+"""`torchstone tune` through the real CLI, with a small real model."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from torchstone.store.query import read_run
+from torchstone.terms.trial import Purpose
+
+TORCHSTONE = [sys.executable, "-m", "torchstone"]
+SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
+         "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--quick")  # fmt: skip
+
+
+def tune(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    answer = subprocess.run([*TORCHSTONE, "tune", *words], capture_output=True, text=True, timeout=240, check=False)
+    assert answer.returncode == code, answer.stderr
+    return answer
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory) -> tuple[Any, str, Any]:
+    """One tune with everything: its document, what it said meanwhile, the folder and the user's file."""
+    folder = tmp_path_factory.mktemp("tuned")
+    config = folder / "train.yaml"
+    config.write_text("# how we train\ndata:\n  batch_size: 4  # was enough once\n  num_workers: 1\n")
+    answer = tune(
+        *SMALL, "--present", "batch_size=4,num_workers=1", "--apply", str(config), "--json",
+        "--output-dir", str(folder / "outputs"),
+    )  # fmt: skip
+    return json.loads(answer.stdout), answer.stderr, folder
+
+
+def test_the_answer_is_measured_and_compared_with_the_present_settings(tuned):
+    run, _, _ = tuned
+    answer = run["answer"]
+    best = answer["recommended"]
+    assert best["point"]["batch_size"] > 4, "four images a step waste a CPU's time"
+    assert best["trials"] == 2
+    assert answer["gain"]["value"] > 1.0
+    assert answer["gain"]["low"] is not None
+    assert answer["present"]["point"] == {"batch_size": 4, "num_workers": 1}
+    assert answer["epoch_time_s"]["value"] == pytest.approx(1797 / best["throughput"], rel=0.05)
+    assert answer["why"]
+    assert answer["points"] == 8
+    assert 0 < answer["probes"] <= 12
+
+
+def test_only_replicates_stand_behind_the_numbers(tuned):
+    run, _, folder = tuned
+    record = read_run(folder / "outputs" / "records" / f"{run['run_id']}.jsonl")
+    best = run["answer"]["recommended"]["case_id"]
+    case = next(c for c in run["cases"] if c["case_id"] == best)
+    purposes = [t.purpose for t in record.trials if t.case_id == best]
+    assert purposes.count(Purpose.REPLICATE) == 2 == case["estimates"]["throughput"]["trials"]
+    assert Purpose.PROBE in {t.purpose for t in record.trials}
+    assert record.answer is not None
+    assert record.head.quest is not None
+
+
+def test_stages_are_told_while_it_works(tuned):
+    _, said, _ = tuned
+    assert "tuning train builtin:cnn on cpu for throughput" in said
+    assert "what the loader can feed" in said
+    assert "what the device can eat" in said
+    assert "duel of" in said
+
+
+def test_the_settings_are_in_the_file_and_its_comments_too(tuned):
+    run, _, folder = tuned
+    text = (folder / "train.yaml").read_text()
+    best = run["answer"]["settings"]
+    assert f"batch_size: {best['batch_size']}  # was enough once" in text
+    assert text.startswith("# how we train\n")
+    assert "batch_size: 4  #" in (folder / "train.yaml.bak").read_text()
+
+
+def test_show_prints_the_answer_again(tuned):
+    run, _, folder = tuned
+    words = [*TORCHSTONE, "show", run["run_id"], "--output-dir", str(folder / "outputs")]
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"batch_size {run['answer']['recommended']['point']['batch_size']}" in shown
+    assert "times the present settings" in shown
+
+
+def test_a_limit_that_nothing_keeps_to_says_what_came_nearest(outputs):
+    answer = tune(*SMALL, "--only", "batch_size", "--searcher", "grid", "--max-latency", "1us", code=1)
+    last = answer.stderr.strip().splitlines()[-1]
+    assert last.startswith("torchstone: no configuration keeps to --max-latency; nearest: batch_size=4")
+    assert len(list((outputs / "records").glob("*.jsonl"))) == 1
+
+
+def test_what_is_wrong_with_a_request_is_said_before_anything_is_written(refused):
+    assert "unknown objective 'speed'" in refused("tune", *SMALL, "--objective", "speed")
+    assert "unknown searcher 'gird'. Did you mean 'grid'?" in refused("tune", *SMALL, "--searcher", "gird")
+    assert "--max-memory 120%" in refused("tune", *SMALL, "--max-memory", "120%")
+    assert "batch_size>=1 removes 8" in refused("tune", *SMALL, "--exclude", "batch_size>=1")
+    assert "no multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
+    assert "choose with --task" in refused("tune", "demo", "--task", "infer", "--exclude", "batch_size=1")
+    assert "nothing to tune" in refused("tune")
