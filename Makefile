@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
-        bench-overhead bench-startup bench-spread bench-peers bench-kill bench-records clean
+        bench-overhead bench-startup bench-spread bench-peers bench-kill bench-resume bench-sweep bench-records clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -96,8 +96,17 @@ bench-peers: setup-dev ## the same work measured by other tools, in an environme
 	@test -x benchmarks/peers/.venv/bin/python || benchmarks/peers/setup.sh
 	@$(BIN)/python benchmarks/peers/run.py
 
+bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
+	@$(BIN)/python benchmarks/anatomy.py
+
 bench-kill: setup-dev ## what is left after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py
+
+bench-resume: setup-dev ## sweeps killed a hundred times and resumed: is a trial lost, or taken twice?
+	@$(BIN)/python benchmarks/resume.py
+
+bench-sweep: setup-dev ## what the tool itself costs in a sweep of 336 trivial trials
+	@$(BIN)/python benchmarks/sweep.py
 
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchstone.terms.answer import Quest
 from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import Host, Machine
+from torchstone.terms.machine import DeviceInfo, Host, Machine
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA, End, Head, Plan, Run, Slot
 from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
@@ -106,3 +106,45 @@ def a_run(
     )
     end = End("2026-11-21T10:01:00Z", "done")
     return Run(**{"head": head, "trials": tuple(trials), "findings": (), "end": end, **changes})
+
+
+def a_sweep(
+    cases: Sequence[tuple[Mapping[str, Any], float]],
+    *,
+    trials: int = 3,
+    spread: float = 0.01,
+    status: Mapping[int, Status] | None = None,
+    phases: Mapping[str, float] | None = None,
+    memory: bool = True,
+    **changes: Any,
+) -> Run:
+    """A run of training cases on an 80 GB card: (configuration, step time in s), trials that differ by ±`spread`.
+
+    `status`: how the trials of the n-th case ended, if not well; `phases`: shares of the step; `memory`: 10 MB an item.
+    """
+    device = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", 80 * 10**9)
+    made: list[Case] = []
+    taken: list[Trial] = []
+    for n, (configuration, step_s) in enumerate(cases):
+        case = Case(a_case().workload, configuration, Placement("cuda"))
+        made.append(case)
+        size = case.configuration["batch_size"]
+        assert isinstance(size, int)
+        for number in range(trials):
+            time_s = step_s * (1.0 + spread * (number - (trials - 1) / 2))
+            more = [
+                Measurement("phase_time_s", Stage.STEADY, (share * time_s,), "throughput", name)
+                for name, share in (phases or {}).items()
+            ]
+            held = {"peak_reserved_bytes": [1e7 * size]} if memory else {}
+            how = (status or {}).get(n, Status.OK)
+            ended: dict[str, Any] = {}
+            if how != Status.OK:
+                ended = {"outcome": Outcome(how, f"it took {size} GiB of 80"), "measurements": ()}
+            taken.append(
+                a_trial(
+                    [time_s] * 10, items=size, case_id=case.case_id, more=more, steady=held,
+                    trial_id=f"t{n}-{number}", number=number, order=len(taken), **ended,
+                )
+            )  # fmt: skip
+    return a_run(taken, cases=made, machine=a_machine(devices=(device,)), **changes)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["TORCHSTONE_WHEN_BUSY"] = "share"  # several tests run several torchstones at once
 
 
 @pytest.fixture(autouse=True)

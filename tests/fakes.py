@@ -43,6 +43,8 @@ class FakeQueue:
 class FakeStopwatch:
     """Device events: each lap is known only once the device has got there."""
 
+    asynchronous = True
+
     def __init__(self, queue: FakeQueue, clock: FakeClock) -> None:
         self._queue, self._clock = queue, clock
         self._marks_s: list[float] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.figures import PERCENTILES, PHASE, Figures
+from torchstone.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures
 from torchstone.stats.interval import over_trials
 from torchstone.stats.quantile import needed
 from torchstone.terms.estimate import Estimate
@@ -18,8 +18,8 @@ def estimates(trials: Sequence[Figures], level: float = 0.95) -> dict[str, Estim
     all. One trial has no interval. A percentile that the smallest trial's sample cannot hold is `supported=False`.
     Raises ValueError where level is outside (0, 1).
     """
-    phases = dict.fromkeys(name for t in trials for name in t.values if name.startswith(PHASE))
-    return {name: _estimate(name, having, level) for name in (*FIGURES, *phases) if (having := _having(name, trials))}
+    own = dict.fromkeys(name for t in trials for name in t.values if name not in FIGURES)  # a user's own phases
+    return {name: _estimate(name, having, level) for name in (*FIGURES, *own) if (having := _having(name, trials))}
 
 
 def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
@@ -27,10 +27,13 @@ def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
 
 
 def _estimate(name: str, trials: Sequence[Figures], level: float) -> Estimate:
-    value, low, high, method = over_trials([t.values[name] for t in trials], level)
+    parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
+    value, low, high, method = over_trials([t.values[name] for t in trials], level, logs=not parts)
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
         low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
+    if parts and low is not None:
+        low = max(low, 0.0)
     samples = [t.samples[name] for t in trials]
     least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
     supported = min(samples) >= least

@@ -28,7 +28,12 @@ from torchstone.terms.search import Brief, Point, Probe, Reading
 
 
 class Stopwatch(Protocol):
-    """Times steps that are issued back to back, without synchronising between them."""
+    """Times steps that are issued back to back, without synchronising between them.
+
+    `asynchronous`: laps are the device's own, which may run behind the host.
+    """
+
+    asynchronous: bool
 
     def start(self) -> None:
         """Begin: everything issued before is finished, the first lap starts now."""
@@ -158,13 +163,20 @@ class Batches(Protocol):
         """End the processes of a loader."""
 
 
+Mark = Callable[[str], None]  # told the name of a phase where it ends
+
+
 class Prepared(Protocol):
     """A model, an optimizer and a device, ready to step. `facts`: what was set without being asked for."""
 
     facts: Mapping[str, Scalar]
 
-    def step(self, pull: Callable[[], Batch]) -> None:
-        """Do one step; `pull` gives the next batch, on the device."""
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Do one step; `pull` gives the next batch. Call `mark` with its name where a phase (terms/phase.py) has ended.
+
+        What is marked after the last phase, or not at all, is the step's rest. Measured windows pass a mark that does
+        nothing; the pass that tells where the time goes passes one that reads the stopwatch. Never wait for it.
+        """
 
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
@@ -223,11 +235,14 @@ class LiveTrial(Protocol):
     def events(self) -> Sequence[Event] | None:
         """Return the events that have arrived; None when the process has ended and all have been returned."""
 
+    def ask_where(self) -> None:
+        """Ask a process that hangs where it is: a Stack among its events is the answer, if it can give one."""
+
     def kill(self) -> None:
         """End the process and its children at once."""
 
     def ending(self) -> str | None:
-        """Wait for the end and return what was wrong with it (the signal, the exit code), or None."""
+        """Wait for the end, end what it started, and return what was wrong (the signal, the exit code), or None."""
 
 
 class Launcher(Protocol):
@@ -261,10 +276,11 @@ class Check(Protocol):
 
 
 class Exporter(Protocol):
-    """exporters/<format>.py: writes a stored run for other programs."""
+    """exporters/<format>.py: writes a stored run for other programs. `folder`: where, below the output folder."""
 
     describes: str
     suffix: str
+    folder: str
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         """Write the run (whole formats) or its rows (tables: one mapping a row, equal keys) to `path`."""

@@ -18,8 +18,9 @@ PERCENTILES = {
     "latency_per_batch_p95_s": 0.95,
     "latency_per_batch_p99_s": 0.99,
 }
-PHASE = "phase_"  # figures of the phases that a user named: their names are the user's
-_MEMORY = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes")
+PHASE = "phase_"  # figures of phases: the engines' are in the table, the names of others are their users'
+ANATOMY_STEP = "anatomy_step_s"
+_MEMORY = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries")
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -48,8 +49,9 @@ def figures(trial: Trial) -> Figures:
     found.update(_losses(trial))
     found.update(_totals(trial))
     found.update(from_series(trial, sum(items) if items else None))
-    kept = {name: found[name] for name in FIGURES if name in found and math.isfinite(found[name][0])}
-    kept.update(_phases(trial))
+    phases = _phases(trial)
+    found.update(phases)
+    kept = {n: found[n] for n in dict.fromkeys((*FIGURES, *phases)) if n in found and math.isfinite(found[n][0])}
     return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
 
 
@@ -170,11 +172,20 @@ def _losses(trial: Trial) -> Found:
 
 
 def _phases(trial: Trial) -> Found:
-    """Return `phase_<name>_s`, the median time a step of each named phase."""
+    """Return `phase_<name>_s`, the mean time a step of each named phase, and the mean step that they sum to.
+
+    Medians of parts do not sum to anything, and leave out what comes in every n-th step only: the batch that a loader's
+    process was late with.
+    """
     parts = [
-        m for m in trial.measurements if m.metric == "phase_time_s" and m.stage == Stage.STEADY and m.phase and m.values
+        m
+        for m in trial.measurements
+        if m.metric == "phase_time_s" and m.stage == Stage.STEADY and m.phase and m.values and m.rank == 0
     ]
-    return {f"{PHASE}{m.phase}_s": (median(m.values), len(m.values)) for m in parts}
+    found: Found = {f"{PHASE}{m.phase}_s": (fmean(m.values), len(m.values)) for m in parts}
+    if steps := raw(trial, "anatomy_step_time_s"):
+        found[ANATOMY_STEP] = (fmean(steps), len(steps))
+    return found
 
 
 def _totals(trial: Trial) -> Found:

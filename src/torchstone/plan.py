@@ -14,6 +14,7 @@ from torchstone.extend import Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.batch import DataCard
 from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.condition import Condition, without
 from torchstone.terms.machine import Machine
 from torchstone.terms.message import Inspected
 from torchstone.terms.model import ModelCard
@@ -21,16 +22,22 @@ from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
 _SHAPES = {"sequence_length": ("text", "features"), "image_size": ("image",)}
+# Who asks for one of these means a loader: with resident batches, all their values would measure the same.
+_OF_A_LOADER = ("num_workers", "pin_memory", "prefetch_factor")
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One workload as asked for, and the values of the axes that vary: everything still in the user's words."""
+    """One workload as asked for, and the values of the axes that vary: everything still in the user's words.
+
+    `exclude`: Configurations that meet one of these are left out.
+    """
 
     task: str
     model: str
     data: str | None = None
     options: Mapping[str, Scalar] = {}
     axes: Mapping[str, Sequence[Scalar]] = {}
+    exclude: Sequence[Condition] = ()
 
 
 class Sketch(msgspec.Struct, frozen=True):
@@ -39,6 +46,7 @@ class Sketch(msgspec.Struct, frozen=True):
     workload: Workload
     configurations: tuple[Mapping[str, Scalar], ...]
     own: bool  # the user's own code or files: rehearsed before anything is written
+    code_sha256: str | None = None  # of the user's own model file
 
 
 def sketch(ask: Ask) -> Sketch:
@@ -63,7 +71,7 @@ def sketch(ask: Ask) -> Sketch:
     model = f"{scheme}:{card.name or name}"
     workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed)
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
-    return Sketch(workload, tuple(_configurations(ask, engine, card)), own)
+    return Sketch(workload, tuple(_kept(ask, list(_configurations(ask, engine, card)))), own, card.code_sha256)
 
 
 def _split(spec: str, family: str, what: str) -> tuple[str, str]:
@@ -110,9 +118,21 @@ def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mappi
             raise UsageError(
                 f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
             )
-    spread = {name: _values(name, ask.axes.get(name), card.defaults) for name in allowed}
+    defaults = dict(card.defaults)
+    if any(name in ask.axes for name in _OF_A_LOADER):
+        defaults["feed"] = "loader"
+    # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
+    names = dict.fromkeys([*ask.axes, *allowed])
+    spread = {name: _values(name, ask.axes.get(name), defaults) for name in names}
     for point in itertools.product(*spread.values()):
         yield dict(zip(spread, point, strict=True))
+
+
+def _kept(ask: Ask, points: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
+    try:
+        return without(points, ask.exclude)
+    except UsageError as fault:
+        raise UsageError(f"{ask.task} {ask.model}: {fault}") from None
 
 
 def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
@@ -145,18 +165,29 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
     return Placement(kind, index)
 
 
-def arrange(sketches: Sequence[Sketch], placements: Sequence[Placement], trials: int, seed: int) -> Plan:
-    """Return the Plan: every Case once, in seeded random order, then every Case again, so that drift hits all alike."""
+def arrange(
+    sketches: Sequence[Sketch], placements: Sequence[Placement], trials: int, seed: int, first: Sequence[Condition] = ()
+) -> Plan:
+    """Return the Plan: every Case once, in seeded random order, then every Case again, so that drift hits all alike.
+
+    In each round, Cases that meet the first condition of `first` come first, then those of the second, then the others.
+    """
     cases: dict[str, Case] = {}
     for placement in placements:
         for one in sketches:
             for configuration in one.configurations:
                 case = Case(one.workload, configuration, placement)
                 cases.setdefault(case.case_id, case)
+    ranks = [_rank(case.configuration, first) for case in cases.values()]
     dice = random.Random(seed)
     slots: list[Slot] = []
     for number in range(trials):
         order = list(range(len(cases)))
         dice.shuffle(order)
+        order.sort(key=ranks.__getitem__)
         slots += [Slot(case, number) for case in order]
     return Plan(tuple(cases.values()), tuple(slots))
+
+
+def _rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:
+    return next((rank for rank, condition in enumerate(first) if condition.holds(configuration)), len(first))

@@ -27,8 +27,7 @@ ALWAYS = (
 def case_rows(run: Run) -> list[Row]:
     """Return one row a Case: workload, settings, device, how its trials ended, and each figure with its interval."""
     summary = summarize(entry_of(run, Path()))
-    having = {name for case in summary.cases for name in case.estimates}
-    names = [name for name in FIGURES if name in having or name in ALWAYS]
+    names = _names(name for case in summary.cases for name in case.estimates)
     cases = {case.case_id: case for case in run.head.plan.cases}
     return _even(
         {**_run(run), **_case(run, cases[case.case_id]), **_ended(case), **_figures(case, names)}
@@ -40,8 +39,7 @@ def trial_rows(run: Run) -> list[Row]:
     """Return one row a Trial, in the order they were taken: its Case, how it ended, its figures and its facts."""
     cases = {case.case_id: case for case in run.head.plan.cases}
     derived = [figures(trial).values for trial in run.trials]
-    having = {name for values in derived for name in values}
-    names = [name for name in FIGURES if name in having or name in ALWAYS]
+    names = _names(name for values in derived for name in values)
     return _even(
         {
             **_run(run),
@@ -57,6 +55,12 @@ def trial_rows(run: Run) -> list[Row]:
 def sample_rows(run: Run) -> list[Row]:
     """Return one row a raw value: steps and windows of Measurements, then the readings of Series with their time."""
     return [row for trial in run.trials for row in _samples(run.head.run_id, trial)]
+
+
+def _names(having: Iterable[str]) -> list[str]:
+    """Return the figures to write in the table's order, then the phases that a user named."""
+    found = dict.fromkeys(having)
+    return [name for name in dict.fromkeys((*FIGURES, *found)) if name in found or name in ALWAYS]
 
 
 def _samples(run_id: str, trial: Trial) -> Iterator[Row]:

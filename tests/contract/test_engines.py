@@ -7,6 +7,7 @@ import torch
 
 from torchstone import registry
 from torchstone.errors import Unsupported
+from torchstone.instrument.loop import unmarked
 from torchstone.terms.axis import AXES
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.model import InputSpec, LoadedModel
@@ -41,14 +42,48 @@ def test_every_engine_steps_tells_and_counts(task):
     assert set(engine.axes) <= set(AXES)
     prepared, batches = ready(task, made())
     for _ in range(3):
-        prepared.step(batches.next)
+        prepared.step(batches.next, unmarked)
     told = prepared.results()
     assert all(torch.isfinite(torch.tensor(values)).all() for values in told.values())
-    assert told["fingerprint"]
-    total, _ = prepared.flops(batches.next())
-    assert total is not None
-    assert total > 0
+    total, why_not = prepared.flops(batches.next())
+    if task == "load":  # it computes nothing, and says so
+        assert (told, total) == ({}, None)
+        assert why_not
+    else:
+        assert told["fingerprint"]
+        assert total is not None
+        assert total > 0
     assert set(engine.windows({"mode": "both"})) <= {"latency", "throughput"}
+    batches.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "axes", "phases"),
+    [
+        ("infer", {"feed": "resident"}, "data forward"),
+        ("infer", {"feed": "loader"}, "data transfer forward"),
+        ("load", {}, "data"),
+        ("train", {"feed": "resident"}, "data forward backward optimizer"),
+        (
+            "train",
+            {"feed": "loader", "grad_accumulation": 2, "grad_clip": 1.0},
+            "data transfer forward backward data transfer forward backward optimizer",
+        ),
+    ],
+)
+def test_every_engine_marks_its_phases_where_they_end(task, axes, phases):
+    prepared, batches = ready(task, made(), **axes)
+    told = []
+
+    def pull():
+        told.append("pulled")
+        return batches.next()
+
+    for _ in range(2):
+        told.clear()
+        prepared.step(pull, told.append)
+        assert [word for word in told if word != "pulled"] == phases.split()
+        assert all(told[n + 1] == "data" for n, word in enumerate(told) if word == "pulled"), "as soon as it is there"
     batches.close()
 
 
@@ -81,7 +116,7 @@ def test_training_computes_what_a_loop_by_hand_computes(optimizer, settings):
         wanted.append(value.item())
     source = iter(seen)
     for _ in seen:
-        prepared.step(source.__next__)
+        prepared.step(source.__next__, unmarked)
     assert prepared.results()["loss"] == wanted, "bit for bit"
 
 
@@ -96,7 +131,7 @@ def test_accumulation_adds_up_to_the_larger_batch():
         parts = [Batch({n: t[i] for n, t in rows.items()}, size) for i in range(8 // size)]
         source = iter(parts * 3)
         for _ in range(3):
-            prepared.step(source.__next__)
+            prepared.step(source.__next__, unmarked)
         losses.append(next(iter(model.module.parameters())).detach().clone())
     torch.testing.assert_close(losses[0], losses[1])
 
@@ -104,7 +139,7 @@ def test_accumulation_adds_up_to_the_larger_batch():
 def test_fp16_goes_with_a_scaler_and_bf16_without():
     for precision in ("fp16", "bf16"):
         prepared, batches = ready("train", made(), precision=precision)
-        prepared.step(batches.next)
+        prepared.step(batches.next, unmarked)
         assert torch.isfinite(torch.tensor(prepared.results()["loss"])).all()
 
 
@@ -112,7 +147,7 @@ def test_inference_keeps_no_gradients_and_eval_mode():
     model = made()
     model.module.append(torch.nn.Dropout(0.9))
     prepared, batches = ready("infer", model)
-    prepared.step(batches.next)
+    prepared.step(batches.next, unmarked)
     assert not model.module.training
     assert all(p.grad is None for p in model.module.parameters())
 

@@ -68,12 +68,28 @@ def test_inspecting_finds_the_cpu(launcher):
 
 
 def test_a_killed_trial_is_named_by_its_signal(launcher):
-    live = launcher.start(request())
+    live = launcher.start(request(batch_size=64, image_size=256))
     time.sleep(0.05)
     os.kill(live.pid, signal.SIGKILL)
     heard = all_events(live)
     assert not any(isinstance(event, Ended) for event in heard)
     assert "SIGKILL" in str(live.ending())
+
+
+def test_a_template_that_is_killed_costs_its_trial_and_is_replaced():
+    opened = type(registry.load("launchers", "fork"))()
+    opened.open(["builtin:mlp"], "fixed")
+    try:
+        live = opened.start(request(batch_size=64, image_size=256))
+        opened._process.kill()
+        heard = all_events(live)
+        assert not any(isinstance(event, Ended) for event in heard)
+        assert "SIGKILL" in str(live.ending())
+        live = opened.start(request())
+        assert all_events(live)[-1].outcome.status == Status.OK
+        assert live.ending() is None
+    finally:
+        opened.close()
 
 
 def test_kill_ends_it_at_once(launcher):

@@ -17,7 +17,7 @@ from torchstone.terms.model import LoadedModel, ModelCard
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"
 SMALLEST = {
     "hf": ["distilbert-tiny", "bert-tiny", "gpt2-tiny", "opt-tiny", "vit-tiny"],
-    "builtin": ["cnn", "mlp", "gesture-tiny"],
+    "builtin": ["cnn", "mlp", "gesture-tiny", "denoiser-small"],
     "py": [f"{EXAMPLE}:load"],
 }
 MODELS = [(scheme, name) for scheme, names in SMALLEST.items() for name in names]

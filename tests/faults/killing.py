@@ -22,7 +22,7 @@ GONE_WITHIN_S = 2.0
 EARLIEST_S = 0.5
 _SLOWEST_S = 300.0
 _MARK = "TORCHSTONE_KILLED_RUN"  # inherited by every process of the run, so that none is missed and none mistaken
-_FINISHED = re.compile(r"^trial (\w+) finished \(\d+/\d+\)", re.MULTILINE)
+FINISHED = re.compile(r"^trial (\w+) finished \(\d+/\d+\)", re.MULTILINE)
 
 
 class Moment(NamedTuple):
@@ -56,14 +56,56 @@ def moments(count: int, trials: int, whole_s: float, seed: int = 0) -> list[Mome
     return [(anywhere, among)[i % 2][i] for i in range(count)]
 
 
-class KilledRun:
+class Marked:
+    """The processes of one run, found by a mark in their environment: none is missed and none mistaken."""
+
+    def __init__(self) -> None:
+        self._mark = uuid.uuid4().hex
+
+    def environment(self) -> dict[str, str]:
+        return os.environ | {_MARK: self._mark}
+
+    def living(self) -> list[int]:
+        """Return the processes of this run that are alive, zombies left out."""
+        mark = f"{_MARK}={self._mark}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's; a zombie's is empty
+                if mark in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+        return found
+
+    def gone_after_s(self) -> float:
+        """Wait until all have ended, GONE_WITHIN_S at most, and return how long that took."""
+        began_s = time.monotonic()
+        while self.living() and time.monotonic() - began_s <= GONE_WITHIN_S:
+            time.sleep(0.01)
+        return time.monotonic() - began_s
+
+    def names(self) -> list[str]:
+        names = []
+        for pid in self.living():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+                names.append(f"{pid} (of {parent}) {b' '.join(words[1:]).decode(errors='replace').strip()}")
+        return names
+
+    def end(self) -> None:
+        """Kill what is left: it shall not disturb the next one."""
+        for pid in self.living():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, 9)
+
+
+class KilledRun(Marked):
     """A run of `cases` cases of a small net, twice each, so that a template is renewed half-way."""
 
     def __init__(self, folder: Path, cases: int) -> None:
+        super().__init__()
         self.folder = folder
         self.trials = 2 * cases
         self._cases = cases
-        self._mark = uuid.uuid4().hex
         self._said = folder / "stderr.txt"
 
     def whole(self) -> float:
@@ -87,24 +129,12 @@ class KilledRun:
             process.kill()
             lived_s = time.monotonic() - began_s
             process.wait()
-        gone_after_s = self._gone_after_s()
-        faults = [] if gone_after_s <= GONE_WITHIN_S else [f"processes left after {GONE_WITHIN_S:g} s: {self._names()}"]
+        gone_after_s = self.gone_after_s()
+        faults = [] if gone_after_s <= GONE_WITHIN_S else [f"processes left after {GONE_WITHIN_S:g} s: {self.names()}"]
         reported = self._reported()
         recorded, torn = self._look_at_record(reported, faults)
-        for pid in self.living():  # reported above; they shall not disturb the next one
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, 9)
+        self.end()
         return Left(moment, lived_s, ended_before, len(reported), recorded, torn, gone_after_s, faults)
-
-    def living(self) -> list[int]:
-        """Return the processes of this run that are alive, zombies left out."""
-        mark = f"{_MARK}={self._mark}".encode()
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile, or is another user's; a zombie's is empty
-                if mark in (folder / "environ").read_bytes():
-                    found.append(int(folder.name))
-        return found
 
     @contextlib.contextmanager
     def _started(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -115,7 +145,7 @@ class KilledRun:
             process = subprocess.Popen(
                 [sys.executable, "-m", "torchstone", "run", *words, *where],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
-                env=os.environ | {_MARK: self._mark},
+                env=self.environment(),
             )  # fmt: skip
             try:
                 yield process
@@ -130,21 +160,7 @@ class KilledRun:
 
     def _reported(self) -> list[str]:
         """Return the trials that were reported as finished: by then each must be safe."""
-        return _FINISHED.findall(self._said.read_text(errors="replace"))
-
-    def _gone_after_s(self) -> float:
-        began_s = time.monotonic()
-        while self.living() and time.monotonic() - began_s <= GONE_WITHIN_S:
-            time.sleep(0.01)
-        return time.monotonic() - began_s
-
-    def _names(self) -> list[str]:
-        names = []
-        for pid in self.living():
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                names.append(f"{pid} {b' '.join(words[1:]).decode(errors='replace').strip()}")
-        return names
+        return FINISHED.findall(self._said.read_text(errors="replace"))
 
     def _look_at_record(self, reported: list[str], faults: list[str]) -> tuple[int, bool]:
         """Add what is wrong with the record; return how many trials it holds and whether its last line is torn."""

@@ -26,33 +26,54 @@ def children(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("stage", ["importing", "measuring"])
-def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(outputs, stage):
-    words = ["run", "--model", "builtin:mlp", "--trials", "50", "--budget", "200ms", "--warmup", "1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "torchstone", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+WORDS = ["run", "--model", "builtin:mlp", "--trials", "50", "--budget", "200ms", "--warmup", "1"]
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def started() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "torchstone", *WORDS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+def test_ctrl_c_while_it_imports_leaves_nothing(outputs):
+    process = started()
+    while len(children(outputs)) < 2:
+        time.sleep(0.02)
+    process.send_signal(INT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert stderr == "torchstone: interrupted\n"
+    assert children(outputs) == []
+    assert not outputs.exists()
+
+
+@pytest.mark.parametrize("signals", [[INT], [TERM], [INT, TERM]], ids=["once", "terminated", "twice"])
+def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(outputs, signals):
+    process = started()
     assert process.stderr is not None
-    if stage == "measuring":
-        for line in process.stderr:
-            if "finished" in line:
-                break
-    else:
-        while not children(outputs) or len(children(outputs)) < 2:
-            time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if "finished" in line:
+            break
+    for number in signals:
+        process.send_signal(number)  # of two equal ones at once the kernel may deliver one
     stdout, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
     assert "Traceback" not in stderr
     assert children(outputs) == []
-    if stage == "importing":
-        assert not outputs.exists()
-        return
     (path,) = (outputs / "records").glob("*.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[-1]["record"] == "end"
-    assert lines[-1]["status"] == "interrupted"
-    assert sum(line["record"] == "trial" for line in lines) >= 1
-    assert "interrupted" in stdout
+    taken = sum(line["record"] == "trial" for line in lines)
+    assert taken >= 1
+    resume = f"torchstone: interrupted: `torchstone resume {path.stem}` takes"
+    if len(signals) == 1:
+        assert (lines[-1]["record"], lines[-1]["status"]) == ("end", "interrupted")
+        assert ", interrupted" in stdout
+        assert stderr.splitlines()[-1] == f"{resume} the remaining {50 - taken} trials"
+    else:
+        assert lines[-1]["record"] != "end", "it looked at the run although it was to be out at once"
+        assert stdout == ""
+        assert stderr.splitlines()[-1] == f"{resume} what is missing"
     assert main(["show", str(path)]) == 0

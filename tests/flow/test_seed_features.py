@@ -166,6 +166,23 @@ def test_s0_47_report_of_inference(folder, inferred):
     assert "time_to_first_prediction_s" in block[1]
 
 
+def test_s2_15_to_19_phases_of_the_step(trained, inferred, report, table):
+    parts = ("data", "transfer", "forward", "backward", "optimizer", "rest")
+    for case in trained["cases"]:
+        for trial in case["trials"]:
+            one = trial["figures"]["values"]
+            assert sum(one[f"phase_{part}_s"] for part in parts) == pytest.approx(one["anatomy_step_s"], rel=1e-6)
+        got = values(case)
+        assert sum(got[f"phase_{part}_s"] for part in parts) == pytest.approx(got["anatomy_step_s"], rel=1e-6)
+    block = report[report.index("[PHASES]") :]
+    assert all(f"phase_{part}_s" in block for part in parts)
+    assert "anatomy_step_s" in block
+    for case in inferred["cases"]:
+        assert values(case)["phase_forward_s"] > 0
+        assert "phase_backward_s" not in values(case)
+    assert all(float(row["phase_data_s"]) > 0 and float(row["anatomy_step_s"]) > 0 for row in table[1])
+
+
 def test_s0_51_58_and_s3_48_files_and_store(folder, trained):
     documents = sorted(p.name for p in (folder / "outputs").glob("*.json"))
     assert len(documents) == 2
@@ -281,4 +298,6 @@ def test_s4_35_every_example_is_explained():
 def test_s3_08_and_62_profiling_leaves_a_trace_of_each_case(folder, inferred):
     traces = list((folder / "outputs" / "traces").glob("*.json"))
     assert len(traces) == len(inferred["cases"])
-    assert all(json.loads(path.read_text(encoding="utf-8"))["traceEvents"] for path in traces)
+    for path in traces:
+        names = {event.get("name") for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]}
+        assert {"step", "data", "transfer", "forward"} <= names, "the phases, by the names of the figures"

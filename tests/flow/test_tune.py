@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from torchstone.store.query import read_run
-from torchstone.terms.trial import Purpose
+from torchstone.terms.trial import Purpose, Status
 
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
-         "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--quick")  # fmt: skip
+         "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--budget", "300ms", "--warmup-budget", "100ms",
+         "--trials", "2", "--probes", "8")  # fmt: skip
 
 
 def tune(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -26,9 +27,9 @@ def tuned(tmp_path_factory) -> tuple[Any, str, Any]:
     """One tune with everything: its document, what it said meanwhile, the folder and the user's file."""
     folder = tmp_path_factory.mktemp("tuned")
     config = folder / "train.yaml"
-    config.write_text("# how we train\ndata:\n  batch_size: 4  # was enough once\n  num_workers: 1\n")
+    config.write_text("# how we train\ndata:\n  batch_size: 1  # was enough once\n  num_workers: 1\n")
     answer = tune(
-        *SMALL, "--present", "batch_size=4,num_workers=1", "--apply", str(config), "--json",
+        *SMALL, "--apply", str(config), "--json",
         "--output-dir", str(folder / "outputs"),
     )  # fmt: skip
     return json.loads(answer.stdout), answer.stderr, folder
@@ -38,14 +39,14 @@ def test_the_answer_is_measured_and_compared_with_the_present_settings(tuned):
     run, _, _ = tuned
     answer = run["answer"]
     best = answer["recommended"]
-    assert best["point"]["batch_size"] > 4, "four images a step waste a CPU's time"
+    assert best["point"]["batch_size"] > 1, "one image a step wastes a CPU's time"
     assert best["trials"] == 2
     assert answer["gain"]["value"] > 1.0
     assert answer["gain"]["low"] is not None
-    assert answer["present"]["point"] == {"batch_size": 4, "num_workers": 1}
-    assert answer["epoch_time_s"]["value"] == pytest.approx(1797 / best["throughput"], rel=0.05)
+    assert answer["present"]["point"] == {"batch_size": 1, "num_workers": 1}
+    assert answer["epoch_time_s"]["value"] == pytest.approx(1797 / best["throughput"], rel=0.2)
     assert answer["why"]
-    assert answer["points"] == 8
+    assert answer["points"] == 10, "what the file says now is among them"
     assert 0 < answer["probes"] <= 12
 
 
@@ -75,7 +76,7 @@ def test_the_settings_are_in_the_file_and_its_comments_too(tuned):
     best = run["answer"]["settings"]
     assert f"batch_size: {best['batch_size']}  # was enough once" in text
     assert text.startswith("# how we train\n")
-    assert "batch_size: 4  #" in (folder / "train.yaml.bak").read_text()
+    assert "batch_size: 1  #" in (folder / "train.yaml.bak").read_text()
 
 
 def test_show_prints_the_answer_again(tuned):
@@ -84,6 +85,25 @@ def test_show_prints_the_answer_again(tuned):
     shown = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
     assert f"batch_size {run['answer']['recommended']['point']['batch_size']}" in shown
     assert "times the present settings" in shown
+
+
+def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
+    cut = tune(*SMALL, "--time-limit", "2s")
+    assert "torchstone: out of time: `torchstone resume" in cut.stderr
+    (path,) = (outputs / "records").glob("*.jsonl")
+    before = [t for t in read_run(path).trials if t.outcome.status == Status.OK]
+    words = [*TORCHSTONE, "resume", path.stem, "--time-limit", "1h"]
+    resumed = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert resumed.returncode == 0, resumed.stderr
+    run = read_run(path)
+    assert run.answer is not None
+    good = [t for t in run.trials if t.outcome.status == Status.OK]
+    assert [t.trial_id for t in good[: len(before)]] == [t.trial_id for t in before], "what was measured is believed"
+    taken = [(t.case_id, t.number, t.purpose) for t in good]
+    assert len(set(taken)) == len(taken), "no trial was taken twice"
+    again = subprocess.run([*TORCHSTONE, "resume", path.stem], capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 2
+    assert "nothing is missing" in again.stderr
 
 
 def test_a_limit_that_nothing_keeps_to_says_what_came_nearest(outputs):
@@ -99,5 +119,5 @@ def test_what_is_wrong_with_a_request_is_said_before_anything_is_written(refused
     assert "--max-memory 120%" in refused("tune", *SMALL, "--max-memory", "120%")
     assert "batch_size>=1 removes 8" in refused("tune", *SMALL, "--exclude", "batch_size>=1")
     assert "no multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
-    assert "choose with --task" in refused("tune", "demo", "--task", "infer", "--exclude", "batch_size=1")
+    assert "choose with --task" in refused("tune", "demo")
     assert "nothing to tune" in refused("tune")

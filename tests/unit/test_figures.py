@@ -99,10 +99,36 @@ def test_spread_of_steps_and_losses_and_how_fast_the_loss_falls() -> None:
 
 
 def test_phases_of_the_users_own_names_are_figures() -> None:
-    more = [Measurement("phase_time_s", Stage.STEADY, (0.1, 0.3, 0.2), "train", "forward")]
+    more = [Measurement("phase_time_s", Stage.STEADY, (0.1, 0.3, 0.5), "train", "my augmentation")]
     got = estimates([figures(a_trial(more=more))] * 3)
-    assert got["phase_forward_s"].value == pytest.approx(0.2)
-    assert got["phase_forward_s"].unit == "s"
+    assert got["phase_my augmentation_s"].value == pytest.approx(0.3)
+    assert got["phase_my augmentation_s"].unit == "s"
+
+
+def test_phases_sum_to_the_step_of_their_pass_in_a_trial_and_over_trials() -> None:
+    def cut(data: tuple[float, ...], forward: tuple[float, ...]) -> Figures:
+        rest = (0.001,) * len(data)
+        values = {"data": data, "forward": forward, "rest": rest}
+        more = [Measurement("phase_time_s", Stage.STEADY, v, "anatomy", phase) for phase, v in values.items()]
+        steps = tuple(map(sum, zip(*values.values(), strict=True)))
+        more.append(Measurement("anatomy_step_time_s", Stage.STEADY, steps, "anatomy"))
+        more.append(Measurement("host_time_s", Stage.STEADY, (9.0,) * len(data), "anatomy", "data"))
+        return figures(a_trial(more=more))
+
+    # Every fourth batch is late, and one trial is disturbed: medians, or geometric means, would not add up.
+    trials = [
+        cut((0.0, 0.0, 0.0, 0.04), (0.01,) * 4),
+        cut((0.0, 0.04, 0.0, 0.0), (0.012,) * 4),
+        cut((0.1,) * 4, (0.5,) * 4),
+    ]
+    assert trials[0].values["phase_data_s"] == pytest.approx(0.01)
+    assert trials[0].values["anatomy_step_s"] == pytest.approx(0.021)
+    assert trials[0].values["step_time"] == pytest.approx(0.0105), "the step of the measured window is another"
+    got = estimates(trials)
+    parts = [got[f"phase_{phase}_s"] for phase in ("data", "forward", "rest")]
+    assert sum(part.value for part in parts) == pytest.approx(got["anatomy_step_s"].value)
+    assert all(part.low is not None and part.low >= 0.0 for part in parts)
+    assert [name for name in got if name.startswith("phase_")] == ["phase_data_s", "phase_forward_s", "phase_rest_s"]
 
 
 def test_the_interval_of_a_share_ends_at_1() -> None:

@@ -5,8 +5,9 @@ from build import a_machine
 
 from torchstone.errors import UsageError
 from torchstone.plan import Ask, arrange, place, sketch
-from torchstone.terms.axis import AXES
+from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Placement
+from torchstone.terms.condition import parse
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 
@@ -46,6 +47,36 @@ def test_rounds_are_interleaved_and_seeded():
 def test_the_same_case_asked_for_twice_is_one_case():
     plan = arrange([sketch(ASK), sketch(ASK)], [Placement("cpu")], trials=1, seed=0)
     assert len(plan.cases) == 3
+
+
+def test_the_axes_of_the_user_lead_in_the_users_order():
+    ask = Ask("train", "builtin:mlp", axes={"precision": ("bf16", "fp32"), "batch_size": (8, 2)})
+    configurations = sketch(ask).configurations
+    assert list(configurations[0])[:2] == ["precision", "batch_size"]
+    assert [(c["precision"], c["batch_size"]) for c in configurations] == [
+        ("bf16", 8), ("bf16", 2), ("fp32", 8), ("fp32", 2),
+    ]  # fmt: skip
+
+
+def test_who_asks_for_workers_gets_a_loader():
+    assert sketch(Ask("train", "builtin:mlp", axes={"num_workers": (0, 2)})).configurations[0]["feed"] == "loader"
+    axes: dict[str, tuple[Scalar, ...]] = {"num_workers": (2,), "feed": ("resident",)}
+    assert sketch(Ask("train", "builtin:mlp", axes=axes)).configurations[0]["feed"] == "resident"
+
+
+def test_what_is_excluded_is_not_planned():
+    ask = Ask("infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)}, exclude=(parse("batch_size>=2,precision=fp32"),))
+    assert [c["batch_size"] for c in sketch(ask).configurations] == [1]
+    with pytest.raises(UsageError, match="infer builtin:mlp: no point is left of 1: batch_size=1 removes 1"):
+        sketch(Ask("infer", "builtin:mlp", exclude=(parse("batch_size=1"),)))
+
+
+def test_what_comes_first_comes_first_in_every_round():
+    ask = Ask("infer", "builtin:mlp", axes={"batch_size": tuple(range(1, 9))})
+    plan = arrange([sketch(ask)], [Placement("cpu")], 6, 0, [parse("batch_size>6"), parse("batch_size<=3")])
+    sizes = [[plan.cases[s.case].configuration["batch_size"] for s in plan.slots if s.number == n] for n in range(6)]
+    assert all((set(one[:2]), set(one[2:5])) == ({7, 8}, {1, 2, 3}) for one in sizes)
+    assert len({tuple(one) for one in sizes}) > 1, "in seeded order among equals"
 
 
 @pytest.mark.parametrize(

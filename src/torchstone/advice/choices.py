@@ -1,13 +1,17 @@
 """Which of the measured Cases is fastest, which is most efficient, which to take, and which nothing beats.
 
 Efficiency is items/s for each GB of memory among Cases within 95 % of the highest throughput: without that bound the
-smallest batch always wins. A Case is safe when its measured peak leaves a tenth of the device's memory free.
+smallest batch always wins. A Case is safe when its measured peak leaves a tenth of the device's memory free. Of Cases
+whose intervals do not tell them apart, and that differ by 2 % at most, the one with the smaller memory is recommended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
+from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary
 from torchstone.terms.answer import Choice
 from torchstone.terms.machine import Machine
@@ -15,14 +19,40 @@ from torchstone.terms.trial import Purpose, Status
 
 NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9
+_AS_FAST = 0.98  # how much of the top throughput may be given up for memory where intervals see no difference
 _GB = 1e9
+MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")  # the first that was measured counts
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The Cases worth naming among several. `front`: nothing measured beats one of these in speed and memory.
+
+    `same`: what cannot be told from the highest throughput, and within what (0.01: ±1 %), the fastest first.
+    """
+
+    highest_throughput: Choice
+    best_efficiency: Choice | None
+    recommended: Choice
+    front: tuple[Choice, ...]
+    same: tuple[tuple[Choice, float], ...] = ()
+
+
+def choose(choices: Sequence[Choice]) -> Chosen | None:
+    """Return what to name among measured Cases; None where fewer than two have a throughput."""
+    highest, best = highest_throughput(choices), recommended(choices)
+    if highest is None or best is None or sum(c.throughput is not None for c in choices) < 2:
+        return None
+    others = sorted((c for c in choices if c is not highest), key=lambda c: -(c.throughput or 0.0))
+    same = tuple((c, within) for c in others if (within := same_within(highest, c)) is not None)
+    return Chosen(highest, best_efficiency(choices), best, pareto(choices), same)
 
 
 def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choice:
     """Return what was measured of a Case, reduced to what a choice needs. `axes`: those that vary."""
     device = machine.device(case.placement.device, case.placement.index)
-    memory = _value(case, "peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
-    throughput = _value(case, "throughput")
+    memory = _value(case, *MEMORY)
+    rate = case.estimates.get("throughput")
+    throughput = rate.value if rate is not None else None
     held = device.memory_bytes if device is not None else None
     return Choice(
         case_id=case.case_id,
@@ -36,6 +66,8 @@ def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choic
         latency_s=_value(case, "latency_per_batch_p95_s", "latency_per_batch_p50_s"),
         energy_per_item_j=_value(case, "energy_per_item_j"),
         efficiency=throughput / (memory / _GB) if throughput is not None and memory else None,
+        throughput_low=rate.low if rate is not None else None,
+        throughput_high=rate.high if rate is not None else None,
     )
 
 
@@ -62,9 +94,28 @@ def is_safe(choice: Choice) -> bool | None:
     return None if choice.memory_share is None else choice.memory_share <= SAFE_SHARE
 
 
+def same_within(a: Choice, b: Choice) -> float | None:
+    """Return x where the throughputs are the same within ±x (0.01: 1 %).
+
+    None where the interval of their ratio leaves 1 out, and where one has no interval.
+    """
+    means = [log_mean(c.throughput or 0.0, c.throughput_low, c.throughput_high, c.trials) for c in (a, b)]
+    if means[0] is None or means[1] is None:
+        return None
+    low, high = ratio(means[0], means[1])
+    return max(1.0 - low, high - 1.0) if low <= 1.0 <= high else None
+
+
 def recommended(choices: Sequence[Choice]) -> Choice | None:
-    """Return the fastest that is safe; the fastest of all where none is known to be."""
-    return highest_throughput([c for c in choices if is_safe(c)]) or highest_throughput(choices)
+    """Return the fastest that is safe (of all, where none is known to be), or what is as fast with less memory."""
+    among = [c for c in choices if is_safe(c)] or list(choices)
+    top = highest_throughput(among)
+    if top is None or top.throughput is None or top.memory_bytes is None:
+        return top
+    as_fast = [
+        c for c in among if (c.throughput or 0.0) >= _AS_FAST * top.throughput and same_within(top, c) is not None
+    ]
+    return min((c for c in as_fast if c.memory_bytes is not None), key=lambda c: c.memory_bytes or 0.0, default=top)
 
 
 def pareto(choices: Sequence[Choice]) -> tuple[Choice, ...]:

@@ -15,6 +15,7 @@ _ADVICE = {
     Status.OUT_OF_MEMORY: "a smaller --axis batch_size leaves a margin of memory",
     Status.CRASHED: "its message says where",
     Status.UNSUPPORTED: "its message says why",
+    Status.SKIPPED: "its message says why",
 }
 # An interrupted trial says that somebody pressed a key, and nothing of the Case.
 _NO_FAILURE = (Status.OK, Status.INTERRUPTED)

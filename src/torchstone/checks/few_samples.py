@@ -30,6 +30,8 @@ class FewSamples:
 
 
 def _advice(procedure: Procedure) -> str:
+    if procedure.epochs is not None:
+        return f"train more epochs than {procedure.epochs}, or smaller batches"
     if procedure.iterations is not None:
         return "measure again with --iterations 20"
     return f"measure again with --budget {4 * procedure.budget_s:g}s (it was {procedure.budget_s:g}s)"

@@ -31,6 +31,8 @@ class FewTrials:
 
 
 def _advice(run: Run) -> str:
+    if run.head.procedure.epochs is not None:
+        return f"a training is one trial; torchstone run measures the same settings in {ENOUGH}"
     if run.head.procedure.trials < ENOUGH:
         if run.head.procedure.isolation == "inline":
             return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"

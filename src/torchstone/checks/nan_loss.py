@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
 from torchstone.extend import Check
 from torchstone.figures import raw
 from torchstone.terms.case import Case
@@ -20,10 +19,11 @@ class NanLoss:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error a Case, with how many of its trials diverged."""
-        for case_id, case, trials in sound(run):
-            lost = [t for t in trials if not all(map(math.isfinite, raw(t, "loss")))]
+        for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
+            losses = [raw(t, "loss") for t in run.of_case(case_id)]  # of trials that ended well and of diverged ones
+            lost = [values for values in losses if not all(map(math.isfinite, values))]
             if lost:
-                message = f"the loss became NaN or infinite in {len(lost)} of {len(trials)} trials"
+                message = f"the loss became NaN or infinite in {len(lost)} of {sum(map(bool, losses))} trials"
                 yield Finding("nan_loss", Severity.ERROR, message, _advice(case), case_id)
 
 

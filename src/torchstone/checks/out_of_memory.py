@@ -1,31 +1,42 @@
-"""A Case that ran out of memory: what fitted, and what to type to make it fit."""
+"""A Case that ran out of memory, or surely would have: what fitted, and what to type to make it fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from torchstone.checks._ladder import ladder
 from torchstone.extend import Check
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Task
+from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
-from torchstone.terms.trial import Status
+from torchstone.terms.trial import Status, Trial
 
 
 class OutOfMemory:
-    """Fires on a Case with a trial that ran out of memory; the advice leaves out what is in use already."""
+    """Fires on a Case with a trial that ran out of memory, or that was skipped because it would have."""
 
-    describes = "a trial that ran out of memory"
+    describes = "a trial that ran out of memory, or was skipped because it would"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield one warning a Case."""
-        short = {t.case_id for t in run.trials if t.outcome.status == Status.OUT_OF_MEMORY}
         good = {t.case_id for t in run.trials if t.outcome.status == Status.OK}
-        for case in run.head.plan.cases:
-            if (case_id := case.case_id) in short:
-                fitted = _largest_that_fitted(case, [c for c in run.head.plan.cases if c.case_id in good - short])
-                message = f"batch_size {case.configuration.get('batch_size')} ran out of memory{fitted}"
-                yield Finding("out_of_memory", Severity.WARNING, message, _advice(case), case_id)
+        for case in {case.case_id: case for case in run.head.plan.cases}.values():
+            trial = _short(run.of_case(case.case_id))
+            if trial is not None:
+                fitting = [c for c in run.head.plan.cases if c.case_id in good - {case.case_id}]
+                size = f"batch_size {case.configuration.get('batch_size')}"
+                skipped = trial.outcome.status == Status.SKIPPED
+                what = f"was skipped: {trial.outcome.message}" if skipped else "ran out of memory"
+                message = f"{size} {what}{_largest_that_fitted(case, fitting)}"
+                yield Finding("out_of_memory", Severity.WARNING, message, _advice(case, trial), case.case_id)
+
+
+def _short(trials: tuple[Trial, ...]) -> Trial | None:
+    """Return the first trial that ran out of memory, else the first that was skipped for want of it."""
+    by_status = {t.outcome.status: t for t in reversed(trials)}
+    if Status.TIMED_OUT in by_status or Status.UNSUPPORTED in by_status:
+        by_status.pop(Status.SKIPPED, None)  # skipped for having ended so before
+    return by_status.get(Status.OUT_OF_MEMORY) or by_status.get(Status.SKIPPED)
 
 
 def _largest_that_fitted(case: Case, fitting: list[Case]) -> str:
@@ -34,19 +45,11 @@ def _largest_that_fitted(case: Case, fitting: list[Case]) -> str:
     return f"; {max(numbers)} fitted" if numbers else ""
 
 
-def _advice(case: Case) -> str:
-    """Seed S2-43's ladder: halve the batch, mixed precision, accumulation; checkpointing before a smaller model."""
-    configuration: Mapping[str, Scalar] = case.configuration
-    size = configuration.get("batch_size")
-    rungs = [f"--axis batch_size={size // 2}"] if isinstance(size, int) and size > 1 else []
-    if configuration.get("precision") in ("fp32", "tf32"):
-        rungs.append("--axis precision=bf16")
-    if case.workload.task == Task.TRAIN:
-        if isinstance(size, int) and size > 1:
-            rungs.append(f"batch_size={size // 2} with grad_accumulation=2 for the same effective batch")
-        if not configuration.get("gradient_checkpointing"):
-            rungs.append("--axis gradient_checkpointing=true")
-    return "try " + ", then ".join(rungs) if rungs else "a smaller model, or a device with more memory"
+def _advice(case: Case, trial: Trial) -> str:
+    workers = case.configuration.get("num_workers")
+    if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
+        return f"each process of the loader needs memory of the host: --axis num_workers={workers // 2}; {ladder(case)}"
+    return ladder(case)
 
 
 PLUGIN: Check = OutOfMemory()

@@ -10,11 +10,14 @@ from torchstone.errors import TorchstoneError
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
+    "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
+    "train": "train whole epochs with fixed settings, beside what a tune predicted",
+    "resume": "go on with a run that was cut off: take what is missing, and only that",
     "show": "print a stored run: every number with its interval",
     "runs": "list the stored runs, newest first",
     "list": "list models, data, devices, recipes, axes, checks, formats",
     "machine": "print what is here: host, devices, software, settings",
-    "export": "write a stored run as csv, json, jsonl or parquet",
+    "export": "write a stored run as csv, json, jsonl, parquet, or charts (svg)",
     "import": "take runs from other machines into the store",
 }
 

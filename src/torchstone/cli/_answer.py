@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Iterator
 
 import msgspec
 
 from torchstone import units
-from torchstone.cli._table import plain
+from torchstone.advice.choices import Chosen
+from torchstone.cli._blocks import block_lines
+from torchstone.cli._case_table import print_cases
+from torchstone.cli._findings import print_findings
+from torchstone.cli._report import print_head
+from torchstone.cli._table import plain, terminal_width
+from torchstone.runner.results import Results
 from torchstone.summary import RunSummary
-from torchstone.terms.answer import Answer, Choice
+from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.trial import Purpose
@@ -23,18 +30,32 @@ def in_duel(run: RunSummary) -> RunSummary:
     return msgspec.structs.replace(run, cases=fought) if fought else run
 
 
-def print_answer(run: RunSummary) -> None:
-    """Print the answer of a run that was a tune."""
-    if run.answer is None:
+def print_tuned(results: Results) -> None:
+    """Print a tune that has ended: its answer, the Cases of its duel, what to doubt, and where the files are."""
+    run, finalists = results.summary, in_duel(results.summary)
+    print_head(run)
+    print_answer(run)
+    print_cases(finalists)
+    print_findings(finalists)
+    print(f"\nrecord    {run.record}\ndocument  {results.document}\ntable     {results.table}")
+    print(f"more      torchstone show {run.run_id} --full")
+
+
+def print_answer(run: RunSummary, width: int | None = None) -> None:
+    """Print the answer of a run that was a tune: what to choose, what it gains, and why."""
+    answer = run.answer
+    if answer is None:
         return
-    for line in _lines(run.answer):
-        print(plain(line))
+    width = width or terminal_width()
+    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
+    workload = next(case.workload for case in run.cases if case.case_id == answer.recommended.case_id)
+    print()
+    for line in (*block_lines(chosen, str(workload.task), workload.item), "", *_lines(answer)):
+        print(textwrap.fill(plain(line), width, subsequent_indent=" " * (10 if line[:1].isalpha() else 4)))
 
 
 def _lines(answer: Answer) -> Iterator[str]:
     best = answer.recommended
-    yield ""
-    yield f"answer    {_point(best.point)}"
     if answer.gain is not None:
         yield f"gain      {_gain(answer.gain)}"
     elif answer.present is not None and answer.present.case_id == best.case_id:
@@ -46,8 +67,6 @@ def _lines(answer: Answer) -> Iterator[str]:
     for number, reason in enumerate(answer.why):
         yield f"{'why' if number == 0 else '':<9} {reason}"
     yield f"cost      {_cost(answer)}"
-    if len(answer.pareto) > 1:
-        yield f"front     {'; '.join(map(_in_memory, answer.pareto))}"
     yield "settings"
     yield from (f"  {name}: {_scalar(value)}" for name, value in answer.settings.items())
 
@@ -69,17 +88,8 @@ def _cost(answer: Answer) -> str:
     return f"{spent}: {share} of about {units.quantity(answer.everything_s, 's', 2)} for all {answer.points} settings"
 
 
-def _point(point: Mapping[str, Scalar]) -> str:
-    return ", ".join(f"{axis} {_scalar(value)}" for axis, value in point.items())
-
-
 def _scalar(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _in_memory(choice: Choice) -> str:
-    rate, memory = units.quantity(choice.throughput, "items/s"), units.quantity(choice.memory_bytes, "bytes")
-    return f"{_point(choice.point)}: {rate} in {memory}"
 
 
 def _with_interval(found: Estimate) -> str:

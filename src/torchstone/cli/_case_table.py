@@ -4,78 +4,164 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from torchstone import units
+from torchstone.advice.choices import MEMORY, best_efficiency, choice_of
+from torchstone.advice.marks import BEST, SAME, marks
+from torchstone.cli._blocks import print_blocks
 from torchstone.cli._table import Column, plain, show
 from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.axis import Scalar
 from torchstone.terms.estimate import Estimate, Verdict
+from torchstone.terms.machine import Machine
 from torchstone.terms.trial import Status
 
-# title, figure, rank (the highest leaves first when the terminal is narrow), with interval
+
+class _Figure(msgspec.Struct, frozen=True):
+    """A column. `rank`: as in Column. `ms`: bare numbers of milliseconds; the unit is in the title."""
+
+    title: str
+    name: str
+    rank: int
+    interval: bool = False
+    ms: bool = False
+
+
 _FIGURES = (
-    ("throughput", "throughput", 1, True),
-    ("tokens/s", "token_throughput", 12, False),
-    ("step", "step_time", 5, True),
-    ("latency\np50", "latency_per_batch_p50_s", 2, True),
-    ("latency\np95", "latency_per_batch_p95_s", 4, False),
-    ("latency\np99", "latency_per_batch_p99_s", 9, False),
-    ("first\nprediction", "time_to_first_prediction_s", 10, False),
-    ("data\nwait", "data_wait_share", 11, False),
-    ("peak\ndevice", "peak_reserved_bytes", 3, False),
-    ("peak\nRSS", "peak_rss_bytes", 7, False),
-    ("power", "average_power_w", 8, False),
-    ("energy\n/item", "energy_per_item_j", 8, False),
-    ("achieved", "achieved_flops", 6, False),
-    ("loss\nfirst", "loss_first", 13, False),
-    ("loss\nlast", "loss_last", 13, False),
-    ("model\nload", "model_load_time_s", 14, False),
+    _Figure("data\nms", "phase_data_s", 6, ms=True),
+    _Figure("trans-\nfer ms", "phase_transfer_s", 9, ms=True),
+    _Figure("fwd\nms", "phase_forward_s", 8, ms=True),
+    _Figure("bwd\nms", "phase_backward_s", 8, ms=True),
+    _Figure("opt\nms", "phase_optimizer_s", 8, ms=True),
+    _Figure("rest\nms", "phase_rest_s", 9, ms=True),
+    _Figure("step\nms", "step_time", 5, ms=True),
+    _Figure("throughput\nitems/s", "throughput", 1, interval=True),
+    _Figure("tokens/s", "token_throughput", 17),
+    _Figure("latency\np50", "latency_per_batch_p50_s", 2, interval=True),
+    _Figure("latency\np95", "latency_per_batch_p95_s", 5),
+    _Figure("latency\np99", "latency_per_batch_p99_s", 14),
+    _Figure("first\nprediction", "time_to_first_prediction_s", 15),
+    _Figure("device\nin use", "device_utilization", 7),
+    _Figure("data\nwait", "data_wait_share", 16),
+    _Figure("peak\ndevice", "peak_reserved_bytes", 3),
+    _Figure("peak\nRSS", "peak_rss_bytes", 11),
+    _Figure("power", "average_power_w", 13),
+    _Figure("energy\n/item", "energy_per_item_j", 13),
+    _Figure("achieved", "achieved_flops", 12),
+    _Figure("loss\nfirst", "loss_first", 18),
+    _Figure("loss\nlast", "loss_last", 18),
+    _Figure("model\nload", "model_load_time_s", 19),
 )
+_MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
-_HEADLINE = ("precision", "sequence_length", "image_size", "compile", "optimizer", "feed")
+_HEADLINE = ("precision", "sequence_length", "image_size", "compile", "optimizer", "feed", "num_workers")
+_SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 
 
-def print_cases(run: RunSummary, width: int | None = None) -> None:
-    """Print one table a workload and device."""
-    for cases in _groups(run.cases):
+def print_cases(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:
+    """Print one table a workload and device, and below it what to choose; with `every` all that can be read from it."""
+    for group in groups(run.cases):
+        varying = varying_axes(group)
+        cases = _sorted(group, varying)
         first = cases[0]
-        varying = _varying(cases)
-        fixed = [name for name in _HEADLINE if name in first.configuration and name not in varying]
+        fixed = [n for n in _HEADLINE if n in first.configuration and n not in varying]
+        if first.configuration.get("feed") == "resident" and "num_workers" in fixed:
+            fixed.remove("num_workers")
         settings = ", ".join(f"{name} {first.configuration[name]}" for name in fixed)
         head = f"{first.workload.task} {first.workload.model} on {first.placement}, data {first.workload.data}"
         print("\n" + plain(head) + "\n  " + plain(settings))
-        show(list(_columns(cases, varying)), width)
+        columns = list(_columns(cases, varying, run.machine))
+        show(columns, width)
+        if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
+            print(f"{BEST} best (per GB: of those near the top), {SAME} cannot be told from it")
+        if run.answer is None:
+            print_blocks(run, cases, varying, width, every=every)
 
 
-def _groups(cases: Sequence[CaseSummary]) -> Iterator[list[CaseSummary]]:
-    groups: dict[tuple[str, ...], list[CaseSummary]] = {}
+def groups(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """Return the Cases of each workload and device together."""
+    found: dict[tuple[str, ...], list[CaseSummary]] = {}
     for case in cases:
         key = (str(case.workload.task), case.workload.model, case.workload.data, str(case.placement))
-        groups.setdefault(key, []).append(case)
-    yield from groups.values()
+        found.setdefault(key, []).append(case)
+    return list(found.values())
 
 
-def _varying(cases: Sequence[CaseSummary]) -> list[str]:
-    names = cases[0].configuration
-    return [n for n in names if n == "batch_size" or len({c.configuration.get(n) for c in cases}) > 1]
+def varying_axes(cases: Sequence[CaseSummary]) -> list[str]:
+    """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case."""
+    names = [n for n in cases[0].configuration if len({c.configuration.get(n) for c in cases}) > 1]
+    return names if "batch_size" in names or "batch_size" not in cases[0].configuration else ["batch_size", *names]
 
 
-def _columns(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Column]:
+def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSummary]:
+    """Sort by the axes: numbers by value, words in the order in which they came."""
+    words = {n: list(dict.fromkeys(c.configuration.get(n) for c in cases)) for n in varying}
+
+    def key(axis: str, value: Scalar) -> tuple[int, float]:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return (0, float(value or 0)) if number else (1, words[axis].index(value))
+
+    return sorted(cases, key=lambda c: [key(n, c.configuration.get(n)) for n in varying])
+
+
+def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> Iterator[Column]:
     for name in varying:
         yield Column(name.replace("_", "\n", 1), [plain(c.configuration.get(name)) for c in cases])
-    for title, figure, rank, interval in _FIGURES:
-        found = [c.estimates.get(figure) for c in cases]
-        yield Column(title, [_cell(e) for e in found], rank)
-        if interval:
+    believed = [c if c.verdict != Verdict.INVALID else None for c in cases]
+    # Which memory is compared: the device's, where any Case has it.
+    memory = next((name for name in MEMORY if any(name in c.estimates for c in cases)), None)
+    for figure in _figures_with(memory):
+        found = [c.estimates.get(figure.name) for c in cases]
+        judged = [c.estimates.get(figure.name) if c is not None else None for c in believed]
+        best = {"throughput": True, memory: False}.get(figure.name)
+        marked = marks(judged, higher=best) if best is not None else [""] * len(cases)
+        rank = _MEMORY_RANK if figure.name == memory else figure.rank
+        title = (
+            figure.title.replace("items", f"{cases[0].workload.item}s") if figure.name == "throughput" else figure.title
+        )
+        yield Column(title, _aligned([_cell(e, figure) for e in found], marked), rank)
+        if figure.interval:
             yield Column("±", [units.spread(e.value, e.low, e.high) if e else "" for e in found], rank)
-    yield Column("trials", [_trials(c) for c in cases], 9)
-    yield Column("verdict", [_verdict(c) for c in cases], 0, left=True)
+        if figure.name == memory:
+            yield _efficiency(cases, machine)
+    yield Column("trials", [_trials(c) for c in cases], _TRIALS_RANK)
+    yield Column("status", [_status(c) for c in cases], 0, left=True)
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _figures_with(memory: str | None) -> Iterator[_Figure]:
+    """Yield the figures; where a device tells only what is allocated, that stands in the column of what is reserved."""
+    for figure in _FIGURES:
+        allocated = figure.name == "peak_reserved_bytes" and memory == "peak_allocated_bytes"
+        yield msgspec.structs.replace(figure, name=memory) if allocated else figure
+
+
+def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
+    """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
+    choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
+    several = sum(one.efficiency is not None for one in choices.values()) > 1
+    best = best_efficiency([choices[c.case_id] for c in cases if c.verdict != Verdict.INVALID]) if several else None
+    values = [choices[c.case_id].efficiency for c in cases]
+    cells = [units.MISSING if value is None else units.significant(value, 3) for value in values]
+    marked = [BEST if best is not None and best.case_id == c.case_id else "" for c in cases]
+    return Column("items/s\nper GB", _aligned(cells, marked) if several else [""] * len(cases), _EFFICIENCY_RANK)
+
+
+def _aligned(cells: Sequence[str], marked: Sequence[str]) -> list[str]:
+    """Put the marks behind the values; where there are any, a blank behind the others keeps the digits in line."""
+    return [cell + (mark or " ") for cell, mark in zip(cells, marked, strict=True)] if any(marked) else list(cells)
+
+
+def _cell(estimate: Estimate | None, figure: _Figure) -> str:
     if estimate is None:
         return units.MISSING
-    if not estimate.supported:
-        return f"({units.quantity(estimate.value, estimate.unit)})"
-    return units.quantity(estimate.value, estimate.unit)
+    if figure.ms:
+        ms = estimate.value / 1e-3
+        return units.significant(ms, 3) if ms >= 1.0 else f"{ms:.3f}"
+    if figure.name == "throughput":
+        return units.significant(estimate.value, 4)
+    text = units.quantity(estimate.value, estimate.unit)
+    return text if estimate.supported else f"({text})"
 
 
 def _trials(case: CaseSummary) -> str:
@@ -83,8 +169,18 @@ def _trials(case: CaseSummary) -> str:
     return str(good) if good == len(case.trials) else f"{good} of {len(case.trials)}"
 
 
-def _verdict(case: CaseSummary) -> str:
-    bad = next((t.outcome.status for t in case.trials if t.outcome.status != Status.OK), None)
-    if bad is not None and case.verdict == Verdict.INVALID:
-        return str(bad)
-    return str(case.verdict) if case.trials else "not taken"
+def _status(case: CaseSummary) -> str:
+    """Return `ok`, what to doubt, or how it ended; why is told below the tables."""
+    if not case.trials:
+        return "not taken"
+    bad = [t.outcome.status for t in case.trials if t.outcome.status != Status.OK]
+    bad.sort(key=lambda status: status == Status.SKIPPED)  # why the first failed says more
+    if bad and case.verdict == Verdict.INVALID:
+        return short(bad[0])
+    judged = "ok" if case.verdict == Verdict.VALID else str(case.verdict)
+    return f"{judged}, {len(bad)} {short(bad[0])}" if bad else judged
+
+
+def short(status: Status) -> str:
+    """Return the word of a status as a table has room for it."""
+    return _SHORT.get(status, str(status))

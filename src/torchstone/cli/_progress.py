@@ -10,8 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from torchstone import units
+from torchstone.cli._remaining import Remaining
 from torchstone.cli._table import plain
-from torchstone.instrument.clock import system_clock
+from torchstone.instrument.clock import Clock, system_clock
 from torchstone.terms.message import Entered, Event, Progress
 from torchstone.terms.trial import Status
 
@@ -23,21 +24,28 @@ if TYPE_CHECKING:
 class ProgressBar:
     """A Watcher (runner/watcher.py) that writes to stderr: a live bar on a terminal, a line a trial elsewhere."""
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, verbose: bool = False, clock: Clock = system_clock) -> None:
         self._quiet = quiet
         self._verbose = verbose
         self._head: Head | None = None
         self._bar: Any = None
         self._task: Any = None
-        self._began_s = self._trial_began_s = system_clock()
+        self._clock = clock
+        self._began_s = clock()
         self._taken = 0
         self._case = 0
-        self._spent_s: dict[int, list[float]] = {}
+        self._remaining: Remaining | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that has begun; None before anything is written."""
+        return self._head.run_id if self._head is not None else None
 
     def begins(self, head: Head) -> None:
         """Say what is planned, and open the bar where there is a terminal."""
         self._head = head
-        self._began_s = system_clock()
+        self._remaining = Remaining(head, self._clock() - self._began_s, self._clock)
+        self._began_s = self._clock()
         if self._quiet:
             return
         self._print(f"run {head.run_id}: {len(head.plan.cases)} cases, {len(head.plan.slots)} trials")
@@ -46,21 +54,24 @@ class ProgressBar:
 
     def starts(self, slot: Slot, order: int) -> None:
         """Note which Case it is."""
-        self._taken, self._case, self._trial_began_s = order, slot.case, system_clock()
+        self._case = slot.case
+        if self._remaining is not None:
+            self._remaining.starts()
         self._draw("starting")
 
     def heard(self, event: Event) -> None:
         """Draw the stage, or the present estimate."""
         if isinstance(event, Entered):
             if self._verbose:
-                self._print(f"  {system_clock() - self._began_s:8.3f} s  {plain(event.stage)}")
+                self._print(f"  {self._clock() - self._began_s:8.3f} s  {plain(event.stage)}")
             self._draw(event.stage)
         elif isinstance(event, Progress):
-            self._draw(f"{event.stage}: {units.quantity(event.step_s, 's')} a step, {event.steps} steps")
+            self._draw(f"{event.stage}: {units.quantity(event.step_s, 's')} a step, {_how_far(event)}")
 
     def finished(self, trial: Trial) -> None:
-        """Note the time it took; write a line where there is no bar, or where it went wrong."""
-        self._spent_s.setdefault(self._case, []).append(system_clock() - self._trial_began_s)
+        """Expect the rest anew; write a line where there is no bar, or where it went wrong."""
+        if self._remaining is not None:
+            self._remaining.finished(trial)
         self._taken += 1
         bad = trial.outcome.status != Status.OK
         if not self._quiet and (self._bar is None or bad or self._verbose):
@@ -91,20 +102,11 @@ class ProgressBar:
     def _draw(self, now: str) -> None:
         if self._bar is None:
             return
-        left_s = self._remaining_s()
+        left_s = self._remaining.left_s() if self._remaining is not None else None
         left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
         text = plain(f"{self._label()} {now}").replace("[", "(").replace("]", ")")  # brackets are markup to rich
         self._bar.update(self._task, completed=self._taken, description=text, left=left)
         self._bar.refresh()
-
-    def _remaining_s(self) -> float | None:
-        """Each Case takes as long again as it took before; one not yet seen, as long as the mean of those seen."""
-        if self._head is None or not self._spent_s:
-            return None
-        means = {case: sum(times) / len(times) for case, times in self._spent_s.items()}
-        usual = sum(means.values()) / len(means)
-        left_s = sum(means.get(slot.case, usual) for slot in self._head.plan.slots[self._taken :])
-        return max(0.0, left_s - (system_clock() - self._trial_began_s))
 
     def _label(self) -> str:
         if self._head is None:
@@ -118,3 +120,10 @@ class ProgressBar:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
+
+
+def _how_far(event: Progress) -> str:
+    if event.of is None:
+        return f"{event.steps} steps"
+    left_s = (event.of - event.steps) * event.step_s
+    return f"{event.steps} of {event.of} steps, {units.quantity(left_s, 's', 2)} left of them"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone import units
-from torchstone.cli._findings import label
+from torchstone.cli._findings import labels
 from torchstone.cli._table import plain, terminal_width
-from torchstone.figures import PHASE
+from torchstone.figures import ANATOMY_STEP, PHASE
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
+from torchstone.terms.procedure import Procedure
 
 _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
@@ -20,7 +21,7 @@ _BLOCKS = {
     "latency_per_item_s time_to_first_prediction_s",
     "TRAINING": "first_step_time_s loss_first loss_last loss_min loss_max loss_mean loss_std loss_convergence_rate",
     "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes mean_rss_bytes "
-    "device_memory_used_bytes",
+    "device_memory_used_bytes allocator_retries",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
     "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
     "minor_faults_per_step",
@@ -37,10 +38,17 @@ def print_head(run: RunSummary) -> None:
         d.name for d in machine.devices if (d.kind if d.kind in ("cpu", "mps") else f"{d.kind}:{d.index}") in used
     )
     print(plain(f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"))
-    target = f", until ±{100 * how.target:g} %" if how.target is not None and how.iterations is None else ""
-    length = f"{how.iterations} steps" if how.iterations is not None else f"at most {how.budget_s:g} s a window{target}"
-    taken = f"{how.trials} trials a case, {length}, {how.isolation}, {how.heap} heap"
+    counted = f"{how.trials} trial{'s' * (how.trials > 1)} a case"
+    taken = f"{counted}, {_length(how)}, {how.isolation}, {how.heap} heap"
     print(plain(f"{taken}; ± is half the 95 % interval over trials"))
+
+
+def _length(how: Procedure) -> str:
+    if how.epochs is not None:
+        return f"{how.epochs} epoch{'s' * (how.epochs > 1)} from the first step on"
+    if how.iterations is not None:
+        return f"{how.iterations} steps"
+    return f"at most {how.budget_s:g} s a window{f', until ±{100 * how.target:g} %' if how.target is not None else ''}"
 
 
 def print_report(run: RunSummary) -> None:
@@ -51,12 +59,14 @@ def print_report(run: RunSummary) -> None:
     print("=" * width)
     for title, lines in (("SYSTEM", _system), ("DEVICES", _devices), ("MODEL", _models), ("DATA", _data)):
         _print_block(title, list(lines(run)))
+    known = labels(run.cases)
     for case in run.cases:
-        print("\n" + plain(f"── {label(case)} on {case.placement}: {case.verdict}"))
+        print("\n" + plain(f"── {known[case.case_id]} on {case.placement}: {case.verdict}"))
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
         for title, names in _BLOCKS.items():
             _print_block(title, list(_figures(case, names.split())))
-        _print_block("PHASES", list(_figures(case, [name for name in case.estimates if name.startswith(PHASE)])))
+        phases = [name for name in case.estimates if name.startswith(PHASE)]
+        _print_block("PHASES", list(_figures(case, [*phases, ANATOMY_STEP])))
     total_s = run.total_runtime_s
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
@@ -120,7 +130,7 @@ def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         estimate = case.estimates.get(name)
         if estimate is not None:
-            meaning = FIGURES[name].meaning if name in FIGURES else "median time a step"
+            meaning = FIGURES[name].meaning if name in FIGURES else "mean time a step"
             yield f"{name:<28} {_estimate(estimate):<34} {meaning}"
 
 

@@ -11,25 +11,26 @@ import msgspec
 from torchstone.cli._parsing import words_of
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.condition import Condition, parse
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest
 
-# Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis.
+# Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
+# go to one list, in the order typed: it is the order of the table's columns.
 _SHORT = {
     "--batch-sizes": "batch_size", "--sequence-lengths": "sequence_length", "--learning-rates": "learning_rate",
     "--optimizers": "optimizer", "--num-workers": "num_workers", "--grad-accumulation": "grad_accumulation",
 }  # fmt: skip
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add what to measure (recipe or flags) and how (the Procedure)."""
+def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add what is measured: a recipe or flags; return their group."""
     what = parser.add_argument_group("what")
     what.add_argument(
         "recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo"
     )
     what.add_argument("--config", metavar="FILE", help="the same as naming the file")
-    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument(
         "--model", help="hf:NAME, hf:FOLDER, builtin:NAME[@FILE], py:FILE.py:FUNCTION, py:PACKAGE.MODULE:FUNCTION"
     )
@@ -37,10 +38,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--option", action="append", metavar="NAME=VALUE", help="option of the model, e.g. weights=pretrained"
     )
-    what.add_argument("--axis", action="append", metavar="NAME=V1,V2", help="values of an axis (torchstone list axes)")
+    what.add_argument(
+        "--axis", dest="axes", action=_Axis, metavar="NAME=V1,V2", help="values of an axis (torchstone list axes)"
+    )
     for flag, axis in _SHORT.items():
-        what.add_argument(flag, nargs="+", metavar="V", help=f"the same as --axis {axis}=…; 1,2,4 or 1 2 4")
-    what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
+        same = f"the same as --axis {axis}=…; 1,2,4 or 1 2 4"
+        what.add_argument(flag, dest="axes", action=_Axis, nargs="+", metavar="V", help=same)
     what.add_argument(
         "--device",
         "--hardware",
@@ -48,16 +51,33 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="auto, cpu, cuda, cuda:1, rocm, mps, xpu; several: one after the other",
     )
+    return what
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add what to measure (recipe or flags) and how (the Procedure)."""
+    what = add_workload(parser)
+    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
+    what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
+    what.add_argument(
+        "--exclude", action="append", metavar="COND",
+        help="leave out what meets all of it: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
+    )  # fmt: skip
+    what.add_argument("--first", action="append", metavar="COND", help="in each round, take what meets it first")
     how = parser.add_argument_group("how")
     how.add_argument("--trials", type=int, metavar="N", help="fresh processes a case (default 3)")
     how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
     how.add_argument("--warmup-budget", metavar="T", help="most time of warm-up, but for its least steps (default 3s)")
     how.add_argument(
-        "--iterations", type=int, metavar="N", help="exactly so many steady steps (default: until ±target or budget)"
-    )
+        "--iterations", "--steps", type=int, metavar="N",
+        help="exactly so many steady steps (default: until ±target or budget)",
+    )  # fmt: skip
     how.add_argument("--target", metavar="P", help="stop a window when its mean is known this well (default 1%%)")
     how.add_argument("--budget", metavar="T", help="most time of a window (default 5s)")
     how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
+    how.add_argument(
+        "--time-limit", metavar="T", help="of the whole run: start no trial after it; `torchstone resume` goes on"
+    )
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
     how.add_argument(
         "--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts (default auto)"
@@ -66,10 +86,28 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory, half the spread (default fixed)"
     )
     how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
+    how.add_argument("--no-phases", action="store_true", help="leave out the pass that tells where a step's time goes")
+    how.add_argument("--nvtx", action="store_true", help="NVTX ranges around steps and phases, for nsys")
     how.add_argument(
         "--profiling", action="store_true", help="also a torch.profiler trace of each case, after its windows"
     )
+    how.add_argument("--no-foresight", action="store_true", help="try even what cannot end well, for want of memory")
     how.add_argument("--name", help="name of the run (default: the recipe's)")
+
+
+class _Axis(argparse.Action):
+    """Keeps (flag, text) of --axis and of the flags that stand for one axis, in the order typed."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Add what was typed."""
+        text = values if isinstance(values, str) else ",".join(values)
+        namespace.axes = [*(namespace.axes or ()), (option_string, text)]
 
 
 def asked(options: argparse.Namespace) -> RunRequest:
@@ -81,10 +119,11 @@ def asked(options: argparse.Namespace) -> RunRequest:
     if options.recipe and options.config:
         raise UsageError("give a recipe or --config FILE, not both")
     if word is None and options.model is None:
-        if options.task or options.data or options.axis or options.option:
+        named = any(flag == "--axis" for flag, _ in options.axes or ())
+        if options.task or options.data or named or options.option:
             raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or a --model")
         word = "demo"
-    axes = _axes(options)
+    axes = axes_of(options)
     if word is not None:
         request = load_request(word)
         if options.model is not None:
@@ -95,7 +134,32 @@ def asked(options: argparse.Namespace) -> RunRequest:
             task=options.task or "infer", model=options.model, data=options.data, options=_options(options), axes=axes
         )
         request = RunRequest(name=options.model.rpartition(":")[2], workloads=(own,))
-    return _with_procedure(request, options)
+    return _with_procedure(_with_conditions(request, options), options)
+
+
+def _with_conditions(request: RunRequest, options: argparse.Namespace) -> RunRequest:
+    """Add the conditions of the flags to the file's; those of --first go before them."""
+    exclude = _conditions(request, "--exclude", options.exclude)
+    first = _conditions(request, "--first", options.first)
+    return msgspec.structs.replace(request, exclude=(*request.exclude, *exclude), first=(*first, *request.first))
+
+
+def _conditions(request: RunRequest, flag: str, texts: Sequence[str] | None) -> list[Condition]:
+    """Parse the conditions of a flag: each must speak of axes that one workload at least has."""
+    from torchstone import registry
+
+    there = [registry.load("engines", w.task).axes for w in request.workloads if w.task in registry.names("engines")]
+    found = []
+    for text in texts or ():
+        try:
+            condition = parse(text)
+        except UsageError as fault:
+            raise UsageError(f"{flag} {fault}") from None
+        if there and not any({c.axis for c in condition.comparisons} <= set(axes) for axes in there):
+            tasks = ", ".join(sorted({w.task for w in request.workloads}))
+            raise UsageError(f"{flag} {text}: no workload has all of its axes (task {tasks})")
+        found.append(condition)
+    return found
 
 
 def _filtered(
@@ -121,17 +185,14 @@ def _filtered(
     return tuple(changed)
 
 
-def _axes(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
+def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
+    """Return the values of each axis that the flags name, in the order typed. Raises UsageError."""
     texts: dict[str, list[str]] = {}
-    for text in options.axis or ():
-        name, equals, values = text.partition("=")
+    for flag, text in options.axes or ():
+        name, equals, values = (_SHORT[flag], "=", text) if flag in _SHORT else text.partition("=")
         if not equals or not values:
             raise UsageError(f"--axis {text}: write NAME=VALUE or NAME=V1,V2, for example batch_size=1,8")
         texts.setdefault(name.strip(), []).extend(words_of([values]))
-    for flag, axis in _SHORT.items():
-        given = getattr(options, flag.lstrip("-").replace("-", "_"))
-        if given:
-            texts.setdefault(axis, []).extend(words_of(given))
     if options.mixed_precision:
         texts.setdefault("precision", ["fp32", "bf16"])
     for name in texts:
@@ -152,12 +213,15 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
     from torchstone.config.durations import duration_s, share
 
     changes: dict[str, Any] = {
-        "trials": _at_least("--trials", options.trials, 1), "warmup": _at_least("--warmup", options.warmup, 0),
-        "iterations": _at_least("--iterations", options.iterations, 1), "seed": _at_least("--seed", options.seed, 0),
+        "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
+        "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
         "isolation": options.isolation, "heap": options.heap, "profile": options.profiling or None,
+        "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
+        "foresee": False if options.no_foresight else None,
         "target": share(options.target, "--target") if options.target is not None else None,
-        "budget_s": _positive_s("--budget", options.budget), "timeout_s": _positive_s("--timeout", options.timeout),
-        "warmup_budget_s": _positive_s("--warmup-budget", options.warmup_budget),
+        "budget_s": positive_s("--budget", options.budget), "timeout_s": positive_s("--timeout", options.timeout),
+        "warmup_budget_s": positive_s("--warmup-budget", options.warmup_budget),
+        "time_limit_s": positive_s("--time-limit", options.time_limit),
         "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}
@@ -167,7 +231,8 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
     )  # fmt: skip
 
 
-def _positive_s(flag: str, text: str | None) -> float | None:
+def positive_s(flag: str, text: str | None) -> float | None:
+    """Return the duration that a flag gives, in seconds; None where it was not given. Raises UsageError."""
     from torchstone.config.durations import duration_s
 
     if text is None:
@@ -185,7 +250,7 @@ def _device(word: str) -> str:
     return word
 
 
-def _at_least(flag: str, value: int | None, least: int) -> int | None:
+def at_least(flag: str, value: int | None, least: int) -> int | None:
     if value is not None and value < least:
         raise UsageError(f"{flag} {value} is too small: {least} or more")
     return value

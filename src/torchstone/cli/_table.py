@@ -11,7 +11,7 @@ _GAP = 2  # characters between columns
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column. Rank 0 never leaves; the highest rank leaves first."""
+    """One column. Rank 0 never leaves; the highest rank leaves first, all columns of that rank together."""
 
     title: str
     cells: Sequence[str]
@@ -39,9 +39,9 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Colum
     kept = [c for c in columns if c.rank == 0 or any(cell not in ("", "–") for cell in c.cells)]
     gone: list[Column] = []
     while sum(c.width + _GAP for c in kept) > width and any(c.rank for c in kept):
-        last = max(kept, key=lambda c: c.rank)
-        kept.remove(last)
-        gone.append(last)
+        highest = max(c.rank for c in kept)
+        gone += [c for c in kept if c.rank == highest]
+        kept = [c for c in kept if c.rank != highest]
     return kept, gone
 
 
@@ -63,6 +63,7 @@ def show(columns: Sequence[Column], width: int | None = None) -> None:
     with console.capture() as drawn:  # rich itself would end the command with 1 when `head` has seen enough
         console.print(table)
         if gone:
-            names = ", ".join(c.title.replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank))
+            left = [c.title.replace("-\n", "").replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank)]
+            names = ", ".join(name for name in left if name != "±")
             console.print(Text(f"no room for: {names}"), style="dim")
     print(drawn.get(), end="")

@@ -49,7 +49,7 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--present",
         metavar="SETTINGS",
-        help="what you have now, such as batch_size=32,num_workers=0 (default: the file)",
+        help="what you have now, such as batch_size=32,num_workers=0 (default: the files)",
     )
     how.add_argument("--searcher", default="adaptive", help="adaptive (default), grid, random, optuna")
     how.add_argument("--probes", type=int, metavar="N", help="most probes of the search")
@@ -61,6 +61,7 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
     from torchstone.cli._run_options import asked, axes_of
     from torchstone.config.durations import duration_s
+    from torchstone.config.present import present_settings
     from torchstone.tuning.request import TuneRequest
 
     if options.recipe is None and options.config is None and options.model is None:
@@ -82,7 +83,8 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
     return TuneRequest(
         run=request, objective=options.objective, searcher=options.searcher,
         fixed={axis: values[0] for axis, values in axes_of(options).items() if len(values) == 1},
-        present=_present(options.present), only=tuple(words_of([options.only] if options.only else None)),
+        present=_present(options.present), found=present_settings(options.apply) if options.apply is not None else {},
+        only=tuple(words_of([options.only] if options.only else None)),
         constraints=constraints, max_memory_share=share,
         learning_rate_rule=None if options.learning_rate_rule == "none" else options.learning_rate_rule,
         most_cost_s=duration_s(options.search_time, "--search-time") if options.search_time is not None else None,

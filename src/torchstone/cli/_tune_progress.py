@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone import units
 from torchstone.cli._table import plain
+from torchstone.instrument.clock import system_clock
+from torchstone.terms.message import Entered
 from torchstone.terms.search import Part
 from torchstone.terms.trial import Purpose, Status
 
@@ -25,15 +27,19 @@ _STAGES = {
 class TuneProgress:
     """A TuneWatcher (tuning/watching.py) that writes lines to stderr."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet
+        self._verbose = verbose
+        self._began_s = system_clock()
         self._stage: str | None = None
         self._quest: Quest | None = None
         self._best: float | None = None
         self._fought = 0
+        self.run_id: str | None = None
 
     def begins(self, head: Head) -> None:
         """Say which run it is."""
+        self.run_id = head.run_id
         self._print(f"run {head.run_id}")
 
     def quest(self, quest: Quest, points: int) -> None:
@@ -73,7 +79,9 @@ class TuneProgress:
         """Nothing is planned beforehand."""
 
     def heard(self, event: Event) -> None:
-        """Events of trials are too small to tell."""
+        """Say which stage of a trial begins, where everything is to be told."""
+        if self._verbose and isinstance(event, Entered):
+            self._print(f"    {system_clock() - self._began_s:8.3f} s  {event.stage}")
 
     def finished(self, trial: Trial) -> None:
         """Say that a trial of the duel is done; probes are told by `learned`."""

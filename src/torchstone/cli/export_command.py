@@ -1,4 +1,4 @@
-"""Write a stored run for other programs: csv, json, jsonl or parquet."""
+"""Write a stored run for other programs: csv, json, jsonl or parquet; or as charts: svg."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
     if options.rows not in _ROWS:
         raise unknown("kind of rows", options.rows, _ROWS)
     stored = read_run(locate(folder, options.run))
-    path = Path(options.to) if options.to else folder / "data" / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
+    there = folder / exporter.folder
+    path = Path(options.to) if options.to else there / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
     if options.to and path.exists() and not options.force:
         raise UsageError(f"{path} is there already; --force writes over it")
     if not options.to:

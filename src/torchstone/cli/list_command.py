@@ -1,4 +1,4 @@
-"""List what there is: recipes, models, data, devices, axes with their meaning, tasks, checks, formats."""
+"""List what there is: recipes, models, data, devices, axes with their meaning, tasks, searchers, checks, formats."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ def _described(family: str, name: str) -> str:
 
 LISTS: dict[str, Callable[[], Rows]] = {
     "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
-    "tasks": _family("engines"), "isolation": _family("launchers"), "telemetry": _family("telemetry"),
-    "checks": _family("checks"), "formats": _family("exporters"),
+    "tasks": _family("engines"), "searchers": _family("searchers"), "isolation": _family("launchers"),
+    "telemetry": _family("telemetry"), "checks": _family("checks"), "formats": _family("exporters"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
 
@@ -12,6 +13,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
         "--full", action="store_true", help="the whole report: system, device, model, data, every figure"
+    )
+    parser.add_argument(
+        "--apply", type=Path, metavar="FILE", help="write the answer of a tune into this YAML, JSON or TOML file"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_folder(parser)
@@ -23,18 +27,26 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.summary import summarize
 
     summary = summarize(find(folder_of(options), options.run))
+    if options.apply is not None:
+        from torchstone.cli._applying import apply
+
+        apply(options.apply, summary)
+        return 0
     if options.json:
         from torchstone.cli._json import print_json
 
         print_json(summary)
         return 0
+    from torchstone.cli._answer import in_duel, print_answer
     from torchstone.cli._case_table import print_cases
     from torchstone.cli._findings import print_findings
     from torchstone.cli._report import print_head, print_report
 
     print_head(summary)
-    print_cases(summary)
-    print_findings(summary, every=options.full)
+    print_answer(summary)
+    shown = summary if options.full else in_duel(summary)
+    print_cases(shown, every=options.full)
+    print_findings(shown, every=options.full)
     if options.full:
         print_report(summary)
     return 0

@@ -10,87 +10,55 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
 from torchstone.errors import TorchstoneError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torchstone.summary import RunSummary
-    from torchstone.tuning.campaign import Tuned
+    from torchstone.runner.results import Results
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of tune."""
     add_tune_options(parser)
     add_run_options(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_measuring(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and write it into the user's file where asked."""
+    from torchstone.cli._answer import print_tuned
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.tuning.campaign import carry_out
+    from torchstone.tuning.campaign import TuneCampaign
 
     folder = writable(folder_of(options))
-    request = tune_asked(options)
-    if options.apply is not None:
-        from torchstone.config.applying import check_target
+    request, busy = tune_asked(options), busy_of(options)
+    progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
+    done: list[Results] = []
 
-        check_target(options.apply)  # before an hour is spent
-    progress = TuneProgress(quiet=options.quiet)
-    try:
-        tuned = carry_out(request, progress, folder, sys.argv[1:])
-    finally:
-        progress.close()
-    return report(options, tuned)
+    def carry_out() -> Results:
+        done.append(TuneCampaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
+        return done[0]
 
-
-def report(options: argparse.Namespace, tuned: Tuned) -> int:
-    """Print a finished tune, apply its answer where asked, and return the exit code."""
-    summary, files, nothing = tuned
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json(summary)
-    else:
-        _print(summary, files)
-    if summary.status == "interrupted":
-        return 130
-    if nothing is not None:
-        raise TorchstoneError(nothing)  # the question's answer is no
-    return _apply(options, summary) if getattr(options, "apply", None) is not None else 0
+    code = measured(options, folder, progress, carry_out, print_tuned)
+    return _concluded(options, done[0]) or code if done else code
 
 
-def _print(summary: RunSummary, files: tuple[Path, Path]) -> None:
-    from torchstone.cli._answer import in_duel, print_answer
-    from torchstone.cli._case_table import print_cases
-    from torchstone.cli._findings import print_findings
-    from torchstone.cli._report import print_head
+def _concluded(options: argparse.Namespace, results: Results) -> int:
+    """Apply the answer where asked. Raises TorchstoneError, exit 1, where there is none."""
+    from torchstone.cli._applying import apply
+    from torchstone.store.query import read_run
+    from torchstone.tuning.tune import no_answer
 
-    print_head(summary)
-    print_answer(summary)
-    finalists = in_duel(summary)
-    print_cases(finalists)
-    print_findings(finalists)
-    print(f"\nrecord    {summary.record}\ndocument  {files[0]}\ntable     {files[1]}")
-    print(f"more      torchstone show {summary.run_id} --full")
-
-
-def _apply(options: argparse.Namespace, summary: RunSummary) -> int:
-    from torchstone.config.applying import diff_text, plan_changes, write
-
-    if summary.answer is None:
-        return 0
-    changes = plan_changes(options.apply, summary.answer.settings)
-    print(diff_text(changes), file=sys.stderr, end="")
-    backup = write(changes)
-    told = f"wrote {options.apply}; as it was: {backup}" if backup else f"{options.apply} says so already"
-    print(told, file=sys.stderr)
+    summary = results.summary
+    if summary.answer is None and summary.status == "done":
+        raise TorchstoneError(str(no_answer(read_run(Path(summary.record)))))
+    if options.apply is not None and summary.answer is not None:
+        apply(options.apply, summary)
     return 0

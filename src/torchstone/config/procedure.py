@@ -95,6 +95,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "warmup": _whole(0, optional=True),
     "warmup_budget_s": duration_s,
     "iterations": _whole(1, optional=True),
+    "epochs": _whole(1, optional=True),
     "target": _target,
     "budget_s": _positive_s,
     "min_steps": _whole(1),
@@ -107,6 +108,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "phases": _truth,
     "time_limit_s": _limit,
     "foresee": _truth,
+    "nvtx": _truth,
     "profile": _truth,
 }
 if set(_READ) != set(msgspec.structs.asdict(Procedure())):

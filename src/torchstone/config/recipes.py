@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -9,7 +12,8 @@ import msgspec
 
 from torchstone.config.reading import read_file
 from torchstone.config.request import RunRequest, read_request
-from torchstone.errors import unknown
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.run import Source
 
 _FILES = (".yaml", ".yml", ".json", ".toml")
 
@@ -30,15 +34,35 @@ def load_request(word: str | Path) -> RunRequest:
 
     Raises UsageError for an unknown recipe, a file that is not there, and whatever is wrong in it.
     """
+    with _file(word) as path:
+        request = read_request(read_file(path))
+        request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
+        # Its own stem: a packaged recipe may lie in a temporary file.
+        return request if request.name is not None else msgspec.structs.replace(request, name=Path(word).stem)
+
+
+def digest_of(word: str | Path) -> str:
+    """Return the SHA-256 of a recipe's or file's text as it is now. Raises UsageError if it is not there."""
+    with _file(word) as path:
+        try:
+            return _digest(path)
+        except OSError as fault:
+            raise UsageError(f"cannot read {path}: {fault.strerror}") from None
+
+
+@contextmanager
+def _file(word: str | Path) -> Iterator[Path]:
     path = Path(word)
     if path.suffix.lower() in _FILES or "/" in str(word):
-        return _named(read_request(read_file(path)), path.stem)
+        yield path
+        return
     names = [name for name, _ in recipe_names()]
     if str(word) not in names:
         raise unknown("recipe", str(word), names)
     with as_file(files("torchstone").joinpath("recipes", f"{word}.yaml")) as recipe:
-        return _named(read_request(read_file(recipe)), str(word))
+        yield recipe
 
 
-def _named(request: RunRequest, name: str) -> RunRequest:
-    return request if request.name is not None else msgspec.structs.replace(request, name=name)
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

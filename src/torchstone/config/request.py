@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,9 +18,11 @@ from torchstone.config.seed_words import translated
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Task
+from torchstone.terms.condition import Condition, comparison_of, parse
 from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import Source as Origin
 
-_TOP = ("about", "name", "device", "procedure", "workloads")
+_TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first")
 _WORKLOAD = ("task", "model", "data", "options", "axes")
 _DEVICE = re.compile(r"[a-z]+(:\d+)?", re.ASCII)
 
@@ -35,13 +38,19 @@ class WorkloadRequest(msgspec.Struct, frozen=True):
 
 
 class RunRequest(msgspec.Struct, frozen=True):
-    """What a run file asks for. `device` may hold several words with commas between."""
+    """What a run file asks for. `device` may hold several words with commas between.
+
+    Configurations that meet a condition of `exclude` are left out; those that meet one of `first` are taken first.
+    """
 
     workloads: tuple[WorkloadRequest, ...]
     about: str | None = None
     name: str | None = None
     device: str = "auto"
     procedure: Procedure = Procedure()
+    exclude: tuple[Condition, ...] = ()
+    first: tuple[Condition, ...] = ()
+    source: Origin | None = None  # the recipe or file this came from; None: flags alone
 
 
 def read_request(source: Source) -> RunRequest:
@@ -62,6 +71,8 @@ def read_request(source: Source) -> RunRequest:
         name=_text(source, source.data, (), "name"),
         device=_device(source),
         procedure=read_procedure(source),
+        exclude=_conditions(source, "exclude"),
+        first=_conditions(source, "first"),
     )
 
 
@@ -109,11 +120,44 @@ def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scala
         here = (*path, index) if isinstance(value, list) else path
         if isinstance(one, dict | list):
             raise source.fault(here, "must be a value or a list of values")
-        try:
+        with _placed(source, here, f"axis {name}: "):
             parsed[AXES[name].parse(one)] = None
-        except UsageError as fault:
-            raise source.fault(here, str(fault).removeprefix(f"axis {name}: ")) from None
     return tuple(parsed)
+
+
+def _conditions(source: Source, key: str) -> tuple[Condition, ...]:
+    """Return the conditions under a key: texts, or mappings of an axis to a value, a comparison or a list."""
+    value = source.data.get(key)
+    if value is None:
+        return ()
+    given = value if isinstance(value, list) else [value]
+    places: list[KeyPath] = [(key, index) if isinstance(value, list) else (key,) for index in range(len(given))]
+    return tuple(_condition(source, one, path) for one, path in zip(given, places, strict=True))
+
+
+def _condition(source: Source, value: Any, path: KeyPath) -> Condition:
+    if isinstance(value, str):
+        with _placed(source, path):
+            return parse(value)
+    if not isinstance(value, dict) or not value:
+        raise source.fault(path, "must be a text like batch_size>=1024,precision=fp32, or a mapping of axes to values")
+    found = []
+    for axis, inner in value.items():
+        here = (*path, axis)
+        if isinstance(inner, dict) or (isinstance(inner, list) and any(isinstance(one, dict | list) for one in inner)):
+            raise source.fault(here, "must be a value, a comparison like '>=1024', or a list of values")
+        with _placed(source, here, f"axis {axis}: "):
+            found.append(comparison_of(axis, inner))
+    return Condition(tuple(found))
+
+
+@contextmanager
+def _placed(source: Source, path: KeyPath, known: str = "") -> Iterator[None]:
+    """Let a UsageError begin with the place; `known` is what it need not say again."""
+    try:
+        yield
+    except UsageError as fault:
+        raise source.fault(path, str(fault).removeprefix(known)) from None
 
 
 def device_fault(word: str) -> str | None:

@@ -12,6 +12,7 @@ import msgspec
 
 from torchstone.config.positions import KeyPath, Position
 from torchstone.config.reading import Source
+from torchstone.errors import unknown
 
 _AXES = {
     "batch_sizes": "batch_size",
@@ -22,14 +23,23 @@ _AXES = {
 }
 _TRAINING = ("learning_rate", "optimizer", "grad_accumulation")
 _PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
-_OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs")
+_OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
+# The part `benchmark:` of a finder of the best training settings: its words, and where they go. It trains, and loads.
+_FINDER = {
+    "batch_sizes": ("axes", "batch_size"), "num_workers_options": ("axes", "num_workers"),
+    "steps_per_test": ("procedure", "iterations"),
+}  # fmt: skip
+_FINDER_TESTS: Mapping[str, tuple[str, list[Any]]] = {
+    "test_mixed_precision": ("precision", ["fp32", "bf16"]), "test_pin_memory": ("pin_memory", [False, True]),
+}  # fmt: skip
 
 
 def translated(source: Source) -> Source:
     """Return the source in the words of a run file; itself, if it is. Raises UsageError at the user's key.
 
     `mixed_precision: true` becomes precision [fp32, bf16]: full and mixed are measured, so that they can be compared.
-    Without `task`, a file with training_iterations, learning_rates, optimizers or gradient_accumulation_steps trains.
+    Without `task`, a file with training_iterations, learning_rates, optimizers, gradient_accumulation_steps or
+    benchmark trains.
     """
     data = source.data
     foreign = [key for key in data if key in _AXES or key in _PROCEDURE or key in _OTHERS]
@@ -39,13 +49,14 @@ def translated(source: Source) -> Source:
         raise source.fault((foreign[0],), "goes with `model` or `model_families`, not with `workloads`")
     positions = dict(source.positions)
     result = {key: value for key, value in data.items() if key not in foreign}
-    _procedure(source, result, positions)
-    axes = _axes(source, positions)
+    finder = _finder(source, positions)
+    _procedure(source, result, positions, finder["procedure"])
+    axes = {**finder["axes"], **_axes(source, positions)}
     if "hardware_types" in data:
         _moved(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
     _check_distributed(source)
-    training = "training_iterations" in data or any(axis in axes for axis in _TRAINING)
+    training = {"training_iterations", "benchmark"} & set(data) or any(axis in axes for axis in _TRAINING)
     task = result.pop("task", None) or ("train" if training else "infer")
     shared: dict[str, Any] = {"task": task}
     shared.update({key: result.pop(key) for key in ("data", "options") if key in result})
@@ -82,8 +93,36 @@ def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     return axes
 
 
-def _procedure(source: Source, result: dict[str, Any], positions: dict[KeyPath, Position]) -> None:
-    given = {name: source.data[word] for word, name in _PROCEDURE.items() if word in source.data}
+def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dict[str, Any]]:
+    """Return axes and procedure of `benchmark:` (batch_sizes, num_workers_options, steps_per_test, test_…)."""
+    found: dict[str, dict[str, Any]] = {"axes": {}, "procedure": {}}
+    part = source.data.get("benchmark")
+    if "benchmark" not in source.data:
+        return found
+    if not isinstance(part, dict) or not part:
+        raise source.fault(("benchmark",), f"must be a mapping with {', '.join((*_FINDER, *_FINDER_TESTS))}")
+    found["axes"]["feed"] = "loader"
+    for word, value in part.items():
+        path: KeyPath = ("benchmark", word)
+        if word in _FINDER:
+            kind, name = _FINDER[word]
+            found[kind][name] = value
+            _moved(positions, path, (kind, name))
+        elif word not in _FINDER_TESTS:
+            raise source.fault(path, str(unknown("key", word, (*_FINDER, *_FINDER_TESTS))))
+        elif not isinstance(value, bool):
+            raise source.fault(path, f"{value!r} is not true or false")
+        elif value:
+            name, values = _FINDER_TESTS[word]
+            found["axes"][name] = values
+            _moved(positions, path, ("axes", name))
+    return found
+
+
+def _procedure(
+    source: Source, result: dict[str, Any], positions: dict[KeyPath, Position], finder: Mapping[str, Any]
+) -> None:
+    given = {**finder, **{name: source.data[word] for word, name in _PROCEDURE.items() if word in source.data}}
     own = result.get("procedure")
     if given and (own is None or isinstance(own, dict)):
         result["procedure"] = {**given, **(own or {})}

@@ -16,6 +16,7 @@ class HostStopwatch:
     __slots__ = ("_append", "_now_ns", "_stamps_ns")
 
     reads = "host clock"
+    asynchronous = False
 
     def __init__(self, now_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._now_ns = now_ns
@@ -73,6 +74,7 @@ class EventStopwatch:
     """
 
     reads = "device events"
+    asynchronous = True
 
     def __init__(self, event: Callable[[], Any], synchronize: Callable[[], None], elapsed_waits: bool = False) -> None:
         self._event, self._synchronize, self._elapsed_waits = event, synchronize, elapsed_waits

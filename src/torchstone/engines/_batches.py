@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
+import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,11 +76,14 @@ class Loaded:
     """Batches from a DataLoader, epoch after epoch. `queue`: how many may wait in it before the loader is felt."""
 
     def __init__(self, samples: Any, configuration: Mapping[str, Scalar], device: Device, seed: int) -> None:
+        # How many workers are too many is what is measured here; torch would say its opinion twice a trial.
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         workers = int(configuration.get("num_workers") or 0)
         prefetch = int(configuration.get("prefetch_factor") or 2) if workers else None
         self._loader = DataLoader(
             samples, batch_size=int(configuration["batch_size"] or 1), shuffle=True, drop_last=True, collate_fn=collate,
             num_workers=workers, prefetch_factor=prefetch, persistent_workers=workers > 0,
+            worker_init_fn=partial(_end_with, os.getpid()),
             pin_memory=bool(configuration.get("pin_memory")), generator=torch.Generator().manual_seed(seed),
         )  # fmt: skip
         self.queue = workers * (prefetch or 0)
@@ -92,6 +101,15 @@ class Loaded:
         iterator = getattr(self._loader, "_iterator", None)
         if iterator is not None and hasattr(iterator, "_shutdown_workers"):
             iterator._shutdown_workers()
+
+
+def _end_with(trial: int, _worker: int) -> None:
+    """Have the kernel end a loader's process with its trial: torch itself looks whether it still lives every 5 s."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != trial:  # it was killed just before
+            os._exit(1)
 
 
 def _closed() -> Batch:

@@ -9,9 +9,11 @@ import torch
 from torch._inductor import config as inductor
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Device
+from torchstone.extend import Device, Mark
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import Batch
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.phase import DATA, TRANSFER
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -45,6 +47,7 @@ def in_effect() -> Mapping[str, Scalar]:
 
 
 Work = Callable[[Any, Mapping[str, Any]], Any]
+Pull = Callable[[], Batch]
 
 
 def in_precision(work: Work, configuration: Mapping[str, Scalar], device: Device) -> Work:
@@ -101,20 +104,27 @@ def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> An
     return torch.compile(module, mode=None if mode == "default" else str(mode))
 
 
-def mover(
-    configuration: Mapping[str, Scalar], device: Device
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]] | None:
-    """Return what brings a batch to the device, in the layout asked for. Resident batches are there: None."""
+def fetcher(configuration: Mapping[str, Scalar], device: Device) -> Callable[[Pull, Mark], Mapping[str, Any]]:
+    """Return what pulls a batch and brings it to the device, in the layout asked for. Resident batches are there."""
     if configuration.get("feed") == "resident":
-        return None
+
+        def take(pull: Pull, mark: Mark) -> Mapping[str, Any]:
+            tensors = pull().tensors
+            mark(DATA)
+            return tensors
+
+        return take
     pinned, last = bool(configuration.get("pin_memory")), bool(configuration.get("channels_last"))
 
-    def move(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+    def move(pull: Pull, mark: Mark) -> Mapping[str, Any]:
+        tensors = pull().tensors
+        mark(DATA)
         moved = {name: tensor.to(device.torch_device, non_blocking=pinned) for name, tensor in tensors.items()}
         if last:
             for name, tensor in moved.items():
                 if tensor.dim() == 4:
                     moved[name] = tensor.contiguous(memory_format=torch.channels_last)
+        mark(TRANSFER)
         return moved
 
     return move

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.extend import Batches, Device, Engine, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.phase import FORWARD
 
 
 class PreparedInference:
@@ -25,18 +26,19 @@ class PreparedInference:
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
         self._module = _settings.compiled(self._plain, case.configuration)
         self._inference_mode = torch.inference_mode
-        self._move = _settings.mover(case.configuration, device)
+        self._fetch = _settings.fetcher(case.configuration, device)
         self._plain_forward = model.forward
         self._forward = _settings.in_precision(model.forward, case.configuration, device)
         self._looked = False
         self._moments: Any = None
         self.facts: Mapping[str, Scalar] = _settings.in_effect()
 
-    def step(self, pull: Callable[[], Batch]) -> None:
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Answer one batch."""
-        tensors = pull().tensors
+        tensors = self._fetch(pull, mark)
         with self._inference_mode():
-            output = self._forward(self._module, tensors if self._move is None else self._move(tensors))
+            output = self._forward(self._module, tensors)
+        mark(FORWARD)
         if not self._looked:
             self._looked, self._moments = True, _moments(output)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from torchstone.extend import Batches, Device, Engine, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.phase import DATA
 
 
 class PreparedLoading:
@@ -16,9 +17,10 @@ class PreparedLoading:
 
     facts: Mapping[str, Scalar] = {}
 
-    def step(self, pull: Callable[[], Batch]) -> None:
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Take one batch."""
         pull()
+        mark(DATA)
 
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return nothing: no loss, no output."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Batches, Device, Engine, Prepared, Samples
+from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.phase import BACKWARD, FORWARD, OPTIMIZER
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed
 _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
@@ -31,7 +32,7 @@ class PreparedTraining:
         _settings.set_numerics(configuration)
         self._plain = _settings.arrange(model.module.train(), configuration, device)
         self._module = _settings.compiled(self._plain, configuration)
-        self._move = _settings.mover(configuration, device)
+        self._fetch = _settings.fetcher(configuration, device)
         self._plain_loss = model.loss
         self._loss = _settings.in_precision(model.loss, configuration, device)
         if model.optimizer is not None:
@@ -54,17 +55,20 @@ class PreparedTraining:
         # Reading a number from a CPU tensor waits for nothing and keeps nothing alive; a device's losses stay there.
         self._note = torch.Tensor.item if kind == "cpu" else torch.Tensor.detach
 
-    def step(self, pull: Callable[[], Batch]) -> None:
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Do one optimizer step over `grad_accumulation` batches."""
         for _ in range(self._accumulation):
-            self._last_loss = self._backpropagate(pull().tensors)
+            self._last_loss = self._backpropagate(pull, mark)
+            mark(BACKWARD)
         self._update()
+        mark(OPTIMIZER)
         if len(self._losses) < _KEPT_LOSSES:
             self._losses.append(self._last_loss)
 
-    def _backpropagate(self, tensors: Mapping[str, Any]) -> Any:
+    def _backpropagate(self, pull: Callable[[], Batch], mark: Mark) -> Any:
         """Add the gradients of one batch and return its loss; the graph is gone when this returns."""
-        loss = self._loss(self._module, tensors if self._move is None else self._move(tensors))
+        loss = self._loss(self._module, self._fetch(pull, mark))
+        mark(FORWARD)
         share = loss if self._accumulation == 1 else loss / self._accumulation
         (share if self._scaler is None else self._scaler.scale(share)).backward()
         return self._note(loss)

@@ -16,6 +16,7 @@ class Csv:
 
     describes = "comma-separated values, one row a case"
     suffix = ".csv"
+    folder = "data"
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:

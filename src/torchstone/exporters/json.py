@@ -16,6 +16,7 @@ class Json:
 
     describes = "one JSON document: the whole run, raw values and figures"
     suffix = ".json"
+    folder = "data"
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         path.write_bytes(document_bytes(run, rows))

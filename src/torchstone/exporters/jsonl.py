@@ -18,6 +18,7 @@ class JsonLines:
 
     describes = "JSON lines, one object a case"
     suffix = ".jsonl"
+    folder = "data"
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         with path.open("wb") as file:

@@ -16,6 +16,7 @@ class Parquet:
 
     describes = "Parquet, one row a case (needs pyarrow)"
     suffix = ".parquet"
+    folder = "data"
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         try:

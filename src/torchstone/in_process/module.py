@@ -119,6 +119,7 @@ class _Bench:
         recorder.read()
         measured = next(event for event in events if isinstance(event, Measured))
         parts = {
+            "outcome": tally.outcome(),
             "facts": measured.facts,
             "measurements": measured.measurements + _spans(measured, began_s),
             "series": recorder.series(),

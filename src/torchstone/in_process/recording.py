@@ -64,10 +64,10 @@ def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callab
 
 
 def trial_of(case: Case, number: int, began_s: float, ended_s: float, parts: Mapping[str, object]) -> Trial:
-    """Return a finished Trial with those parts (facts, measurements, series)."""
+    """Return a finished Trial with those parts (facts, measurements, series, its Outcome if it is not ok)."""
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ended_s - began_s)
     return Trial(
         trial_id=uuid.uuid4().hex[:12], case_id=case.case_id, number=number, order=number,
         started_utc=started.isoformat(timespec="milliseconds"), duration_s=round(ended_s - began_s, 6),
-        outcome=Outcome(Status.OK), **parts,  # type: ignore[arg-type]
+        **{"outcome": Outcome(Status.OK), **parts},  # type: ignore[arg-type]
     )  # fmt: skip

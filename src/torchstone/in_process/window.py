@@ -23,16 +23,16 @@ from torchstone.in_process.devices import open_device
 from torchstone.in_process.recording import default_folder, keep, trial_of
 from torchstone.in_process.sizes import items_of
 from torchstone.instrument.clock import resolution_s, system_clock
-from torchstone.instrument.segments import REST, Segments
+from torchstone.instrument.segments import Segments
 from torchstone.runner.recorder import Recorder
 from torchstone.stats.steady import truncation
 from torchstone.summary import RunSummary
 from torchstone.terms.case import Case, Task, Workload
+from torchstone.terms.phase import DATA, REST
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Stage, Trial
 
 T = TypeVar("T")
-DATA = "data"
 
 
 class Window:

@@ -10,6 +10,8 @@ from torchstone.instrument.clock import Clock
 class LatencyStopwatch:
     """A Stopwatch (extend.py) that waits for the device at every lap."""
 
+    asynchronous = False
+
     def __init__(self, synchronize: Callable[[], None], clock: Clock) -> None:
         self._synchronize = synchronize
         self._clock = clock

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from torchstone.terms.codec import decode
-from torchstone.terms.message import Event
+from torchstone.terms.codec import Malformed, decode
+from torchstone.terms.message import ASK_WHERE, Event, Stack
 
 _CHUNK_BYTES = 1 << 20
 # glibc gives large buffers back to the kernel and faults them in again at every step: about 900 page faults a step
@@ -33,8 +34,7 @@ def describe_status(status: int) -> str | None:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        extra = " (the kernel's out-of-memory killer, or somebody's kill -9)" if number == signal.SIGKILL else ""
-        return f"killed by {name}{extra}"
+        return f"killed by {name}"
     code = os.waitstatus_to_exitcode(status)
     return f"exited with code {code}" if code else None
 
@@ -54,12 +54,27 @@ class PipedTrial:
         return self._descriptor
 
     def events(self) -> Sequence[Event] | None:
-        """Return the events of one read; None at the end. A torn last line of a killed trial is dropped."""
+        """Return the events of one read; None at the end. A torn last line of a killed trial is dropped.
+
+        What is no event was written by the interpreter itself, as its last words: a Stack.
+        """
         data = os.read(self._descriptor, _CHUNK_BYTES)
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [decode(line, Event) for line in lines]
+        events: list[Event] = []
+        words: list[str] = []
+        for line in lines:
+            try:
+                events.append(decode(line, Event))
+            except Malformed:
+                words.append(line.decode(errors="replace"))
+        return [*events, Stack(tuple(words))] if words else events
+
+    def ask_where(self) -> None:
+        """Ask the process for its Stack. One that cannot answer yet, as it still imports, ends."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(self.pid, signal.Signals[ASK_WHERE])
 
     def kill(self) -> None:
         """End the trial's whole session: its loader processes and compilers, too."""
@@ -72,8 +87,9 @@ class PipedTrial:
                 return
 
     def ending(self) -> str | None:
-        """Wait for the end; return what was wrong with it, or None."""
+        """Wait for the end; return what was wrong with it, or None. Nothing that it started outlives it."""
         if self._status is None:
+            self.kill()  # a status that is there already stays; a process that closed its pipe and lives on must not
             self._status = self._wait()
             os.close(self._descriptor)
         return describe_status(self._status)

@@ -5,7 +5,9 @@ The template holds no device context and has run no parallel operation; `worker/
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,12 @@ from torchstone.extend import Launcher
 from torchstone.launchers._process import PipedTrial, environment
 from torchstone.terms.message import Request
 
+_GRACE_S = 1.0  # a template ends its trials in a few ms; only one that still imports does not hear
+
+
+class _Died(TorchstoneError):
+    """The template is gone."""
+
 
 class Fork:
     """One template process, open between `open` and `close`."""
@@ -29,9 +37,17 @@ class Fork:
         self._control: socket.socket | None = None
         self._rest = b""
         self._statuses: dict[int, int] = {}
+        self._opened_with: tuple[Sequence[str], str] | None = None
 
     def open(self, preload: Sequence[str], heap: str) -> None:
-        """Start the template and wait until it has imported everything."""
+        """Start the template and wait until it has imported everything. One that dies meanwhile is tried again once."""
+        self._opened_with = preload, heap
+        try:
+            self._open(preload, heap)
+        except _Died:
+            self._open(preload, heap)
+
+    def _open(self, preload: Sequence[str], heap: str) -> None:
         self.close()
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
@@ -43,13 +59,27 @@ class Fork:
         self._answer("ready")
 
     def start(self, request: Request) -> PipedTrial:
-        """Have the template fork one trial."""
-        if self._control is None:
+        """Have the template fork one trial. One that was killed since the last trial is replaced."""
+        if self._opened_with is None:
             raise TorchstoneError("the template is not open")
+        try:
+            return self._start(request)
+        except _Died:
+            self.open(*self._opened_with)
+            return self._start(request)
+
+    def _start(self, request: Request) -> PipedTrial:
         readable, writable = os.pipe()
-        socket.send_fds(self._control, [msgspec.json.encode(request) + b"\n"], [writable])
-        os.close(writable)
-        pid = self._answer("pid")
+        try:
+            if self._control is None:
+                raise _Died("the template is not open")
+            socket.send_fds(self._control, [msgspec.json.encode(request) + b"\n"], [writable])
+            pid = self._answer("pid")
+        except (_Died, ConnectionError) as fault:
+            os.close(readable)
+            raise _Died("the template process died") from fault
+        finally:
+            os.close(writable)
         return PipedTrial(pid, readable, lambda: self._status_of(pid))
 
     def close(self) -> None:
@@ -58,13 +88,18 @@ class Fork:
             self._control.close()
             self._control = None
         if self._process is not None:
-            self._process.wait()
+            try:
+                self._process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._process = None
 
     def _status_of(self, pid: int) -> int:
-        while pid not in self._statuses:
-            self._answer("ended")
-        return self._statuses.pop(pid)
+        with contextlib.suppress(_Died, ConnectionError):
+            while pid not in self._statuses:
+                self._answer("ended")
+        return self._statuses.pop(pid, signal.SIGKILL)  # what the kernel sends to the trials of a dead template
 
     def _answer(self, wanted: str) -> int:
         """Read the template's lines, noting endings, until one of them holds `wanted`."""
@@ -84,7 +119,7 @@ class Fork:
         control = self._control
         data = control.recv(4096) if control is not None else b""
         if not data:
-            raise TorchstoneError("the template process died: see the lines above; --isolation spawn does without it")
+            raise _Died("the template process died: see the lines above; --isolation spawn does without it")
         self._rest += data
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -50,3 +51,27 @@ class GestureNet(nn.Module):
     def forward(self, frames: torch.Tensor) -> Any:
         """Sequences × frames × 75 → sequences × 9."""
         return self.head(self.recurrent(frames)[0][:, -1])
+
+
+class Denoiser(nn.Module):
+    """A transformer encoder over every position of a sequence of two values: noisy in, clean out."""
+
+    def __init__(self, depth: int, hidden: int, length: int) -> None:
+        super().__init__()
+        self.lift = nn.Linear(2, hidden)
+        self.register_buffer("positions", _waves(length, hidden), persistent=False)  # weights fit any length
+        layer = nn.TransformerEncoderLayer(
+            hidden, max(1, hidden // 16), 4 * hidden, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.head = nn.Linear(hidden, 2)
+
+    def forward(self, noisy: torch.Tensor) -> Any:
+        """Sequences × positions × 2 → the same shape."""
+        return self.head(self.encoder(self.lift(noisy) + self.positions))
+
+
+def _waves(length: int, hidden: int) -> torch.Tensor:
+    """Positions × hidden: sines and cosines of falling frequency (Vaswani et al., NeurIPS 2017, §3.5)."""
+    angle = torch.arange(length)[:, None] * torch.exp(torch.arange(0, hidden, 2) * (-math.log(1e4) / hidden))
+    return torch.stack((angle.sin(), angle.cos()), dim=2).flatten(1)

@@ -46,6 +46,11 @@ def find(name: str) -> Target:
     return Target(file if is_path else None, None if is_path else place, function)
 
 
+def file_of(target: Target) -> Path | None:
+    """Return the file that the function is in; None where its module is compiled."""
+    return target.file if target.file is not None else module_file(target.module or "")
+
+
 def _file(place: str) -> Path:
     file = Path(place).expanduser()
     if file.is_file():

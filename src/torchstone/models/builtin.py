@@ -1,4 +1,4 @@
-"""`builtin:<name>`: small networks that need nothing but torch, from 0.1 M to 50 M parameters.
+"""`builtin:<name>`: small networks that need nothing but torch, from 0.01 M to 50 M parameters.
 
 `builtin:<name>@<file>` is the same network with the weights of a file that torch.save or safetensors wrote.
 """
@@ -25,8 +25,17 @@ GESTURE_SIZES: Mapping[str, tuple[int, int, int]] = {
     "gesture-xlarge": (896, 4, 22_784_393),
     "gesture-xxlarge": (1152, 5, 48_177_801),
 }
+# Depth, hidden width, and the parameters they make: a denoiser of sequences of 5,160 × 2 in three sizes.
+DENOISER_SIZES: Mapping[str, tuple[int, int, int]] = {
+    "denoiser-small": (3, 16, 9_922),
+    "denoiser-medium": (6, 64, 300_226),
+    "denoiser-large": (12, 128, 2_379_906),
+}
+_POSITIONS = 5160
+_NOISE = 0.1  # standard deviation of what is added to a sequence in training, and to be taken off again
 _IMAGE = InputSpec("image", classes=10)
 _SKELETON = InputSpec("features", classes=9, width=75)
+_SIGNAL = InputSpec("features", width=2)
 
 
 class Builtin:
@@ -40,6 +49,9 @@ class Builtin:
         for name, (hidden, layers, parameters) in GESTURE_SIZES.items():
             size = f"{parameters / 1e6:.2f} M parameters"
             yield name, f"LSTM {layers} × {hidden} over skeletons (75 values a frame), 9 classes, {size}"
+        for name, (depth, hidden, parameters) in DENOISER_SIZES.items():
+            size = f"{parameters / 1e6:.2f} M parameters"
+            yield name, f"transformer {depth} × {hidden} over every position of a sequence (2 values), {size}"
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         name, at, file = name.partition("@")
@@ -59,6 +71,10 @@ class Builtin:
         own = bool(at)
         if name in GESTURE_SIZES:
             return ModelCard("sequence", _SKELETON, full, "gesture", fixed, defaults={"sequence_length": 20}, own=own)
+        if name in DENOISER_SIZES:
+            return ModelCard(
+                "sequence", _SIGNAL, full, "denoiser", fixed, defaults={"sequence_length": _POSITIONS}, own=own
+            )
         return ModelCard("image", _IMAGE, full, "vision", fixed, defaults={"image_size": 32}, own=own)
 
     def preload(self, name: str) -> None:
@@ -68,35 +84,56 @@ class Builtin:
             import safetensors.torch  # noqa: F401
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torch.nn.functional import cross_entropy
-
         from torchstone.models import _builtin_nets
 
         name, at, file = name.partition("@")
+        module: Any
+        takes, loss, spec = "pixel_values", _cross_entropy("pixel_values"), _IMAGE
         if name in GESTURE_SIZES:
             hidden, layers, _ = GESTURE_SIZES[name]
-            module: Any = _builtin_nets.GestureNet(hidden, layers)
+            module = _builtin_nets.GestureNet(hidden, layers)
+            takes, loss, spec = "features", _cross_entropy("features"), _SKELETON
+        elif name in DENOISER_SIZES:
+            depth, hidden, _ = DENOISER_SIZES[name]
+            module = _builtin_nets.Denoiser(depth, hidden, int(configuration.get("sequence_length") or _POSITIONS))
+            takes, loss, spec = "features", _reconstruction(), _SIGNAL
         else:
             side = int(configuration.get("image_size") or 32)
             module = _builtin_nets.SmallConvNet() if name == "cnn" else _builtin_nets.Perceptron(side)
         if at:
             _builtin_weights.fill(module, name, file)
-        takes = "features" if name in GESTURE_SIZES else "pixel_values"
         return LoadedModel(
             module,
             lambda network, tensors: network(tensors[takes]),
-            _loss(takes, cross_entropy),
-            _SKELETON if name in GESTURE_SIZES else _IMAGE,
+            loss,
+            spec,
             objection=_objection(name),
             facts={"parameters": sum(p.numel() for p in module.parameters()), "weights": "file" if at else "random"},
         )
 
 
-def _loss(takes: str, cross_entropy: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+Loss = Callable[[Any, Mapping[str, Any]], Any]
+
+
+def _cross_entropy(takes: str) -> Loss:
+    from torch.nn.functional import cross_entropy
+
     def loss(network: Any, tensors: Mapping[str, Any]) -> Any:
         if "labels" not in tensors:
             raise UsageError("task train: the data has no labels")
         return cross_entropy(network(tensors[takes]), tensors["labels"])
+
+    return loss
+
+
+def _reconstruction() -> Loss:
+    """Mean squared error of what the network makes of a sequence with noise added: the sequence is the target."""
+    from torch import randn_like
+    from torch.nn.functional import mse_loss
+
+    def loss(network: Any, tensors: Mapping[str, Any]) -> Any:
+        clean = tensors["features"]
+        return mse_loss(network(clean + _NOISE * randn_like(clean)), clean)
 
     return loss
 

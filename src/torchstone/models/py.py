@@ -5,6 +5,7 @@ What the function may return is written at the top of _example.py. Packages are 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -27,16 +28,16 @@ class Own:
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if options:
             raise UsageError(f"py:{name}: takes no option, and got {', '.join(options)}")
-        _py_source.find(name)
+        file = _py_source.file_of(_py_source.find(name))
+        digest = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
         fixed: Mapping[str, Scalar] = {"weights": "own", "source": "py"}
-        return ModelCard("sample", InputSpec("own"), family="custom", fixed=fixed, own=True)
+        return ModelCard("sample", InputSpec("own"), family="custom", fixed=fixed, own=True, code_sha256=digest)
 
     def preload(self, name: str) -> None:
         """Import the well-known libraries that the user's file names, and nothing of the user's own."""
         from torchstone.models import _known_imports
 
-        target = _py_source.find(name)
-        source = target.file if target.file is not None else _py_source.module_file(target.module or "")
+        source = _py_source.file_of(_py_source.find(name))
         if source is not None:
             _known_imports.import_known(source)
 

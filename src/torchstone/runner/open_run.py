@@ -3,35 +3,62 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.checking import look
+from torchstone.runner.foresight import Foresight, skipped
 from torchstone.runner.session import Session
 from torchstone.runner.trial import TrialDrive
 from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
+from torchstone.store.unwritten import unwritten
 from torchstone.terms.answer import Answer
 from torchstone.terms.case import Case
+from torchstone.terms.estimate import Finding
 from torchstone.terms.message import TrialRequest
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Added, Answered, End, Head, Noted, Run, Slot
-from torchstone.terms.trial import Purpose, Status, Trial
+from torchstone.terms.trial import Outcome, Purpose, Status, Trial
+
+RESUMED = "resumed"  # what findings on a resume are called; the next resume keeps them
+
+
+class OutOfTime(Exception):
+    """The time limit of a run has come: what has not begun is left for `resume`."""
 
 
 class OpenRun:
-    """A record being written. `so_far` is what it holds already: only its head where the run is new."""
+    """A record being written. `so_far` is what it holds already: only its head where the run is new.
 
-    def __init__(self, session: Session, writer: RecordWriter, so_far: Run, folder: Path) -> None:
+    The time limit of the session's Procedure counts from here. `notes`: findings on how it was resumed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        writer: RecordWriter,
+        so_far: Run,
+        folder: Path,
+        notes: Sequence[Finding] = (),
+        clock: Clock = system_clock,
+    ) -> None:
         self.head = so_far.head
+        self._notes = [*(f for f in so_far.findings if f.check == RESUMED), *notes]
+        self._clock = clock
+        limit_s = session.procedure.time_limit_s
+        self._ends_s = math.inf if limit_s is None else clock() + limit_s
         self.session = session
         self._writer = writer
         self._folder = folder
         self._known = {case.case_id for case in self.head.plan.cases}
         self._order = len(so_far.trials)
         self._round: int | None = None
+        self._foresight = Foresight(so_far)
 
     def add(self, case: Case) -> None:
         """Add a Case that was not planned; one that is there already stays as it is."""
@@ -42,8 +69,15 @@ class OpenRun:
     def take(
         self, case: Case, number: int, purpose: Purpose = Purpose.REPLICATE, how: Procedure | None = None
     ) -> Trial:
-        """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded."""
-        if number != self._round:
+        """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
+
+        Raises OutOfTime where the time limit has come; a trial that it ends is recorded as interrupted.
+        """
+        self._left_s()
+        why = self._foresight.objection(case, how or self.session.procedure)
+        if why is not None:
+            return self._record(case, skipped(case, number, self._order, why), purpose)
+        if purpose == Purpose.REPLICATE and number != self._round:
             # Forks of one template share its address layout, so that replicates would not sample layout luck:
             # every round has a template of its own.
             if self._round is not None:
@@ -51,30 +85,63 @@ class OpenRun:
             self._round = number
         device = self.head.machine.device(case.placement.device, case.placement.index)
         trace_path = self._trace_path(case) if number == 0 else None
-        request = TrialRequest(case, how or self.session.procedure, number, trace_path=trace_path)
+        how, left_s = how or self.session.procedure, self._left_s()
+        limited = left_s < how.timeout_s
+        if limited:
+            how = msgspec.structs.replace(how, timeout_s=left_s)
+        request = TrialRequest(case, how, number, trace_path=trace_path)
         trial = TrialDrive(request, device, self.session.watcher).run(self.session.launcher, self._order)
+        cut = limited and trial.outcome.status == Status.TIMED_OUT
+        if cut:
+            outcome = Outcome(Status.INTERRUPTED, f"the run's time limit of {self.session.procedure.time_limit_s:g} s")
+            trial = msgspec.structs.replace(trial, outcome=outcome)
+        trial = self._record(case, trial, purpose)
+        if cut:
+            raise OutOfTime
+        return trial
+
+    def _record(self, case: Case, trial: Trial, purpose: Purpose) -> Trial:
         trial = msgspec.structs.replace(trial, purpose=purpose)
         self._writer.append(trial)
         self._order += 1
+        self._foresight.learn(case, trial)
         self.session.watcher.finished(trial)
         return trial
+
+    def _left_s(self) -> float:
+        left_s = self._ends_s - self._clock()
+        if left_s <= 0.0:
+            raise OutOfTime
+        return left_s
 
     def answer(self, answer: Answer) -> None:
         """Record what a search found."""
         self._writer.append(Answered(answer))
 
+    def so_far(self) -> Run:
+        """Return what the record holds."""
+        return read_record(self._writer.path)
+
     def end(self, status: str) -> Run:
         """Look at the run with every check, record what they find and how it ended, and return it whole."""
-        for finding in look(read_record(self._writer.path)):
-            self._writer.append(Noted(finding))
-        self._writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status))
-        return read_record(self._writer.path)
+        run = self.so_far()
+        findings = list(run.findings)  # of a resumed run to which no trial was added
+        for finding in (*self._notes, *look(run)):
+            if finding not in findings:
+                findings.append(finding)
+                self._writer.append(Noted(finding))
+        end = End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status)
+        self._writer.append(end)
+        return msgspec.structs.replace(run, findings=tuple(findings), end=end)
 
     def _trace_path(self, case: Case) -> str | None:
         if not self.session.procedure.profile:
             return None
         traces = self._folder / "traces"
-        traces.mkdir(parents=True, exist_ok=True)
+        try:
+            traces.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise unwritten(traces, fault, self._folder, self.head.run_id) from fault
         return str((traces / f"{self.head.run_id}_{case.case_id}.json").absolute())
 
 
@@ -88,13 +155,25 @@ def take_all(session: Session, head: Head, folder: Path) -> Run:
 
 def finish(open_run: OpenRun, so_far: Run) -> Run:
     """Take what the plan has and the record lacks, end the run and return it."""
-    status = "done"
-    try:
-        for order, slot in missing(so_far):
+    slots = list(missing(so_far))
+
+    def take() -> None:
+        for order, slot in slots:
             open_run.session.watcher.starts(slot, order)
             open_run.take(so_far.head.plan.cases[slot.case], slot.number)
+
+    return conclude(open_run, take)
+
+
+def conclude(open_run: OpenRun, work: Callable[[], None]) -> Run:
+    """Do the work; then end the run by how that went: done, interrupted (by Ctrl-C), or out of time."""
+    status = "done"
+    try:
+        work()
     except KeyboardInterrupt:
         status = "interrupted"
+    except OutOfTime:
+        status = "out of time"
     return open_run.end(status)
 
 

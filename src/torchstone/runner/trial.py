@@ -8,11 +8,15 @@ import uuid
 
 from torchstone.extend import Launcher, LiveTrial
 from torchstone.instrument.clock import Clock, system_clock
+from torchstone.runner.ending import Ending
 from torchstone.runner.recorder import Recorder
 from torchstone.runner.watcher import Watcher
 from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import Ended, Entered, Event, Live, Measured, TrialRequest
+from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status, Trial
+
+_ANSWER_S = 0.5  # how long a trial that hangs may take to say where
+_PAUSE_S = 0.05  # it has said it when it has been silent for so long
 
 
 class TrialDrive:
@@ -27,6 +31,7 @@ class TrialDrive:
         self._clock = clock
         self._measured: Measured | None = None
         self._ended: Ended | None = None
+        self._ending = Ending()
         self._live_s: float | None = None
         self._recorder: Recorder | None = None
 
@@ -70,6 +75,7 @@ class TrialDrive:
         while True:
             now_s = self._clock()
             if now_s >= deadline_s:
+                self._ask_where(live, began_s)
                 live.kill()
                 return False
             if now_s >= next_reading_s and self._recorder is not None:
@@ -83,11 +89,24 @@ class TrialDrive:
                 for event in events:
                     self._note(event, began_s)
 
+    def _ask_where(self, live: LiveTrial, began_s: float) -> None:
+        """Ask a trial that hangs for its stack, and wait for the answer a moment."""
+        live.ask_where()
+        until_s, wait_s = self._clock() + _ANSWER_S, _ANSWER_S
+        while select.select([live], [], [], wait_s)[0] and (events := live.events()) is not None:
+            wait_s = max(0.0, min(_PAUSE_S, until_s - self._clock()))
+            for event in events:
+                self._note(event, began_s)
+
     def _note(self, event: Event, began_s: float) -> None:
         if isinstance(event, Live):
             self._live_s = self._clock() - began_s
-        elif isinstance(event, Entered) and self._recorder is not None:
-            self._recorder.read()  # stages begin and end where windows do: counters are read at their very edges
+        elif isinstance(event, Entered):
+            self._ending.stage = event.stage
+            if self._recorder is not None:
+                self._recorder.read()  # stages begin and end where windows do: counters are read at their very edges
+        elif isinstance(event, Stack):
+            self._ending.stack += event.lines
         elif isinstance(event, Measured):
             self._measured = event
         elif isinstance(event, Ended):
@@ -96,12 +115,12 @@ class TrialDrive:
 
     def _outcome(self, wrong: str | None, *, timed_out: bool) -> Outcome:
         if timed_out:
-            return Outcome(Status.TIMED_OUT, f"not done after {self._request.procedure.timeout_s:g} s")
+            return self._ending.timed_out(self._request.procedure.timeout_s)
         if self._ended is None:
-            return Outcome(Status.CRASHED, wrong or "ended without a word")
+            return self._ending.died(wrong)
         if self._ended.outcome.status == Status.OK and self._measured is None and not self._request.rehearse:
             return Outcome(Status.CRASHED, "ended without having measured anything")
-        return self._ended.outcome
+        return self._ending.said(self._ended.outcome)
 
     def _measurements(self, began_s: float) -> tuple[Measurement, ...]:
         known = list(self._measured.measurements) if self._measured is not None else []

@@ -25,20 +25,20 @@ class Interval(NamedTuple):
     method: str
 
 
-def over_trials(values: Sequence[float], level: float = 0.95) -> Interval:
+def over_trials(values: Sequence[float], level: float = 0.95, *, logs: bool = True) -> Interval:
     """Return value and two-sided interval of per-trial figures (shape: one a trial), in their own unit.
 
     All positive: the geometric mean and Student's t-interval on the logarithms (ratios of times are nearer normal than
     differences; Hoefler & Belli, SC15, rules 3 to 5; Kalibera & Jones, ISMM 2013, on what the replicate is). Any value
-    <= 0: the arithmetic mean and the plain t-interval (Student 1908). One value: no interval. Two values have one, and
-    it is wide. Raises ValueError where there is no value, one is not finite, or level is outside (0, 1).
+    <= 0, or `logs` off: the arithmetic mean and the plain t-interval (Student 1908). One value: no interval. Two values
+    have one, and it is wide. Raises ValueError where there is no value, one is not finite, or level is outside (0, 1).
     """
     if not values or not all(map(math.isfinite, values)):
         raise ValueError(f"an interval needs finite values, one a trial: {list(values)!r}")
     if not 0.0 < level < 1.0:
         raise ValueError(f"level {level!r} is not between 0 and 1")
     first, n = values[0], len(values)
-    logs = min(values) > 0.0
+    logs = logs and min(values) > 0.0
     method = LOG_T if logs else PLAIN_T
     if n == 1:
         return Interval(first, None, None, NO_INTERVAL)

@@ -28,25 +28,26 @@ def predict_peak(points: Sequence[tuple[float, float]], batch: float) -> Peak | 
     largest: dict[float, float] = {}
     for size, peak in points:
         largest[size] = max(peak, largest.get(size, 0.0))
-    known = sorted(largest.items())
-    if len(known) < 2:
+    if len(largest) < 2:
         return None
-    slopes = [max(0.0, (b[1] - a[1]) / (b[0] - a[0])) for a, b in itertools.pairwise(known)]
-    base, top = known[0], known[-1]
-    if batch <= top[0]:
-        value = _between(known, slopes, batch)
+    sizes = sorted(largest)
+    # a larger batch needs no less: where one measured less, a workspace was left out that may be taken again
+    peaks = list(itertools.accumulate((largest[size] for size in sizes), max))
+    slopes = [(b - a) / (y - x) for (x, y), (a, b) in zip(itertools.pairwise(sizes), itertools.pairwise(peaks), strict=True)]
+    beyond = batch - sizes[-1]
+    if beyond <= 0.0:
+        value = _between(sizes, peaks, slopes, batch)
         return Peak(value, value * (1.0 - _EXTRAPOLATED), value * (1.0 + _EXTRAPOLATED))
-    slopes.append(max(0.0, (top[1] - base[1]) / (top[0] - base[0])))
-    beyond = batch - top[0]
-    value = top[1] + slopes[-2] * beyond
+    local, overall = slopes[-1], (peaks[-1] - peaks[0]) / (sizes[-1] - sizes[0])
     # a slope from two points close together says little: it widens the bounds by no more than the local one doubled
-    widest = min(max(slopes), 2.0 * slopes[-2]) if slopes[-2] > 0.0 else max(slopes)
-    margin = _EXTRAPOLATED * slopes[-2] * beyond
-    return Peak(value, top[1] + min(slopes[-2:]) * beyond - margin, top[1] + widest * beyond + margin)
+    widest = min(max(slopes), 2.0 * local) if local > 0.0 else max(slopes)
+    margin = _EXTRAPOLATED * local * beyond
+    low, high = min(local, overall) * beyond - margin, widest * beyond + margin
+    return Peak(peaks[-1] + local * beyond, peaks[-1] + low, peaks[-1] + high)
 
 
-def _between(known: Sequence[tuple[float, float]], slopes: Sequence[float], batch: float) -> float:
-    for (size, peak), slope in zip(reversed(known[:-1]), reversed(slopes), strict=True):
+def _between(sizes: Sequence[float], peaks: Sequence[float], slopes: Sequence[float], batch: float) -> float:
+    for size, peak, slope in reversed(list(zip(sizes, peaks, slopes, strict=False))):
         if batch >= size:
             return peak + slope * (batch - size)
-    return known[0][1]
+    return peaks[0]

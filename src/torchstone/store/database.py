@@ -13,7 +13,7 @@ from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 3
+FIGURES_VERSION = 4
 _LAYOUT = 2
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
@@ -39,12 +39,12 @@ CREATE TABLE problems (
 
 
 @contextlib.contextmanager
-def opened(folder: Path) -> Iterator[sqlite3.Connection]:
+def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection]:
     """Open the index of an output folder, made if it is not there. Where nothing can be written it lives in memory.
 
     Raises UsageError if a newer torchstone made it, TorchstoneError if it cannot be opened.
     """
-    connection = _connected(folder)
+    connection = _prepared(None, folder) if in_memory else _connected(folder)
     try:
         yield connection
     except sqlite3.Error as fault:
@@ -62,9 +62,16 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk ends it by itself
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def is_unwritable(fault: sqlite3.Error) -> bool:
+    """Say whether a full or failing disk is at fault: the records can make the index anew in memory."""
+    code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # above are the details
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
 def _connected(folder: Path) -> sqlite3.Connection:
@@ -73,6 +80,8 @@ def _connected(folder: Path) -> sqlite3.Connection:
     try:
         return _prepared(path, folder) if writable else _prepared(None, folder)
     except sqlite3.DatabaseError as fault:
+        if writable and is_unwritable(fault):
+            return _prepared(None, folder)
         if not writable or getattr(fault, "sqlite_errorcode", None) not in (
             sqlite3.SQLITE_NOTADB,
             sqlite3.SQLITE_CORRUPT,
@@ -107,8 +116,8 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
     while connection.execute("PRAGMA journal_mode").fetchone()[0] not in (mode, "memory"):
         try:
             connection.execute(f"PRAGMA journal_mode = {mode}")
-        except sqlite3.OperationalError:  # SQLite's own patience does not hold for this statement
-            if time.monotonic() > give_up:
+        except sqlite3.OperationalError as fault:  # SQLite's own patience does not hold for this statement
+            if is_unwritable(fault) or time.monotonic() > give_up:
                 raise
             time.sleep(0.01)
 

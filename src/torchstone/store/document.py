@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from torchstone.errors import TorchstoneError, UsageError
+from torchstone.errors import UsageError
 from torchstone.store.reading import checked_id, read_bounded
 from torchstone.store.record import flush_folder
+from torchstone.store.unwritten import unwritten
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import check_stamp, decode
 from torchstone.terms.document import Document, document_bytes
@@ -19,13 +20,16 @@ from torchstone.terms.run import Run
 
 
 def write_document(run: Run, folder: Path, rows: Sequence[Mapping[str, Scalar]] = ()) -> Path:
-    """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file."""
+    """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file.
+
+    Raises MissingError if there is no room for it.
+    """
     stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _written(folder, stem, document_bytes(run, rows))
     except OSError as fault:
-        raise TorchstoneError(f"cannot write {folder / stem}.json: {fault.strerror}") from fault
+        raise unwritten(folder / f"{stem}.json", fault, folder, run.head.run_id) from fault
 
 
 def read_document(path: Path) -> Run:

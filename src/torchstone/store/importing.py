@@ -7,12 +7,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.query import read_run
 from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import flush_folder
 from torchstone.terms.codec import encode
-from torchstone.terms.run import Noted, Run
+from torchstone.terms.run import Answered, Head, Noted, Plan, Run
+from torchstone.terms.trial import Status, Trial
 
 _MOST_FILES = 100_000
 
@@ -69,18 +72,28 @@ def _taken(source: Path, folder: Path) -> tuple[str, bool]:
 
 
 def _same_beginning(one: Run, other: Run) -> bool:
-    shared = min(len(one.trials), len(other.trials))
-    return encode(one.head) == encode(other.head) and all(
-        encode(a) == encode(b) for a, b in zip(one.trials[:shared], other.trials[:shared], strict=True)
-    )
+    """Say whether one is the other cut short. Resumed, it may have taken interrupted trials again and added Cases."""
+    if encode(_without_plan(one)) != encode(_without_plan(other)) or one.head.plan.slots != other.head.plan.slots:
+        return False
+    if any(encode(a) != encode(b) for a, b in zip(one.head.plan.cases, other.head.plan.cases, strict=False)):
+        return False
+    return all(encode(a) == encode(b) for a, b in zip(_finished(one), _finished(other), strict=False))
+
+
+def _without_plan(run: Run) -> Head:
+    return msgspec.structs.replace(run.head, plan=Plan((), ()))
 
 
 def _longer(run: Run, stored: Run) -> bool:
-    if len(run.trials) != len(stored.trials):
-        return len(run.trials) > len(stored.trials)
-    if (run.end is None) != (stored.end is None):
-        return stored.end is None
-    return len(run.findings) > len(stored.findings)
+    return _length(run) > _length(stored)
+
+
+def _length(run: Run) -> tuple[int, bool, int]:
+    return len(_finished(run)), run.end is not None, len(run.findings)
+
+
+def _finished(run: Run) -> list[Trial]:
+    return [t for t in run.trials if t.outcome.status != Status.INTERRUPTED]
 
 
 def _write(run: Run, target: Path) -> None:
@@ -91,7 +104,9 @@ def _write(run: Run, target: Path) -> None:
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                lines = (run.head, *run.trials, *(Noted(f) for f in run.findings), *((run.end,) if run.end else ()))
+                answer = (Answered(run.answer),) if run.answer is not None else ()
+                end = (run.end,) if run.end is not None else ()
+                lines = (run.head, *run.trials, *answer, *map(Noted, run.findings), *end)
                 for line in lines:
                     file.write(encode(line) + b"\n")
                 file.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.errors import UsageError
-from torchstone.store.database import make, opened, transaction
+from torchstone.store.database import is_unwritable, make, opened, transaction
 from torchstone.store.reading import read_record
 from torchstone.store.storing import store
 
@@ -24,19 +25,35 @@ class Problem(msgspec.Struct, frozen=True):
 
 def sync(folder: Path) -> tuple[Problem, ...]:
     """Bring the index up to date with `records/*.jsonl`, new, grown and removed; return the files it could not read."""
-    with opened(folder) as connection:
-        return synced(connection, folder)
+    with current(folder) as (_, problems):
+        return problems
 
 
 def rebuild(folder: Path) -> tuple[Problem, ...]:
     """Make the index anew from the records."""
+    with current(folder, anew=True) as (_, problems):
+        return problems
+
+
+@contextlib.contextmanager
+def current(folder: Path, anew: bool = False) -> Iterator[tuple[sqlite3.Connection, tuple[Problem, ...]]]:
+    """Open the index, brought up to date. On a full disk it is made in memory: it costs time, and no run."""
     with opened(folder) as connection:
-        make(connection, anew=True)
-        return synced(connection, folder)
+        try:
+            if anew:
+                make(connection, anew=True)
+            problems = _synced(connection, folder)
+        except sqlite3.Error as fault:
+            if not is_unwritable(fault):
+                raise
+        else:
+            yield connection, problems
+            return
+    with opened(folder, in_memory=True) as connection:
+        yield connection, _synced(connection, folder)
 
 
-def synced(connection: sqlite3.Connection, folder: Path) -> tuple[Problem, ...]:
-    """Do `sync` on an open index."""
+def _synced(connection: sqlite3.Connection, folder: Path) -> tuple[Problem, ...]:
     known = {file: (size, mtime) for file, size, mtime in connection.execute("SELECT file, size, mtime_ns FROM runs")}
     bad = {row[0]: row[1:] for row in connection.execute("SELECT file, size, mtime_ns, message FROM problems")}
     problems = {}

@@ -11,8 +11,7 @@ import msgspec
 
 from torchstone.errors import UsageError
 from torchstone.figures import Figures, figures
-from torchstone.store.database import opened
-from torchstone.store.index import synced
+from torchstone.store.index import current
 from torchstone.store.reading import MOST_LINE_BYTES, read_bounded, read_record
 from torchstone.store.storing import CUT_OFF
 from torchstone.terms.answer import Answer
@@ -27,7 +26,7 @@ _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """A line of `runs`. `status` is done, interrupted or cut off; `ok` counts the trials that ended well."""
+    """A line of `runs`. `status`: done, interrupted, out of time or cut off; `ok` counts trials that ended well."""
 
     run_id: str
     name: str
@@ -74,8 +73,7 @@ def runs(
     folder: Path, limit: int | None = None, name: str | None = None, device: str | None = None
 ) -> tuple[RunRow, ...]:
     """Return the stored runs, newest first: those whose name holds `name` and that used `device` (cuda, or cuda:1)."""
-    with opened(folder) as connection:
-        synced(connection, folder)
+    with current(folder) as (connection, _):
         found = connection.execute(
             f"{_SELECT} WHERE (:name IS NULL OR instr(name, :name)) AND (:device IS NULL"
             " OR instr(' ' || device || ' ', ' ' || :device || ' ') OR instr(' ' || device, ' ' || :device || ':'))"
@@ -90,8 +88,7 @@ def find(folder: Path, word: str) -> Entry:
 
     Raises UsageError if there is none, naming the nearest, or if a prefix fits several, naming them.
     """
-    with opened(folder) as connection:
-        synced(connection, folder)
+    with current(folder) as (connection, _):
         row = _row(connection, word)
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
@@ -107,8 +104,7 @@ def find(folder: Path, word: str) -> Entry:
 
 def locate(folder: Path, word: str) -> Path:
     """Return the record (or document) of the run that `word` means. Raises UsageError as `find` does."""
-    with opened(folder) as connection:
-        synced(connection, folder)
+    with current(folder) as (connection, _):
         row = _row(connection, word)
         return Path(word) if row is None else folder / "records" / row.file
 

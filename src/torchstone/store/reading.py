@@ -19,7 +19,7 @@ from torchstone.terms.case import Case
 from torchstone.terms.codec import Malformed, check_stamp, decode
 from torchstone.terms.estimate import Finding
 from torchstone.terms.run import Added, Answered, End, Head, Line, Noted, Run
-from torchstone.terms.trial import Trial
+from torchstone.terms.trial import Purpose, Status, Trial
 
 MOST_BYTES = 2**30
 MOST_LINE_BYTES = 64 * 2**20
@@ -86,6 +86,8 @@ class _Parts:
         self.answer: Answer | None = None
         self.findings: list[Finding] = []
         self.end: End | None = None
+        self._interrupted: dict[tuple[str, int, Purpose], int] = {}
+        self._taken_again: set[int] = set()
         self._cases = {case.case_id for case in head.plan.cases}
 
     def add(self, line: Line) -> None:
@@ -99,9 +101,9 @@ class _Parts:
         elif isinstance(line, Trial):
             if line.case_id not in self._cases:
                 raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
-            if self.end is not None:  # resumed: what was said of the shorter run holds no longer
-                self.end, self.findings, self.answer = None, [], None
-            self.trials.append(line)
+            # Resumed: what was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
+            self.end, self.findings, self.answer = None, [], None
+            self._take(line)
         elif isinstance(line, Noted):
             self.findings.append(line.finding)
         elif isinstance(line, Answered):
@@ -109,12 +111,21 @@ class _Parts:
         else:
             self.end = line
 
+    def _take(self, trial: Trial) -> None:
+        key = (trial.case_id, trial.number, trial.purpose)
+        if key in self._interrupted:
+            self._taken_again.add(self._interrupted.pop(key))
+        if trial.outcome.status == Status.INTERRUPTED:
+            self._interrupted[key] = len(self.trials)
+        self.trials.append(trial)
+
     def run(self, head: Head) -> Run:
-        """Return the Run, with the Cases that were added on the way in its head's Plan."""
+        """Return the Run: with the Cases added on the way in its Plan, without interrupted trials taken again."""
         if self.added:
             plan = msgspec.structs.replace(head.plan, cases=(*head.plan.cases, *self.added.values()))
             head = msgspec.structs.replace(head, plan=plan)
-        return Run(head, tuple(self.trials), tuple(self.findings), self.end, self.answer)
+        trials = tuple(t for place, t in enumerate(self.trials) if place not in self._taken_again)
+        return Run(head, trials, tuple(self.findings), self.end, self.answer)
 
 
 def _head(path: Path, data: bytes) -> tuple[Head, int]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from torchstone.errors import TorchstoneError, UsageError
+from torchstone.errors import MissingError, TorchstoneError, UsageError
 from torchstone.store.reading import MOST_LINE_BYTES, checked_id, read_record, read_whole, record_path
+from torchstone.store.unwritten import unwritten
 from torchstone.terms.codec import encode
 from torchstone.terms.run import Head, Line, Run
 
@@ -21,27 +22,29 @@ class RecordWriter:
     """Appends lines to a record. Each is one write, flushed to disk before `append` returns."""
 
     def __init__(self, path: Path, head: Head) -> None:
-        """Begin a record with its head. Raises UsageError if the file exists, TorchstoneError if it cannot be made."""
+        """Begin a record with its head. Raises UsageError if the file exists, MissingError if it cannot be made."""
         checked_id(head.run_id)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            self._hold(path, descriptor)
+            try:
+                self._write(head)
+                flush_folder(path.parent)
+            except BaseException:
+                self.close()
+                path.unlink()  # an empty record would be in the way of the next attempt
+                raise
         except FileExistsError:
             raise UsageError(f"{path} exists already: a record is written once") from None
         except OSError as fault:
-            raise TorchstoneError(f"cannot create {path}: {fault.strerror}") from fault
-        self._hold(path, descriptor)
-        try:
-            self.append(head)
-        except TorchstoneError:
-            self.close()
-            path.unlink()  # an empty record would be in the way of the next attempt
-            raise
-        flush_folder(path.parent)
+            raise MissingError(f"cannot create {path}: {fault.strerror}") from fault
 
     def _hold(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._good = 0  # bytes that are whole lines; what lies beyond is cut off before the next line is written
+        self._before = b""
         try:
             # Held until close: a resume while the run still writes would cut a line in half.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,29 +56,50 @@ class RecordWriter:
 
     @classmethod
     def reopen(cls, path: Path) -> tuple[RecordWriter, Run]:
-        """Return a writer that goes on after the last whole line, and what the record holds so far."""
+        """Return a writer that goes on after the last whole line, and what the record holds so far.
+
+        The file is as it was until the first line is appended. Raises UsageError if it is no record, cannot be
+        written, or somebody writes it.
+        """
         read_record(path)  # a file that is no record is left as it is
         writer = cls.__new__(cls)
-        writer._hold(path, os.open(path, os.O_WRONLY | os.O_APPEND))
-        run, good = read_whole(path)  # again, now that nobody else writes
-        os.ftruncate(writer._descriptor, good)
-        if not _ends_with_newline(path, good):
-            os.write(writer._descriptor, b"\n")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from None
+        writer._hold(path, descriptor)
+        try:
+            run, writer._good = read_whole(path)  # again, now that nobody else writes
+            writer._before = b"" if _ends_with_newline(path, writer._good) else b"\n"
+        except BaseException:
+            writer.close()
+            raise
         return writer, run
 
     def append(self, line: Line) -> None:
-        """Write one line and flush it. Raises TorchstoneError if it did not get to disk; the lines before it stay."""
-        data = encode(line) + b"\n"
+        """Write one line and flush it. Raises MissingError if it did not get to disk; the lines before it stay."""
+        try:
+            self._write(line)
+        except OSError as fault:
+            raise unwritten(self.path, fault, self.path.parent.parent, self.path.stem) from fault
+
+    def _write(self, line: Line) -> None:
+        data = self._before + encode(line) + b"\n"
         if len(data) > MOST_LINE_BYTES:
             raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes is more than a record may hold")
-        size = os.fstat(self._descriptor).st_size
         try:
-            if os.write(self._descriptor, data) != len(data):
-                raise OSError(errno.ENOSPC, "no space left on device")
+            if os.fstat(self._descriptor).st_size != self._good:  # torn by a kill or by Ctrl-C
+                os.ftruncate(self._descriptor, self._good)
+            rest = memoryview(data)
+            while rest:  # in one go, but on a disk that fills up: the second one says why
+                rest = rest[os.write(self._descriptor, rest) :]
             os.fsync(self._descriptor)
-        except OSError as fault:
-            os.ftruncate(self._descriptor, size)
-            raise TorchstoneError(f"cannot write {self.path}: {fault.strerror}") from fault
+        except OSError:
+            with contextlib.suppress(OSError):  # a torn line is cut off by the next writer, and no reader minds it
+                os.ftruncate(self._descriptor, self._good)
+            raise
+        self._good += len(data)
+        self._before = b""
 
     def close(self) -> None:
         """Close the file."""

@@ -30,6 +30,10 @@ class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"
 Request = TrialRequest | InspectRequest
 
 
+# The signal that asks the process of a trial where it is; its Stack is the answer. By name: Windows has no such signal.
+ASK_WHERE = "SIGUSR2"
+
+
 class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
     """The process runs."""
 
@@ -48,6 +52,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
     steps: int
     elapsed_s: float
     step_s: float
+    of: int | None = None  # how many steps there will be, where that is known
 
 
 class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
@@ -66,6 +71,12 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     missing: Mapping[str, str]  # device kind → what was looked for and not found
 
 
+class Stack(msgspec.Struct, frozen=True, tag="stack", tag_field="event"):
+    """What the interpreter itself wrote into the pipe: where it was when a signal ended it, or when it was asked."""
+
+    lines: tuple[str, ...]
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
     """The last event. A process that dies without one crashed."""
 
@@ -73,4 +84,4 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
     mistake: str | None = None  # the line for a user whose own model or data is at fault
 
 
-Event = Live | Entered | Progress | Measured | Inspected | Ended
+Event = Live | Entered | Progress | Measured | Inspected | Stack | Ended

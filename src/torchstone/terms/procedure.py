@@ -12,6 +12,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warmup: int | None = None  # least number of warm-up steps; None: detected, within warmup_budget_s
     warmup_budget_s: float = 3.0
     iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
+    epochs: int | None = None  # train: so many passes over the data from the first step on, and nothing else decides
     target: float | None = 0.01  # stop when the relative half-width of a window's mean is this small
     budget_s: float = 5.0  # most steady time of one window
     min_steps: int = 5
@@ -24,4 +25,5 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
     time_limit_s: float | None = None  # of the whole run: what has not begun by then is left for `resume`
     foresee: bool = True  # skip trials that cannot end well: more memory than there is, or than ran out before
+    nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from torchstone.terms.answer import Answer, Quest
@@ -49,6 +51,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     procedure: Procedure
     plan: Plan
     source: Source | None = None  # the recipe or file the request came from
+    code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
     quest: Quest | None = None  # what a tune looks for
 
 
@@ -74,7 +77,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
     """The last line of a record. A run without one was cut off."""
 
     ended_utc: str
-    status: str  # "done", "interrupted"
+    status: str  # "done", "interrupted", "out of time"
 
 
 Line = Head | Added | Trial | Noted | Answered | End

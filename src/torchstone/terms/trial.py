@@ -59,6 +59,9 @@ class Purpose(StrEnum):
     PROBE = "probe"  # of a search: shorter windows, and the best of many looks better than it is
 
 
+DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How it ended, why, and where in the user's own code if it did not end well."""
 

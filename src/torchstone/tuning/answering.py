@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchstone import units
-from torchstone.advice.choices import best_efficiency, choice_of, highest_throughput, pareto
+from torchstone.advice.choices import best_efficiency, choice_of, highest_throughput, is_safe, pareto
 from torchstone.advice.feeding import feeding
 from torchstone.store.query import entry_of
 from torchstone.summary import CaseSummary, summarize
@@ -36,7 +36,9 @@ def answer_of(
     fought = [choices[case_id] for case_id in ranking]
     present_id = space.case(quest.present).case_id if quest.present is not None else None
     efficient = best_efficiency(fought)
-    best = efficient if quest.objective == "efficiency" and efficient is not None else fought[0]
+    best = next((choice for choice in fought if is_safe(choice)), fought[0])
+    if quest.objective == "efficiency" and efficient is not None:
+        best = efficient
     whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
     measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
     against = duel.get(present_id or "", ())
@@ -92,7 +94,7 @@ def nearest(readings: Sequence[Reading], point: Point, part: Part, axes: Sequenc
 
 
 def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None:
-    """Return the best rate seen with each value of an axis: "0: 950 items/s, 4: 3,400 items/s"."""
+    """Return the best rate seen with each value of an axis: "950 items/s with num_workers 0, 3,400 items/s with 4"."""
     best: dict[Scalar, float] = {}
     for r in readings:
         if r.probe.part == part and r.value is not None and axis in r.probe.point:
@@ -100,8 +102,9 @@ def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None
             best[value] = max(r.value, best.get(value, 0.0))
     if len(best) < 2:
         return None
-    told = ", ".join(f"{units.quantity(rate, 'items/s')} at {value}" for value, rate in sorted(best.items(), key=str))
-    return f"{axis} {told}"
+    rates = [(value, units.quantity(rate, "items/s")) for value, rate in sorted(best.items(), key=str)]
+    (first, rate), *others = rates
+    return ", ".join([f"{rate} with {axis} {first}", *(f"{rate} with {value}" for value, rate in others)])
 
 
 def _memory(best: Choice, readings: Sequence[Reading]) -> Iterator[str]:

@@ -2,63 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from torchstone import plan, registry
+from torchstone import plan
 from torchstone.errors import UsageError
-from torchstone.rows import case_rows
+from torchstone.runner.device_lock import SHARE, WhenBusy, held
+from torchstone.runner.open_run import OpenRun
+from torchstone.runner.results import Results, published
 from torchstone.runner.session import Session
-from torchstone.store.document import write_document
-from torchstone.store.query import find
-from torchstone.summary import RunSummary, summarize
-from torchstone.terms.run import Run, Source
+from torchstone.store.reading import record_path
+from torchstone.store.record import RecordWriter
+from torchstone.terms.run import Plan, Run
 from torchstone.tuning.request import TuneRequest, TuneSketch
 from torchstone.tuning.space import Space
-from torchstone.tuning.tune import begin, go_on, no_answer
+from torchstone.tuning.tune import take
 from torchstone.tuning.watching import TuneWatcher
 
 
-class Tuned(NamedTuple):
-    """A finished tune: its summary, the paths of its document and table, and why it has no answer where it has none."""
+class TuneCampaign:
+    """One `torchstone tune`. Everything that can be wrong with the request is found before anything is written."""
 
-    summary: RunSummary
-    files: tuple[Path, Path]
-    no_answer: str | None
+    def __init__(self, request: TuneRequest, watcher: TuneWatcher, busy: WhenBusy = SHARE) -> None:
+        self._sketch = TuneSketch(request)
+        self._request = request.run
+        self._watcher = watcher
+        self._busy = busy
+        if "," in (request.run.device or ""):
+            raise UsageError(f"--device {request.run.device}: tune takes one device at a time")
 
-
-def carry_out(
-    request: TuneRequest, watcher: TuneWatcher, folder: Path, command: Sequence[str], source: Source | None = None
-) -> Tuned:
-    """Tune into `folder`."""
-    sketch = TuneSketch(request)
-    device = request.run.device or "auto"
-    if "," in device:
-        raise UsageError(f"--device {device}: tune takes one device at a time")
-    with Session(request.run.procedure, [sketch.sketch.workload.model], watcher) as session:
-        machine, found = session.inspect()
-        quest = sketch.quest(plan.place(device, found, machine), machine, session.procedure.trials)
-        first = Space(quest)  # a space without a point is found here, before anything is written
-        session.rehearse([first.case(first.points[0])] if sketch.sketch.own else [])
-        return stored(
-            begin(session, quest, machine, request.run.name or "tune", command, folder, watcher, source), folder
-        )
-
-
-def resume(run: Run, path: Path, watcher: TuneWatcher, folder: Path) -> Tuned:
-    """Go on with the tune whose record is at `path`: what it holds is believed, what is missing is taken."""
-    quest = run.head.quest
-    if quest is None:
-        raise UsageError(f"run {run.head.run_id} is not a tune")
-    with Session(run.head.procedure, [quest.base.workload.model], watcher) as session:
-        return stored(go_on(session, path, folder, watcher), folder)
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
+        """Tune into `folder`."""
+        request, sketch = self._request, self._sketch.sketch
+        model = sketch.workload.model
+        with Session(request.procedure, [model], self._watcher) as session:
+            machine, found = session.inspect()
+            placement = plan.place(request.device or "auto", found, machine)
+            quest = self._sketch.quest(placement, machine, session.procedure.trials)
+            space = Space(quest)  # one without a point is refused here, before anything is written
+            code = {model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
+            head = session.head(
+                Plan((), ()), machine, request.name or "tune", command, source=request.source, code=code, quest=quest
+            )
+            with held([placement], machine, head.run_id, self._busy):
+                session.rehearse([space.case(space.points[0])] if sketch.own else [])
+                with RecordWriter(record_path(folder, head.run_id), head) as writer:
+                    self._watcher.begins(head)
+                    so_far = Run(head, (), (), None)
+                    run = take(OpenRun(session, writer, so_far, folder), so_far, self._watcher)
+        return published(run, folder)
 
 
-def stored(run: Run, folder: Path) -> Tuned:
-    """Write the document and the table of a finished tune."""
-    document = write_document(run, folder)
-    table = folder / "data" / f"{run.head.run_id}_cases.csv"
-    table.parent.mkdir(exist_ok=True)
-    registry.load("exporters", "csv").write(run, case_rows(run), table)
-    return Tuned(summarize(find(folder, run.head.run_id)), (document, table), no_answer(run))
+def going_on(watcher: TuneWatcher) -> Callable[[OpenRun, Run], Run]:
+    """Return what `resume` does with the open run of a tune."""
+    return lambda open_run, so_far: take(open_run, so_far, watcher)

@@ -29,7 +29,8 @@ def fight(
 
     `recorded`: those of a run that goes on are believed, not taken again.
     """
-    done = {(t.case_id, t.number): t for t in recorded if t.purpose == Purpose.REPLICATE}
+    whole = (t for t in recorded if t.purpose == Purpose.REPLICATE and t.outcome.status != Status.INTERRUPTED)
+    done = {(t.case_id, t.number): t for t in whole}
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     for number in range(quest.duel_trials):

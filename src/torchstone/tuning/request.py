@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class TuneRequest(msgspec.Struct, frozen=True):
     """What a tune asks for. `fixed`: axes given on the command line with one value. `present`: what the user has now.
 
+    `found`: what the file says that the answer is for; the axes that the workload lacks are not minded.
     `max_memory_share` is of the device's memory. `only`: nothing else varies.
     """
 
@@ -31,6 +32,7 @@ class TuneRequest(msgspec.Struct, frozen=True):
     searcher: str = "adaptive"
     fixed: Mapping[str, Scalar] = {}
     present: Mapping[str, Scalar] = {}
+    found: Mapping[str, Scalar] = {}
     only: tuple[str, ...] = ()
     constraints: Constraints = Constraints()
     max_memory_share: float | None = None
@@ -56,6 +58,7 @@ class TuneSketch:
         for axis in (*request.present, *request.only):
             if axis not in self.base:
                 raise unknown(f"axis of {asked.task} {asked.model}", axis, self.base)
+        self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
 
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
         """Return the Quest on that device. `trials`: rounds of the duel."""
@@ -63,7 +66,7 @@ class TuneSketch:
         device = machine.device(placement.device, placement.index)
         axes = usual_axes(self._asked.task, self.sketch.workload.data, device, machine.host.logical_cores, self.base)
         axes.update({axis: values for axis, values in self._asked.axes.items() if len(values) > 1})
-        base = {**self.base, **request.present}
+        base = {**self.base, **self._now, **request.fixed}
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
             axis: _with(values, base[axis]) for axis, values in axes.items()
@@ -89,14 +92,14 @@ class TuneSketch:
     def _present(self, varying: Mapping[str, Sequence[Scalar]]) -> Mapping[str, Scalar] | None:
         """Return what the user has now: as given, or the single values of the file; None where there is neither."""
         single = {axis: values[0] for axis, values in self._asked.axes.items() if len(values) == 1}
-        said = {**single, **self.request.present}
+        said = {**single, **self._now}
         if not any(axis in said for axis in varying):
             return None
         return {axis: said.get(axis, self.base[axis]) for axis in varying}
 
     def _rule(self) -> str | None:
         """Return the rule of the learning rate, where there is a rate of the user's to follow it."""
-        stated = "learning_rate" in self._asked.axes or "learning_rate" in self.request.present
+        stated = "learning_rate" in self._asked.axes or "learning_rate" in self._now
         return self.request.learning_rate_rule if stated else None
 
     def _constraints(self, memory_bytes: int | None) -> Constraints:

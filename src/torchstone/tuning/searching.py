@@ -12,7 +12,7 @@ from torchstone.extend import Searcher
 from torchstone.runner.open_run import OpenRun
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.search import Brief, Part, Point, Probe, Reading
-from torchstone.terms.trial import Purpose, Trial
+from torchstone.terms.trial import Purpose, Status, Trial
 from torchstone.tuning.scoring import reading_of
 from torchstone.tuning.space import Space
 from torchstone.tuning.watching import TuneWatcher
@@ -33,7 +33,9 @@ class Probes:
         self._open_run = open_run
         self._procedure = procedure
         self._watcher = watcher
-        self._recorded = deque(t for t in recorded if t.purpose == Purpose.PROBE)
+        self._recorded = deque(
+            t for t in recorded if t.purpose == Purpose.PROBE and t.outcome.status != Status.INTERRUPTED
+        )
         self._taken: dict[str, int] = {}
         self.readings: list[Reading] = []
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from torchstone.advice.choices import NEAR_THE_TOP, SAFE_SHARE
 from torchstone.errors import TorchstoneError
 from torchstone.figures import figures
-from torchstone.runner.open_run import OpenRun
-from torchstone.runner.session import Session
-from torchstone.store.reading import read_record, record_path
-from torchstone.store.record import RecordWriter
+from torchstone.runner.open_run import OpenRun, conclude
 from torchstone.terms.answer import Quest
 from torchstone.terms.case import Case
-from torchstone.terms.machine import Machine
-from torchstone.terms.run import Head, Plan, Run, Source
+from torchstone.terms.run import Head, Run
 from torchstone.terms.search import Part, Point, Probe
 from torchstone.tuning.answering import answer_of
 from torchstone.tuning.duel import fight, ranked
@@ -27,45 +22,29 @@ from torchstone.tuning.watching import TuneWatcher
 _FINALISTS = 2
 
 
-def begin(session: Session, quest: Quest, machine: Machine, name: str, command: Sequence[str], folder: Path,
-          watcher: TuneWatcher, source: Source | None = None) -> Run:  # fmt: skip
-    """Begin the record of a tune in `folder`, carry it out and return the run."""
-    space = Space(quest)
-    head = session.head(Plan((), ()), machine, name, command, quest=quest, source=source)
-    with RecordWriter(record_path(folder, head.run_id), head) as writer:
-        so_far = Run(head, (), (), None)
-        return _carry_out(space, OpenRun(session, writer, so_far, folder), so_far, writer.path, watcher)
+def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
+    """Carry a tune out in its open run, end the run and return it.
 
-
-def go_on(session: Session, path: Path, folder: Path, watcher: TuneWatcher) -> Run:
-    """Go on with the tune in a record: the search is asked again, and answered from the record as far as it goes."""
-    writer, so_far = RecordWriter.reopen(path)
-    with writer:
-        if so_far.head.quest is None:
-            raise TorchstoneError(f"{path} is not the record of a tune")
-        return _carry_out(Space(so_far.head.quest), OpenRun(session, writer, so_far, folder), so_far, path, watcher)
-
-
-def _carry_out(space: Space, open_run: OpenRun, so_far: Run, path: Path, watcher: TuneWatcher) -> Run:
-    head, quest = open_run.head, space.quest
-    watcher.begins(head)
+    What `so_far` holds is believed: the search is asked again, and answered from the record as far as that goes.
+    """
+    head, quest = open_run.head, open_run.head.quest
+    if quest is None:
+        raise TorchstoneError(f"run {head.run_id} is no tune")
+    space, seed = Space(quest), open_run.session.procedure.seed
     watcher.quest(quest, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
-    status = "done"
-    try:
-        brief = space.brief(_capacity_bytes(head, quest), open_run.session.procedure.seed)
-        found = search(brief, quest.searcher, probes)
+
+    def work() -> None:
+        found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
         watcher.stage(f"duel of {len(cases)}, {quest.duel_trials} rounds")
-        duel = fight(cases, quest, open_run, open_run.session.procedure.seed, so_far.trials)
-        ranking = ranked(duel, quest)
-        if ranking:
+        duel = fight(cases, quest, open_run, seed, so_far.trials)
+        if ranking := ranked(duel, quest):
             watcher.stage("what stands behind it")
-            _explain(space, probes, next(c for c in cases if c.case_id == ranking[0]))
-            open_run.answer(answer_of(read_record(path), space, duel, ranking, probes.readings))
-    except KeyboardInterrupt:
-        status = "interrupted"
-    return open_run.end(status)
+            _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
+            open_run.answer(answer_of(open_run.so_far(), space, duel, ranking, probes.readings))
+
+    return conclude(open_run, work)
 
 
 def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:

@@ -22,7 +22,9 @@ def main(arguments: list[str]) -> None:
         serve(int(descriptor), models)
         return
     from torchstone.worker.execution import carry_out
+    from torchstone.worker.last_words import prepare
 
+    prepare(int(descriptor))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
     carry_out(request, EventPipe(int(descriptor)).send)
     sys.stderr.flush()

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 
 from torchstone import registry
+from torchstone.errors import Unsupported
 from torchstone.extend import Batches, Device, Engine, Prepared, Samples
 from torchstone.instrument.clock import resolution_s, system_clock
-from torchstone.instrument.loop import Instrument
-from torchstone.instrument.warmup import WarmUp
+from torchstone.instrument.loop import Instrument, Step
 from torchstone.terms.case import Case
 from torchstone.terms.message import (
     Ended,
@@ -24,9 +24,10 @@ from torchstone.terms.message import (
 )
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.trial import Outcome, Status
+from torchstone.worker.anatomy import ANATOMY, measure_anatomy
 from torchstone.worker.outcome import ended_by
 from torchstone.worker.tally import Tally
-from torchstone.worker.window import measure_window
+from torchstone.worker.window import measure_window, planned_steps, warm_up_plan
 
 Send = Callable[[Event], None]
 
@@ -41,20 +42,21 @@ def carry_out(request: Request, send: Send) -> None:
             from torchstone.inspection import inspect
 
             send(inspect())
+            outcome = Outcome(Status.OK)
         else:
-            _trial(request, send)
-        send(Ended(Outcome(Status.OK)))
+            outcome = _trial(request, send)
+        send(Ended(outcome))
     except BaseException as error:
         send(ended_by(error))
 
 
-def _trial(request: TrialRequest, send: Send) -> None:
+def _trial(request: TrialRequest, send: Send) -> Outcome:
     case, procedure = request.case, request.procedure
     _seed(procedure.seed)
     tally = Tally(case)
     send(Entered("building", system_clock()))
     began_s = system_clock()
-    device: Device = registry.load("devices", case.placement.device).open(case.placement.index)
+    device = _open_device(case)
     engine: Engine = registry.load("engines", str(case.workload.task))
     model = _load_model(case)
     prepared = engine.prepare(case, model, device)
@@ -70,6 +72,7 @@ def _trial(request: TrialRequest, send: Send) -> None:
         measure_prepared(request, send, engine, prepared, batches, device, tally)
     finally:
         batches.close()
+    return tally.outcome()
 
 
 def measure_prepared(
@@ -84,14 +87,20 @@ def measure_prepared(
     """Warm up and measure every window of a model that is ready; send what was measured."""
     case, procedure = request.case, request.procedure
     stage = "warm-up"
+    items = tally.facts.get("dataset_items")
+    planned = planned_steps(procedure, case, items if isinstance(items, int) else None)
 
     def listen(steps: int, elapsed_s: float, step_s: float) -> None:
-        send(Progress(stage, steps, elapsed_s, step_s))
+        send(Progress(stage, steps, elapsed_s, step_s, planned))
 
     send(Entered(stage, system_clock()))
-    instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock, listen)
-    budget_s = 0.0 if request.rehearse else procedure.warmup_budget_s
-    plan = WarmUp(0 if request.rehearse else procedure.warmup, budget_s, batches.queue)
+    step: Step = prepared.step
+    if procedure.nvtx:
+        from torchstone.worker.profiling import with_nvtx
+
+        step, tally.facts["nvtx"] = with_nvtx(step)
+    instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
+    plan = warm_up_plan(procedure, batches.queue, rehearse=request.rehearse)
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     if request.rehearse:
@@ -100,12 +109,16 @@ def measure_prepared(
     before = resource.getrusage(resource.RUSAGE_SELF)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock()))
-        measure_window(stage, instrument, device, procedure, tally)
+        window = measure_window(stage, instrument, device, procedure, planned, tally)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
     for metric, values in prepared.results().items():
         tally.steady(metric, values)
+    if procedure.phases:
+        last, stage = stage, ANATOMY
+        send(Entered(stage, system_clock()))
+        measure_anatomy(last, window, instrument, device, procedure, tally)
     stage = "counting"
     send(Entered(stage, system_clock()))
     if procedure.count_flops:
@@ -116,9 +129,17 @@ def measure_prepared(
     if request.trace_path is not None:
         from torchstone.worker.profiling import trace
 
-        tally.facts["trace"] = trace(prepared.step, batches.next, device, request.trace_path)
+        tally.facts["trace"] = trace(step, batches.next, device, request.trace_path)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     send(tally.measured())
+
+
+def _open_device(case: Case) -> Device:
+    try:
+        device: Device = registry.load("devices", case.placement.device).open(case.placement.index)
+    except Unsupported as gone:  # only devices that were there when the run began are in its plan
+        raise RuntimeError(f"device lost: {gone}") from gone
+    return device
 
 
 def _load_model(case: Case) -> LoadedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from torchstone.instrument.loop import Window
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.message import Measured
-from torchstone.terms.trial import Measurement, Stage
+from torchstone.terms.trial import Measurement, Outcome, Stage, Status
 
 # ru_maxrss is in KiB on Linux and in bytes on macOS.
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -33,10 +34,10 @@ class Tally:
         """Add a single value from before the steady windows."""
         self._measurements.append(Measurement(metric, Stage.SETUP, (value,)))
 
-    def steady(self, metric: str, values: Sequence[float], window: str | None = None) -> None:
+    def steady(self, metric: str, values: Sequence[float], window: str | None = None, phase: str | None = None) -> None:
         """Add steady values; times are kept to the nanosecond, which is what the clock has."""
         rounded = tuple(round(float(v), 9) if metric.endswith("_s") else float(v) for v in values)
-        self._measurements.append(Measurement(metric, Stage.STEADY, rounded, window))
+        self._measurements.append(Measurement(metric, Stage.STEADY, rounded, window, phase))
 
     def warmed_up(self, laps_s: Sequence[float], *, settled: bool) -> None:
         """Add the warm-up steps (the first step of the process is kept apart)."""
@@ -65,6 +66,19 @@ class Tally:
         self.steady("major_faults", [after.ru_majflt - before.ru_majflt])
         self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
         self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
+
+    def outcome(self) -> Outcome:
+        """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""
+        losses = next((m.values for m in self._measurements if m.metric == "loss"), ())
+        lost = [step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)]
+        if not lost:
+            return Outcome(Status.OK)
+        laps = sum(len(m.values) for m in self._measurements if m.metric == "step_time_s")
+        steps = max(len(losses), 1 + laps)  # warm-up counts; of a long run only the first losses and the last are kept
+        first = lost[0] if lost[0] < len(losses) else steps
+        stays = len(lost) == len(losses) - lost[0] + 1
+        when = f"from step {first} of {steps}" if stays else f"in {len(lost)} of {steps} steps, first in step {first}"
+        return Outcome(Status.CRASHED, f"the loss is {losses[lost[0] - 1]:g} {when}")
 
     def measured(self) -> Measured:
         """Return everything as one event."""

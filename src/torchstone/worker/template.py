@@ -18,6 +18,7 @@ import msgspec
 
 from torchstone import registry
 from torchstone.terms.message import Request
+from torchstone.worker import last_words
 from torchstone.worker.execution import carry_out
 from torchstone.worker.pipe import EventPipe
 
@@ -28,6 +29,8 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
     """Import, say "ready", then fork for every request until the socket closes."""
     _die_with_parent()
     control = socket.socket(fileno=descriptor)
+    if _is_closed(control):  # the controller was killed before the line above could ask for the kernel's help
+        return
     _import_for(models)
     gc.collect()
     gc.freeze()  # what was imported stays shared with the children instead of being copied when their collector runs
@@ -85,11 +88,19 @@ def _be_trial(data: bytes, descriptor: int) -> None:
         _die_with_parent()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        last_words.prepare(descriptor)
         carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor).send)
         sys.stderr.flush()
         status = 0
     finally:
         os._exit(status)
+
+
+def _is_closed(control: socket.socket) -> bool:
+    try:
+        return control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:  # it lives, and has asked for nothing yet
+        return False
 
 
 def _die_with_parent() -> None:
@@ -105,6 +116,7 @@ def _report_ended(control: socket.socket, living: set[int]) -> None:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             living.discard(pid)
+            _end(pid)  # what it started and left behind
             control.sendall(b'{"ended":%d,"status":%d}\n' % (pid, status))
 
 
@@ -112,4 +124,4 @@ def _end(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it ended by itself in the meantime
+        return  # nothing is left of it

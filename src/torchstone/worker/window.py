@@ -1,30 +1,62 @@
-"""One steady window of a trial: its stopwatch and its stopping rule from the Procedure."""
+"""What the Procedure says of a trial: its warm-up, how many steps, and its windows' stopwatch and stopping rule."""
 
 from __future__ import annotations
 
+from torchstone.errors import Unsupported
 from torchstone.extend import Device
 from torchstone.instrument.clock import system_clock
-from torchstone.instrument.loop import Instrument
+from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount, StoppingRule, UntilQuiet
 from torchstone.instrument.stopwatch import LatencyStopwatch
+from torchstone.instrument.warmup import WarmUp
 from torchstone.stats.quantile import needed
+from torchstone.terms.case import Case
 from torchstone.terms.procedure import Procedure
+from torchstone.tuning.batch_rules import steps_in
 from torchstone.worker.tally import Tally
 
 
-def measure_window(name: str, instrument: Instrument, device: Device, procedure: Procedure, tally: Tally) -> None:
-    """Measure the window of that name: "latency" in a closed loop, any other back to back."""
+def warm_up_plan(procedure: Procedure, queue: int, *, rehearse: bool) -> WarmUp:
+    """Return how to warm up. A training of whole epochs does not: its first step counts, and is only timed apart."""
+    if procedure.epochs is not None:
+        return WarmUp(0, 0.0)
+    return WarmUp(0 if rehearse else procedure.warmup, 0.0 if rehearse else procedure.warmup_budget_s, queue)
+
+
+def planned_steps(procedure: Procedure, case: Case, items: int | None) -> int | None:
+    """Return how many steps a window has, after the first of all; None where its stopping rule decides.
+
+    `items`: of the data set, None where it has no end. Raises Unsupported if no epoch can be made of it.
+    """
+    if procedure.epochs is None:
+        return procedure.iterations
+    if items is None:
+        raise Unsupported(f"epochs={procedure.epochs}: data {case.workload.data} has no end; name data, or iterations")
+    size, accumulation = (int(case.configuration.get(name) or 1) for name in ("batch_size", "grad_accumulation"))
+    steps = steps_in(procedure.epochs, items, size, accumulation)
+    if steps < 2:
+        each = f"{size} × {accumulation}" if accumulation > 1 else str(size)
+        raise Unsupported(f"epochs={procedure.epochs}: {items} items make {steps} steps of {each}; 2 are the least")
+    return steps - 1
+
+
+def measure_window(
+    name: str, instrument: Instrument, device: Device, procedure: Procedure, steps: int | None, tally: Tally
+) -> Window:
+    """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it."""
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
     tally.facts[f"{name}_stopwatch"] = (
         "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
     )
-    tally.window(name, instrument.window(watch, _rule(procedure, latency=latency)))
+    window = instrument.window(watch, _rule(procedure, steps, latency=latency))
+    tally.window(name, window)
+    return window
 
 
-def _rule(procedure: Procedure, *, latency: bool) -> StoppingRule:
-    if procedure.iterations is not None:
-        return FixedCount(procedure.iterations)
+def _rule(procedure: Procedure, steps: int | None, *, latency: bool) -> StoppingRule:
+    if steps is not None:
+        return FixedCount(steps)
     # A latency window that may go on goes on until its p95 is supported.
     enough = needed(0.95) if latency else 0
     return UntilQuiet(procedure.target, procedure.budget_s, procedure.min_steps, enough)

@@ -6,7 +6,7 @@ from build import a_case, a_run, a_trial
 from torchstone import registry
 from torchstone.terms.estimate import Severity
 from torchstone.terms.run import Plan, Run, Slot
-from torchstone.terms.trial import Status
+from torchstone.terms.trial import Outcome, Status
 
 
 def run_of(**axes) -> Run:
@@ -40,3 +40,32 @@ def test_it_does_not_advise_what_is_in_use():
 
 def test_a_run_that_fits_is_silent():
     assert not list(registry.load("checks", "out_of_memory").look(a_run()))
+
+
+def test_what_was_skipped_for_want_of_memory_is_advised_on_too():
+    run = run_of(precision="fp32")
+    case_id = run.head.plan.cases[1].case_id
+    outcome = Outcome(Status.SKIPPED, "needs at least 90 GiB of 80 GiB device memory, to judge by batch_size 4, 8")
+    skipped = [a_trial(case_id=case_id, status=Status.SKIPPED, outcome=outcome)] * 2
+    (finding,) = registry.load("checks", "out_of_memory").look(
+        a_run([run.trials[0], *skipped], cases=run.head.plan.cases)
+    )
+    assert finding.message == f"batch_size 16 was skipped: {outcome.message}; 8 fitted"
+    assert "batch_size=8" in finding.advice
+
+
+def test_what_was_skipped_for_another_reason_is_not():
+    run = run_of()
+    case_id = run.head.plan.cases[1].case_id
+    for status in (Status.TIMED_OUT, Status.UNSUPPORTED):
+        trials = [a_trial(case_id=case_id, status=s, outcome=Outcome(s, "x")) for s in (status, Status.SKIPPED)]
+        assert not list(registry.load("checks", "out_of_memory").look(a_run(trials, cases=run.head.plan.cases)))
+
+
+def test_a_loader_that_eats_the_hosts_memory_is_told_to_have_fewer_processes():
+    run = run_of(num_workers=8)
+    case_id = run.head.plan.cases[1].case_id
+    outcome = Outcome(Status.OUT_OF_MEMORY, "a process of the loader was killed by the kernel's out-of-memory killer")
+    trial = a_trial(case_id=case_id, status=Status.OUT_OF_MEMORY, outcome=outcome)
+    (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=run.head.plan.cases))
+    assert "num_workers=4" in finding.advice

@@ -44,3 +44,43 @@ def test_mixed_precision_and_several_devices():
     work = request("--model", "builtin:mlp", "--mixed-precision", "--device", "cpu,cuda:1")
     assert work.device == "cpu,cuda:1"
     assert work.workloads[0].axes["precision"] == ("fp32", "bf16")
+
+
+def test_axes_come_in_the_order_typed():
+    words = ["--num-workers", "0", "2", "--axis", "precision=bf16", "--batch-sizes", "4,8", "--axis", "num_workers=4"]
+    work = request("--model", "builtin:mlp", "--task", "train", *words).workloads[0]
+    assert list(work.axes.items()) == [("num_workers", (0, 2, 4)), ("precision", ("bf16",)), ("batch_size", (4, 8))]
+
+
+def test_steps_is_another_word_for_iterations():
+    assert request("--model", "builtin:mlp", "--steps", "5").procedure.iterations == 5
+
+
+def test_conditions_of_flags_go_with_those_of_the_file(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: train\nmodel: builtin:mlp\nexclude: batch_size=1\nfirst: batch_size=2\n")
+    asked_for = request(
+        str(file), "--exclude", "optimizer=sgd", "--exclude", "batch_size>9", "--first", "precision=bf16"
+    )
+    assert [str(c) for c in asked_for.exclude] == ["batch_size=1", "optimizer=sgd", "batch_size>9"]
+    assert [str(c) for c in asked_for.first] == ["precision=bf16", "batch_size=2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--exclude", "batch_size>=x"], "--exclude axis batch_size: 'x' is not a whole number"),
+        (["--first", "nonsense"], "--first 'nonsense' is no condition"),
+        (["--exclude", "optimizer=sgd"], "--exclude optimizer=sgd: no workload has all of its axes .task infer"),
+    ],
+)
+def test_a_condition_that_cannot_mean_anything_is_refused(words, said):
+    with pytest.raises(UsageError, match=said):
+        request("--model", "builtin:mlp", *words)
+
+
+def test_what_looks_closer_is_asked_for_and_phases_are_there_unless_left_out():
+    usual = request("--model", "builtin:mlp").procedure
+    assert (usual.phases, usual.nvtx) == (True, False)
+    other = request("--model", "builtin:mlp", "--no-phases", "--nvtx").procedure
+    assert (other.phases, other.nvtx) == (False, True)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from torchstone.config.durations import duration_s, share
-from torchstone.config.recipes import load_request, recipe_names
+from torchstone.config.recipes import digest_of, load_request, recipe_names
 from torchstone.errors import UsageError
 from torchstone.terms.axis import AXES
 from torchstone.terms.procedure import Procedure
@@ -98,6 +98,18 @@ TOP = "task: infer\nmodel: builtin:cnn\n"
         ("model_families: {a: [1]}\n", "model_families.a[0]: 1 is not the name of a model"),
         ("model: x\ndistributed_configs: [{world_size: 2}]\n", "distributed_configs[0]: only world_size 1"),
         ("batch_sizes: [1]\nworkloads: []\n", "batch_sizes: goes with"),
+        (TOP + "exclude:\n  - batch_size>=x\n", "mine.yaml:4:5: exclude[0]: axis batch_size: 'x' is not"),
+        (TOP + "exclude: 3\n", "mine.yaml:3:1: exclude: must be a text like batch_size>=1024,precision=fp32"),
+        (TOP + "exclude: [{}]\n", "exclude[0]: must be a text like"),
+        (TOP + "first: {batch_sice: 1}\n", "first.batch_sice: unknown axis 'batch_sice'. Did you mean 'batch_size'?"),
+        (TOP + "first: {batch_size: [1, 0]}\n", "mine.yaml:3:9: first.batch_size: 0 is too small"),
+        (TOP + "exclude: [{batch_size: {a: 1}}]\n", "exclude[0].batch_size: must be a value, a comparison like"),
+        ("model: x\nbenchmark:\n  batch_sizes: [1, 0]\n", "3:20: workloads[0].axes.batch_size[1]: 0 is too small"),
+        ("model: x\nbenchmark: {batch_size: 1}\n", "benchmark.batch_size: unknown key 'batch_size'. Did you mean"),
+        ("model: x\nbenchmark: {test_pin_memory: 3}\n", "mine.yaml:2:13: benchmark.test_pin_memory: 3 is not true or"),
+        ("model: x\nbenchmark: [1]\n", "mine.yaml:2:1: benchmark: must be a mapping with batch_sizes"),
+        ("model: x\nbenchmark:\n  steps_per_test: 0\n", "mine.yaml:3:3: procedure.iterations: 0 is too small"),
+        ("benchmark: {batch_sizes: [1]}\n", "names no model"),
     ],
 )  # fmt: skip
 def test_every_fault_names_file_line_and_key(tmp_path, text, want):
@@ -126,6 +138,56 @@ def test_the_words_of_other_benchmarks(tmp_path):
     }  # fmt: skip
 
 
+def test_the_words_of_a_finder_of_the_best_settings(tmp_path):
+    """S2-07 to S2-11."""
+    request = asked(
+        tmp_path,
+        "model: builtin:denoiser-small\nbenchmark:\n  batch_sizes: [1, 2]\n  num_workers_options: [0, 4]\n"
+        "  steps_per_test: 10\n  test_mixed_precision: true\n  test_pin_memory: true\naxes: {batch_size: 8}\n",
+    )
+    (one,) = request.workloads
+    assert (one.task, request.procedure.iterations) == ("train", 10)
+    assert one.axes == {
+        "feed": ("loader",), "batch_size": (8,), "num_workers": (0, 4), "precision": ("fp32", "bf16"),
+        "pin_memory": (False, True),
+    }  # fmt: skip
+    plain = asked(tmp_path, "model: x\nbenchmark: {test_mixed_precision: false, batch_sizes: [2]}\n").workloads[0]
+    assert plain.axes == {"feed": ("loader",), "batch_size": (2,)}
+
+
+def test_conditions_in_both_forms(tmp_path):
+    request = asked(
+        tmp_path,
+        TOP + "exclude:\n  - batch_size>=1024,precision=fp32\n  - {batch_size: '>=64', precision: [fp32, tf32]}\n"
+        "first: precision=bf16\n",
+    )
+    assert [str(c) for c in request.exclude] == [
+        "batch_size>=1024,precision=fp32",
+        "batch_size>=64,precision=fp32|tf32",
+    ]
+    assert [str(c) for c in request.first] == ["precision=bf16"]
+
+
+PRESETS = {
+    "preset-80gb-small": (4096, 12, 1, 3e-4), "preset-80gb-medium": (1024, 12, 1, 2e-4),
+    "preset-80gb-large": (256, 8, 4, 1.5e-4), "preset-40gb-small": (2048, 8, 1, 3e-4 * 0.5**0.5),
+    "preset-40gb-medium": (512, 8, 2, 2e-4), "preset-24gb-small": (1024, 6, 1, 3e-4 * 0.25**0.5),
+    "preset-24gb-medium": (256, 4, 4, 2e-4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "settings"), PRESETS.items())
+def test_presets_hold_the_seeds_settings(name, settings):
+    """S2-36 to S2-41: the learning rate goes with the square root of the effective batch."""
+    (one,) = load_request(name).workloads
+    size, workers, accumulation, rate = settings
+    assert (one.task, one.model) == ("train", f"builtin:denoiser-{name.rpartition('-')[2]}")
+    assert (one.axes["batch_size"], one.axes["num_workers"]) == ((size,), (workers,))
+    assert one.axes["grad_accumulation"] == (accumulation,)
+    assert (one.axes["pin_memory"], one.axes["precision"]) == ((True,), ("bf16",))
+    assert one.axes["learning_rate"][0] == pytest.approx(rate, rel=0.01)
+
+
 @pytest.mark.parametrize(("name", "about"), recipe_names())
 def test_recipes_are_sound(name, about):
     request = load_request(name)
@@ -150,3 +212,18 @@ def test_durations_and_shares():
     for bad in ("", "s", "-1s", "1d", True, None, float("nan"), [1], "١s"):
         with pytest.raises(UsageError, match=r"--budget: .* is not a duration"):
             duration_s(bad, "--budget")
+
+
+def test_a_request_knows_the_text_it_came_from(tmp_path):
+    path = tmp_path / "mine.yaml"
+    request = asked(tmp_path, "task: infer\nmodel: builtin:cnn\n")
+    assert request.source is not None
+    assert (request.source.word, request.source.sha256) == (str(path), digest_of(path))
+    path.write_text("task: infer\nmodel: builtin:cnn\n# edited\n")
+    assert digest_of(path) != request.source.sha256
+    recipe = load_request("smoke").source
+    assert recipe is not None
+    assert (recipe.word, recipe.sha256) == ("smoke", digest_of("smoke"))
+    path.unlink()
+    with pytest.raises(UsageError, match=r"mine\.yaml: No such file"):
+        digest_of(path)

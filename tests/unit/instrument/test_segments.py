@@ -3,7 +3,8 @@
 import pytest
 from fakes import FakeClock, FakeQueue
 
-from torchstone.instrument.segments import REST, Segments
+from torchstone.instrument.segments import Segments
+from torchstone.terms.phase import REST
 
 
 def test_phases_sum_to_the_step():
@@ -43,3 +44,29 @@ def test_a_phase_that_a_step_lacks_is_zero_there():
     segments.end_step()
     steps = segments.finish()
     assert steps.phases_s == {"a": [1.0, 0.0], "b": [0.0, 2.0]}
+
+
+def test_the_lead_in_and_what_follows_the_last_step_are_left_out_of_both_clocks():
+    clock = FakeClock()
+    queue = FakeQueue(clock)
+    segments = Segments(queue.stopwatch(), clock)
+    segments.start()
+    for n in range(3):
+        clock.sleep(0.001)
+        queue.issue(0.010 + n / 1000)
+        segments.cut("a")
+        segments.end_step()
+    clock.sleep(5.0)
+    segments.cut("a")
+    steps = segments.finish(lead_in=1)
+    assert steps.steps_s == pytest.approx([0.011, 0.012])
+    assert steps.phases_s["a"] == pytest.approx([0.011, 0.012])
+    assert steps.host_s is not None
+    assert steps.host_s["a"] == pytest.approx([0.001, 0.001])
+
+
+def test_a_pass_that_never_ended_a_step_has_none():
+    segments = Segments(FakeQueue(FakeClock()).stopwatch())
+    segments.start()
+    segments.cut("data")
+    assert segments.finish(lead_in=1).steps_s == []

@@ -1,11 +1,15 @@
 """What a wait status says, and the environment of trials."""
 
 import os
+import subprocess
 import sys
+import time
 
 import pytest
 
-from torchstone.launchers._process import describe_status, environment
+from torchstone.launchers._process import PipedTrial, describe_status, environment
+from torchstone.terms.codec import encode
+from torchstone.terms.message import Entered, Stack
 
 
 @pytest.mark.parametrize(
@@ -16,8 +20,31 @@ def test_statuses(status, said):
     assert describe_status(status) == said
 
 
-def test_a_kill_9_may_be_the_kernels():
-    assert "out-of-memory killer" in str(describe_status(9))
+def piped(text):
+    readable, writable = os.pipe()
+    os.write(writable, text)
+    os.close(writable)
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    return PipedTrial(process.pid, readable, lambda: -process.wait())
+
+
+def test_what_is_no_event_is_the_interpreters_last_words():
+    event = encode(Entered("warm-up", 1.0))
+    live = piped(event + b'\nFatal Python error: Segmentation fault\n\n  File "m.py", line 3 in f\n{"event":"mea')
+    told, stack = live.events()
+    assert told == Entered("warm-up", 1.0)
+    assert stack == Stack(("Fatal Python error: Segmentation fault", "", '  File "m.py", line 3 in f'))
+    assert live.events() is None
+    live.ending()
+
+
+def test_a_process_that_closes_its_pipe_and_lives_on_is_ended():
+    live = piped(b"")
+    assert live.events() is None
+    began_s = time.monotonic()
+    assert live.ending() == "killed by SIGKILL"
+    assert time.monotonic() - began_s < 5.0
+    live.ask_where()  # too late to ask, and no fault
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")

@@ -4,7 +4,8 @@ import torch
 from torchstone import registry
 from torchstone.errors import UsageError
 from torchstone.models import builtin
-from torchstone.models._builtin_nets import GestureNet
+from torchstone.models._builtin_nets import Denoiser, GestureNet
+from torchstone.terms.case import Task, Workload
 
 
 @pytest.mark.parametrize("name", builtin.GESTURE_SIZES)
@@ -30,3 +31,30 @@ def test_an_unknown_name_is_told_the_nearest() -> None:
 def test_wrong_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         registry.load("models", "builtin").card("cnn", options)
+
+
+@pytest.mark.parametrize("name", builtin.DENOISER_SIZES)
+def test_a_denoiser_has_the_parameters_of_the_table_at_any_length(name: str) -> None:
+    depth, hidden, parameters = builtin.DENOISER_SIZES[name]
+    for length in (7, 32):
+        assert sum(p.numel() for p in Denoiser(depth, hidden, length).parameters()) == parameters
+
+
+def test_a_denoiser_learns_to_return_the_sequence_without_the_noise() -> None:
+    torch.manual_seed(0)
+    source = registry.load("models", "builtin")
+    card = source.card("denoiser-small", {})
+    assert (card.item, card.input.width, card.defaults["sequence_length"]) == ("sequence", 2, 5160)
+    workload = Workload(Task.TRAIN, "builtin:denoiser-small", "synthetic", card.item)
+    model = source.load("denoiser-small", workload, {"sequence_length": 12})
+    tensors = {"features": torch.randn(16, 12, 2)}
+    assert model.forward(model.module, tensors).shape == (16, 12, 2)
+    optimizer = torch.optim.Adam(model.module.parameters(), 1e-2)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = model.loss(model.module, tensors)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.2 * losses[0]

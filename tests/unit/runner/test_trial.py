@@ -9,7 +9,7 @@ from build import a_case
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent
 from torchstone.terms.codec import decode, encode
-from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Progress, TrialRequest
+from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Progress, Stack, TrialRequest
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status
 
@@ -17,8 +17,8 @@ from torchstone.terms.trial import Measurement, Outcome, Stage, Status
 class Scripted:
     """A launcher whose trial says what it is told to, and then ends (or hangs until it is killed)."""
 
-    def __init__(self, script, wrong=None, hangs=False):
-        self.script, self.wrong, self.hangs, self.killed = script, wrong, hangs, False
+    def __init__(self, script, wrong=None, hangs=False, answer=()):
+        self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
         self.pid = os.getpid()
         self._read, self._write = os.pipe()
 
@@ -46,6 +46,9 @@ class Scripted:
     def events(self):
         data = os.read(self._read, 1 << 20)
         return [decode(line, Event) for line in data.splitlines()] if data else None
+
+    def ask_where(self):
+        os.write(self._write, b"".join(encode(event) + b"\n" for event in self.answer))
 
     def kill(self):
         self.killed = True
@@ -92,7 +95,8 @@ def test_what_was_measured_becomes_the_trial():
     ("script", "wrong", "status", "message"),
     [
         ([Live()], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV"),
-        ([], None, Status.CRASHED, "ended without a word"),
+        ([Live(), Entered("warm-up", 0.0)], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV during warm-up"),
+        ([], None, Status.CRASHED, "exited with code 0, before it was done"),
         ([Live(), OK], None, Status.CRASHED, "without having measured"),
         ([Live(), Ended(Outcome(Status.OUT_OF_MEMORY, "no room"))], None, Status.OUT_OF_MEMORY, "no room"),
         ([Live(), Ended(Outcome(Status.UNSUPPORTED, "no tf32"))], None, Status.UNSUPPORTED, "no tf32"),
@@ -105,10 +109,13 @@ def test_every_other_end_is_data(script, wrong, status, message):
 
 
 def test_a_trial_that_hangs_is_killed_when_its_time_is_up():
-    launcher = Scripted([Live()], hangs=True)
+    answer = [Stack(("Stack (most recent call first):", '  File "/home/me/mine.py", line 7 in forward'))]
+    launcher = Scripted([Live(), Entered("warm-up", 0.0)], hangs=True, answer=answer)
     trial = take(launcher, timeout_s=0.2)
     assert launcher.killed
     assert trial.outcome.status == Status.TIMED_OUT
+    assert trial.outcome.message == "not done after 0.2 s during warm-up at mine.py:7 in forward"
+    assert trial.outcome.traceback == '  File "/home/me/mine.py", line 7, in forward'
     assert 0.2 <= trial.duration_s < 2.0
 
 

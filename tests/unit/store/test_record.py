@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from build import a_run, a_trial
 
-from torchstone.errors import TorchstoneError, UsageError
+from torchstone.errors import MissingError, UsageError
 from torchstone.store.record import RecordWriter, read_record
 from torchstone.terms.codec import encode
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import SCHEMA, End, Noted, Run
+from torchstone.terms.trial import Purpose, Status
 
 FINDING = Finding("few_trials", Severity.WARNING, "few", "more", "run")
 
@@ -86,7 +87,9 @@ def test_reopening_after_a_cut_goes_on_after_the_last_whole_line(record):
     record.write_bytes(whole[: whole.index(b'"record":"end"') - 40])
     writer, run = RecordWriter.reopen(record)
     assert len(run.trials) == 2
+    torn = record.read_bytes()
     with writer:
+        assert record.read_bytes() == torn, "nothing is changed before there is something to write"
         writer.append(a_run().trials[2])
     assert read_record(record).trials == a_run().trials
 
@@ -94,8 +97,9 @@ def test_reopening_after_a_cut_goes_on_after_the_last_whole_line(record):
 def test_a_last_line_without_its_newline_counts(record):
     record.write_bytes(record.read_bytes().rstrip(b"\n"))
     assert read_record(record) == a_run()
-    RecordWriter.reopen(record)[0].close()
-    assert record.read_bytes().endswith(b"}\n")
+    with RecordWriter.reopen(record)[0] as writer:
+        writer.append(a_run().trials[0])
+    assert len(read_record(record).trials) == 4
 
 
 def test_two_writers_do_not_share_a_record(tmp_path):
@@ -111,6 +115,34 @@ def test_a_resumed_run_forgets_what_was_said_of_the_shorter_one(tmp_path):
         writer.append(run.trials[0])
     back = read_record(tmp_path / "r.jsonl")
     assert (len(back.trials), back.findings, back.end) == (4, (), None)
+
+
+def test_an_interrupted_trial_counts_until_it_is_taken_again(tmp_path):
+    cut = a_trial(trial_id="cut", number=2, status=Status.INTERRUPTED)
+    run = a_run([*a_run().trials[:2], cut], findings=(FINDING,), end=End("t", "out of time"))
+    path = written(tmp_path / "r.jsonl", run)
+    assert [t.trial_id for t in read_record(path).trials] == ["t0", "t1", "cut"]
+    with RecordWriter.reopen(path)[0] as writer:
+        writer.append(a_run().trials[2])
+        writer.append(a_trial(trial_id="probe", number=1, purpose=Purpose.PROBE))
+    assert [t.trial_id for t in read_record(path).trials] == ["t0", "t1", "t2", "probe"]
+
+
+def test_findings_without_an_end_are_forgotten_when_the_run_goes_on(tmp_path):
+    path = written(tmp_path / "r.jsonl", a_run(findings=(FINDING,), end=None))  # killed while it looked at itself
+    assert read_record(path).findings == (FINDING,)
+    with RecordWriter.reopen(path)[0] as writer:
+        writer.append(a_trial(trial_id="more", number=3))
+    assert read_record(path).findings == ()
+
+
+def test_a_record_that_may_not_be_written_is_refused_in_one_line(record, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UsageError, match="cannot be written: Permission denied"):
+        RecordWriter.reopen(record)
 
 
 def test_a_bad_line_is_named(record):
@@ -171,7 +203,7 @@ def test_a_full_disk_costs_the_line_that_did_not_fit_and_no_other(record):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
     try:
-        with writer, pytest.raises(TorchstoneError, match="cannot write"):
+        with writer, pytest.raises(MissingError, match=r"cannot write .*free some space, then `torchstone resume r "):
             writer.append(run.trials[0])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from build import a_case, a_trial
 
+from torchstone.runner.open_run import OpenRun
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.trial import Purpose, Status
 from torchstone.tuning.duel import fight, gain, ranked
@@ -13,14 +14,14 @@ def timed(step_s, status=Status.OK, **changes):
     return a_trial([step_s] * 10, status=status, **changes)
 
 
-class FakeRun:
+class FakeRun(OpenRun):
     def __init__(self):
         self.taken, self.added = [], set()
 
     def add(self, case):
         self.added.add(case.case_id)
 
-    def take(self, case, number):
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None):
         self.taken.append((case.case_id, number))
         return timed(0.01, case_id=case.case_id, number=number)
 

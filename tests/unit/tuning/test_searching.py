@@ -1,6 +1,7 @@
 import msgspec
 from build import a_quest, a_trial
 
+from torchstone.runner.open_run import OpenRun
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.search import Part, Probe
 from torchstone.terms.trial import Purpose
@@ -9,7 +10,7 @@ from torchstone.tuning.space import Space
 from torchstone.tuning.watching import SilentTune
 
 
-class FakeRun:
+class FakeRun(OpenRun):
     """Takes trials whose step takes as long as its batch is large, and remembers how."""
 
     def __init__(self):
@@ -18,7 +19,7 @@ class FakeRun:
     def add(self, case):
         pass
 
-    def take(self, case, number, purpose, how):
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None):
         self.taken.append((case, number, purpose, how))
         size = case.configuration["batch_size"]
         return a_trial([0.001 + 0.0001 * size] * 10, items=size, case_id=case.case_id, number=number, purpose=purpose)

@@ -1,10 +1,15 @@
 """What a trial raised, as its Outcome."""
 
+import errno
+import re
+import resource
+from pathlib import Path
+
 import pytest
 import torch
 
 from torchstone.errors import Unsupported, UsageError
-from torchstone.terms.trial import Status
+from torchstone.terms.trial import DEVICE_LOST, Status
 from torchstone.worker.outcome import ended_by
 
 
@@ -25,6 +30,11 @@ def raised(error):
         ),
         (RuntimeError("MPS backend out of memory (MPS allocated: 18 GB)"), Status.OUT_OF_MEMORY),
         (MemoryError(), Status.OUT_OF_MEMORY),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), Status.OUT_OF_MEMORY),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            Status.OUT_OF_MEMORY,
+        ),
         (Unsupported("no"), Status.UNSUPPORTED),
         (KeyboardInterrupt(), Status.INTERRUPTED),
         (SystemExit(3), Status.CRASHED),
@@ -35,9 +45,86 @@ def test_statuses(error, status):
     assert raised(error).outcome.status == status
 
 
-def test_the_message_is_one_line_with_the_kind_of_the_error():
-    assert raised(ValueError("wrong\nshape")).outcome.message == "ValueError: wrong"
-    assert raised(SystemExit(3)).outcome.message == "SystemExit: 3"
+def test_the_message_is_one_line_with_the_kind_of_the_error_and_the_users_own_line():
+    here = rf" at {Path(__file__).name}:\d+ in raised"
+    told = {
+        ValueError("wrong\nshape"): "ValueError: wrong",
+        AssertionError(): "AssertionError",
+        SystemExit(3): "SystemExit: exit code 3",
+        SystemExit(): "SystemExit: exit code 0",
+        SystemExit("bye"): "SystemExit: exit code 1: bye",
+    }
+    for error, said in told.items():
+        assert re.fullmatch(re.escape(said) + here, str(raised(error).outcome.message))
+
+
+def test_what_the_users_function_raised_is_told_by_its_own_line():
+    def fault():
+        try:
+            raise KeyError("x")
+        except KeyError as error:
+            raise UsageError("py:mine.py:load raised KeyError: 'x'\n  mine.py:3 in load: …") from error
+
+    with pytest.raises(UsageError) as caught:
+        fault()
+    ended = ended_by(caught.value)
+    assert str(ended.outcome.message).startswith("py:mine.py:load raised KeyError: 'x' at test_outcome.py:")
+    assert ended.outcome.traceback == "  mine.py:3 in load: …"
+    assert ended.mistake == "py:mine.py:load raised KeyError: 'x'\n  mine.py:3 in load: …"
+
+
+def test_memory_that_ends_in_the_users_function_is_nobodys_mistake():
+    try:
+        raise UsageError("py:mine.py:load raised OSError") from OSError(errno.ENOMEM, "Cannot allocate memory")
+    except UsageError as error:
+        ended = ended_by(error)
+    assert ended.outcome.status == Status.OUT_OF_MEMORY
+    assert ended.outcome.message == "OSError: [Errno 12] Cannot allocate memory"
+    assert ended.mistake is None
+
+
+def test_a_thread_too_many_is_a_matter_of_memory_only_under_a_limit(monkeypatch):
+    error = RuntimeError("can't start new thread")
+    for limit, status in ((1 << 30, Status.OUT_OF_MEMORY), (resource.RLIM_INFINITY, Status.CRASHED)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
+        assert raised(error).outcome.status == status
+
+
+@pytest.mark.parametrize(
+    ("said", "lost"),
+    [
+        ("CUDA error: unspecified launch failure", True),
+        ("Native API failed. Native API returns: 20 (UR_RESULT_ERROR_DEVICE_LOST)", True),
+        ("NVML: GPU is lost", True),
+        ("the device cuda:0 is no longer available", True),
+        ("Xid 79: GPU has fallen off the bus", True),
+        ("device lost: no cuda device: torch sees no device", True),
+        ("CUDA error: device-side assert triggered", False),
+        ("maxid out of range", False),
+    ],
+)
+def test_a_lost_device_is_named(said, lost):
+    outcome = raised(RuntimeError(said)).outcome
+    assert outcome.status == Status.CRASHED
+    assert outcome.message.startswith(f"{DEVICE_LOST}: RuntimeError: {said}") is lost
+
+
+def test_an_exception_in_a_loaders_process_is_told_as_it_was_there():
+    text = (
+        "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+        '  File "/lib/site-packages/torch/utils/data/worker.py", line 9, in _worker_loop\n    data = fetch()\n'
+        '  File "/home/me/rows.py", line 31, in __getitem__\n    raise ValueError("bad row")\n'
+        "ValueError: bad row\nsecond line\n"
+    )
+    outcome = raised(ValueError(text)).outcome
+    assert outcome.message == "ValueError: bad row, in a process of the loader, at rows.py:31 in __getitem__"
+    assert '"/home/me/rows.py", line 31' in outcome.traceback
+
+
+def test_the_end_of_a_loaders_process_is_told_with_its_signal():
+    error = RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly")
+    error.__cause__ = RuntimeError("DataLoader worker (pid 7) is killed by signal: Segmentation fault. ")
+    assert "Segmentation fault" in str(raised(error).outcome.message)
 
 
 def test_the_users_mistake_is_told_to_the_user():

@@ -1,0 +1,192 @@
+"""How near to the best each searcher comes, at what share of the cost of trying everything, and how often out of memory.
+
+Surfaces of 14 batch sizes × 6 worker counts × 2 precisions × 2 values of pin_memory, 336 settings: nine modelled kinds,
+drawn from the seed (surfaces/model.py, kinds.py), and the recorded ones (surfaces/recorded.py), their noise from the seed.
+`share_of_best`: the true items/s of the point that a search puts first ÷ those of the best point of all that run.
+`share_of_cost`: trial-seconds spent ÷ those of a full trial of every setting. random and tpe get what adaptive spent;
+doubling is what Lightning's batch size finder does: double the batch until it fails, take the last that worked, and
+leave the rest as it was.
+
+    python benchmarks/search.py [--seed 1] [--json]       one seed: a table, or one JSON document
+    python benchmarks/search.py --seeds 1-100             a campaign: its figures go to data/search.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from surfaces.kinds import modelled
+from surfaces.recorded import recorded
+from surfaces.surface import PRESENT, Surface
+from torchstone import registry
+from torchstone.terms.search import Brief, Point, Probe, Reading
+from torchstone.terms.trial import Status
+
+DATA = Path(__file__).parent / "data" / "search.json"
+SEARCHERS = ("adaptive", "random", "tpe", "doubling")
+PLUGINS = {"tpe": "optuna"}
+MEAN = (0.99, 0.05)  # asked of a seed's mean: share of the best, at most at this share of the cost
+WORST = (0.97, 0.10)
+QUICK = 0.1  # effort of a trial of the doubling: a few steps
+
+
+class Found(NamedTuple):
+    """How one search ended."""
+
+    share_of_best: float
+    share_of_cost: float
+    ooms: int
+    probes: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", help="a range of seeds, such as 1-100: a campaign of the adaptive search")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    options = parser.parse_args()
+    if options.seeds is not None:
+        first, _, last = options.seeds.partition("-")
+        return campaign(range(int(first), int(last or first) + 1))
+    found = of_seed(options.seed, SEARCHERS)
+    if options.json:
+        surfaces = [{"name": name, **{s: f._asdict() for s, f in searches.items()}} for name, searches in found.items()]
+        print(json.dumps({"surfaces": surfaces}))
+    else:
+        show(found)
+    return 0
+
+
+def of_seed(seed: int, searchers: Sequence[str]) -> dict[str, dict[str, Found]]:
+    """Search every surface of a seed with each searcher."""
+    return {surface.name: of_surface(surface, seed, searchers) for surface in (*modelled(seed), *recorded())}
+
+
+def of_surface(surface: Surface, seed: int, searchers: Sequence[str]) -> dict[str, Found]:
+    """Search one surface with each searcher; the budget is what the first of them spent."""
+    found: dict[str, Found] = {}
+    for searcher in searchers:
+        budget_s = next((f.share_of_cost * surface.everything_s for f in found.values()), None)
+        brief = surface.brief(seed, budget_s)
+        if searcher == "doubling":
+            asking = doubling(brief)
+        else:
+            asking = registry.load("searchers", PLUGINS.get(searcher, searcher)).search(brief)
+        found[searcher] = searched(surface, asking, seed)
+    return found
+
+
+def searched(surface: Surface, asking: Generator[Probe, Reading, Sequence[Point]], seed: int) -> Found:
+    """Carry out one search."""
+    take = surface.trials(seed)
+    spent_s, ooms, probes = 0.0, 0, 0
+    try:
+        probe = next(asking)
+        while True:
+            reading = take(probe)
+            spent_s, ooms, probes = spent_s + reading.cost_s, ooms + (reading.status == Status.OUT_OF_MEMORY), probes + 1
+            probe = asking.send(reading)
+    except StopIteration as end:
+        chosen = (surface.truth(end.value[0]) if end.value else None) or 0.0
+    return Found(chosen / surface.best, spent_s / surface.everything_s, ooms, probes)
+
+
+def doubling(brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
+    """Double the batch until it fails (lightning.pytorch.tuner.batch_size_scaling, mode power, from 2)."""
+    worked: Point | None = None
+    for batch in sorted(int(value) for value in brief.axes["batch_size"] if isinstance(value, int) and value >= 2):
+        point = {**PRESENT, "batch_size": batch}
+        reading = yield Probe(point, effort=QUICK)
+        if reading.status is not Status.OK:
+            break
+        worked = point
+    return [] if worked is None else [worked]
+
+
+def show(found: Mapping[str, Mapping[str, Found]]) -> None:
+    """Print a table of one seed."""
+    print(f"{'share of best at share of cost':18}" + "".join(f"{s:>20}" for s in SEARCHERS))
+    for name, searches in found.items():
+        print(f"{name:30}" + "".join(_cell(searches[s]) for s in SEARCHERS))
+    for label, best, cost in (("mean", statistics.mean, statistics.mean), ("worst", min, max)):
+        cells = []
+        for searcher in SEARCHERS:
+            column = [searches[searcher] for searches in found.values()]
+            ooms = sum(f.ooms for f in column) if label == "mean" else max(f.ooms for f in column)
+            cells.append(
+                Found(best([f.share_of_best for f in column]), cost([f.share_of_cost for f in column]), ooms, 0)
+            )
+        print(f"{label:30}" + "".join(map(_cell, cells)))
+
+
+def _cell(found: Found) -> str:
+    ooms = f" {found.ooms} OOM" if found.ooms else ""
+    return f"{100 * found.share_of_best:8.1f} % {100 * found.share_of_cost:4.1f} %{ooms:>5}"[:20].rjust(20)
+
+
+def campaign(seeds: Sequence[int]) -> int:
+    """Search with the adaptive searcher over many seeds; print and keep how each seed's mean and worst come out."""
+    rows: list[dict[str, Any]] = []
+    for seed in seeds:
+        for name, searches in of_seed(seed, SEARCHERS[:1]).items():
+            rows.append({"seed": seed, "surface": name, **searches["adaptive"]._asdict()})
+        print(f"seed {seed}: {_seed_line([row for row in rows if row['seed'] == seed])}", file=sys.stderr, flush=True)
+    per_seed = [[row for row in rows if row["seed"] == seed] for seed in seeds]
+    ooms = [row["ooms"] for row in rows]
+    summary = {
+        "seeds": [min(seeds), max(seeds)],
+        "share_of_best": {"mean": _mean(rows, "share_of_best"), "worst": min(row["share_of_best"] for row in rows)},
+        "share_of_cost": {"mean": _mean(rows, "share_of_cost"), "worst": max(row["share_of_cost"] for row in rows)},
+        "seeds_whose_mean_is_as_asked": _share(_mean_as_asked(of) for of in per_seed),
+        "seeds_whose_worst_is_as_asked": _share(_worst_as_asked(of) for of in per_seed),
+        "searches_without_oom": _share(count == 0 for count in ooms),
+        "most_ooms": max(ooms),
+        "surfaces": {name: _of_surface(rows, name) for name in dict.fromkeys(row["surface"] for row in rows)},
+    }
+    DATA.write_text(json.dumps({"summary": summary, "rows": rows}, indent=0) + "\n", encoding="utf-8")
+    print(json.dumps(summary, indent=2))
+    return 0
+
+
+def _of_surface(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    own = [row for row in rows if row["surface"] == name]
+    shares = sorted(row["share_of_best"] for row in own)
+    return {
+        "mean": _mean(own, "share_of_best"), "p05": shares[math.floor(0.05 * len(shares))], "worst": shares[0],
+        "cost": _mean(own, "share_of_cost"),
+    }  # fmt: skip
+
+
+def _mean_as_asked(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return _mean(rows, "share_of_best") >= MEAN[0] and _mean(rows, "share_of_cost") <= MEAN[1]
+
+
+def _worst_as_asked(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(row["share_of_best"] >= WORST[0] and row["share_of_cost"] <= WORST[1] for row in rows)
+
+
+def _seed_line(rows: Sequence[Mapping[str, Any]]) -> str:
+    worst = min(rows, key=lambda row: row["share_of_best"])
+    return (
+        f"mean {_mean(rows, 'share_of_best'):.4f} at {_mean(rows, 'share_of_cost'):.4f}, "
+        f"worst {worst['share_of_best']:.4f} ({worst['surface']})"
+    )
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], column: str) -> float:
+    return statistics.mean(row[column] for row in rows)
+
+
+def _share(values: Any) -> float:
+    return statistics.mean(map(float, values))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

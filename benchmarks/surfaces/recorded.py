@@ -1,0 +1,165 @@
+"""Surfaces recorded from real trials (record.py), replayed with the noise that the recording itself has.
+
+The two halves of a recording (pin_memory off and on) are the same programs taken twice, and on a shared machine one
+reading differs from the other by 10 to 20 %. The best of 336 such readings is the luckiest, not the best (the winner's
+curse), so the truth of a setting is not its raw mean but the best linear prediction from all readings: a Gaussian process
+over batch, workers and precision with a term of each setting's own, its noise that between the halves, and its other
+figures those of the greatest likelihood (Rasmussen & Williams 2006, eq. 2.25 and 2.30). Held-out halves are predicted
+better by it than by the raw readings: tests/statistics/test_search.py.
+
+A trial replayed reads the truth times a residual of the recording at the same batch size, drawn anew each time; half
+its variance grows as the window shrinks. The parts read one of their recorded values. Durations are the recorded ones,
+the window scaled by the effort.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from surfaces.surface import AXES, Spot, Surface, out_of_memory, spot_of
+from torchstone.terms.search import Part, Point, Probe, Reading
+from torchstone.terms.trial import Status
+
+FOLDER = Path(__file__).parent / "recorded"
+CAPACITY_BYTES = {"cnn": 512 * 1024**2}  # a cliff where a container with half a GiB would have one
+END_S = 0.5  # of a trial that ends there
+SETTINGS = tuple(itertools.product(AXES["batch_size"], AXES["num_workers"], AXES["precision"]))
+
+
+class Row(NamedTuple):
+    """One recorded trial, as COLUMNS of record.py."""
+
+    kind: str
+    batch: int
+    workers: int
+    precision: str
+    pin: bool
+    status: str
+    items_per_s: float
+    duration_s: float
+    window_s: float
+    steps: int
+    wait_share: float | None
+    peak_rss_bytes: int | None
+
+
+class Recorded(Surface):
+    """A surface from a recording. Raises ValueError if a trial of it did not end well."""
+
+    def __init__(self, name: str, rows: list[Row]) -> None:
+        if any(row.status != "ok" for row in rows):
+            raise ValueError(f"recording {name}: a trial is not ok")
+        self.name = name
+        self.capacity_bytes = CAPACITY_BYTES.get(name)
+        self._wholes = {Spot(r.batch, r.workers, r.precision, r.pin): r for r in rows if r.kind == "whole"}
+        self._devices: dict[tuple[int, str], list[Row]] = {}
+        self._loaders: dict[tuple[int, int], list[Row]] = {}
+        for row in rows:
+            if row.kind == "device":
+                self._devices.setdefault((row.batch, row.precision), []).append(row)
+            elif row.kind == "loader":
+                self._loaders.setdefault((row.batch, row.workers), []).append(row)
+        readings = np.array(
+            [[math.log(self._wholes[Spot(*setting, pin)].items_per_s) for pin in (False, True)] for setting in SETTINGS]  # type: ignore[arg-type]  # noqa: E501  # AXES says which type each has
+        )
+        truth, noise = smooth(readings)
+        self._truth = dict(zip(SETTINGS, np.exp(truth).tolist(), strict=True))
+        rest = readings - truth[:, None]
+        self._residuals: dict[int, list[float]] = {}
+        for batch in AXES["batch_size"]:
+            own = np.array([setting[0] == batch for setting in SETTINGS])
+            here = rest[own].ravel() - rest[own].mean()
+            self._residuals[batch] = (here * noise[own][0] / here.std()).tolist()  # type: ignore[index]  # batches are int
+
+    def truth(self, point: Point) -> float | None:
+        """Return the items/s of a setting, or None beyond the capacity."""
+        spot = spot_of(point)
+        return self._truth[spot.batch, spot.workers, spot.precision] if self._fits(spot) else None
+
+    def full_cost_s(self, point: Point) -> float:
+        """Return the recorded duration of a full trial."""
+        spot = spot_of(point)
+        return self._wholes[spot].duration_s if self._fits(spot) else END_S
+
+    def trials(self, seed: int) -> Callable[[Probe], Reading]:
+        """Return a function that replays trials."""
+        rng = Random(f"{self.name}/{seed}")
+
+        def take(probe: Probe) -> Reading:
+            spot = spot_of(probe.point)
+            if probe.part is not Part.LOADER and not self._fits(spot):
+                return out_of_memory(probe, END_S)
+            rows = self._rows(spot, probe.part)
+            row = rng.choice(rows)
+            value = row.items_per_s
+            if probe.part is Part.WHOLE:
+                residual = rng.choice(self._residuals[spot.batch])
+                value = self._truth[spot.batch, spot.workers, spot.precision] * math.exp(
+                    residual * math.sqrt(0.5 + 0.5 / probe.effort)
+                )
+            cost = row.duration_s - row.window_s * (1.0 - probe.effort)
+            peak = None if probe.part is Part.LOADER else self._peak_bytes(spot)
+            return Reading(probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value)
+
+        return take
+
+    def _rows(self, spot: Spot, part: Part) -> list[Row]:
+        if part is Part.DEVICE:
+            return self._devices[spot.batch, spot.precision]
+        return self._loaders[spot.batch, spot.workers] if part is Part.LOADER else [self._wholes[spot]]
+
+    def _peak_bytes(self, spot: Spot) -> float:
+        return max(float(row.peak_rss_bytes or 0) for row in self._devices[spot.batch, spot.precision])
+
+    def _fits(self, spot: Spot) -> bool:
+        return self.capacity_bytes is None or self._peak_bytes(spot) <= self.capacity_bytes
+
+
+def smooth(readings: Any) -> tuple[Any, Any]:
+    """Return the predicted ln(items/s) of each of SETTINGS, and the noise of one reading, from two readings of each."""
+    batch, workers, precision = (np.array(column) for column in zip(*SETTINGS, strict=True))
+    x, w = np.log2(batch.astype(float)), np.log2(1.0 + workers.astype(float))
+    apart = np.subtract.outer(x, x)
+    near_workers = np.where(np.equal.outer(workers == 0, workers == 0), np.exp(-0.5 * np.subtract.outer(w, w) ** 2), 0.0)
+    alike = np.equal.outer(precision, precision).astype(float)
+    by_batch = {b: np.std(readings[batch == b, 0] - readings[batch == b, 1]) / math.sqrt(2.0) for b in AXES["batch_size"]}
+    values = list(by_batch.values())
+    pooled = {
+        b: math.sqrt(np.mean(np.square(values[max(0, n - 1) : n + 2]))) for n, b in enumerate(by_batch)
+    }  # with the neighbours: twelve pairs say little
+    noise = np.array([pooled[b] for b in batch])
+    means = readings.mean(axis=1)
+    best: tuple[float, Any] | None = None
+    for length, common, by_precision, by_workers, own in itertools.product(
+        (1.0, 1.7, 3.0), (1.0, 2.0), (0.05, 0.15, 0.4), (0.05, 0.15, 0.4), (0.003, 0.02, 0.06)
+    ):
+        near = np.exp(-0.5 * (apart / length) ** 2)
+        kernel = near * (common**2 + by_precision**2 * alike + by_workers**2 * near_workers) + 10.0
+        kernel += 0.5 * by_workers**2 * near * near_workers * alike + own**2 * np.eye(len(means))
+        lower = np.linalg.cholesky(kernel + np.diag(noise**2 / 2.0))
+        white = np.linalg.solve(lower, means)
+        likelihood = -0.5 * float(white @ white) - float(np.log(np.diag(lower)).sum())
+        if best is None or likelihood > best[0]:
+            best = likelihood, kernel @ np.linalg.solve(lower.T, white)
+    if best is None:
+        raise ValueError("no recording can be smoothed without readings")
+    return best[1], noise
+
+
+@cache
+def recorded() -> tuple[Recorded, ...]:
+    """Return the surfaces of all recordings there are."""
+    found = []
+    for path in sorted(FOLDER.glob("*.json")):
+        grid = json.loads(path.read_text(encoding="utf-8"))
+        found.append(Recorded(grid["name"], [Row(*row) for row in grid["rows"]]))
+    return tuple(found)

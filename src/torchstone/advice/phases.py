@@ -1,0 +1,127 @@
+"""Which phase of a step takes the time, what usually causes it, and what to change.
+
+The seeds' thresholds (data above 30 ms, GPU utilization below 70 %) are rules of thumb for one model on one card: the
+decision here is by share of the step, and the thresholds are told beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from torchstone import units
+from torchstone.advice.advice import Advice
+from torchstone.terms.axis import Scalar
+
+DATA, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, REST = "data", "transfer", "forward", "backward", "optimizer", "rest"
+_WAITING = 0.10  # of a step spent on waiting, copying or between phases: worth a remedy
+_UPDATING = 0.20  # of a step spent in the optimizer: usually it is a small share
+_COMPUTING = 0.50  # of a step spent in forward and backward: the device's arithmetic is what limits
+_RULE_UTILIZATION = 0.70
+_RULE_DATA_S = 0.030
+_WORKERS = (2, 4, 8, 12, 16)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What is known beside the phases. `cores`: logical ones of the host; `utilization`: of the device, 0 to 1."""
+
+    configuration: Mapping[str, Scalar]
+    cores: int | None = None
+    accelerator: bool = False
+    utilization: float | None = None
+
+
+def advise(phases: Mapping[str, float], setting: Setting) -> list[Advice]:
+    """Return what the phases of a step (name → seconds; they and `rest` sum to it) say, the largest share first."""
+    step_s = sum(phases.values())
+    if step_s <= 0.0:
+        return []
+    found = [(share, advice) for share, advice in _all(phases, step_s, setting) if advice is not None]
+    return [advice for _, advice in sorted(found, key=lambda one: -one[0])]
+
+
+def _all(phases: Mapping[str, float], step_s: float, setting: Setting) -> Iterator[tuple[float, Advice | None]]:
+    share = {name: value_s / step_s for name, value_s in phases.items()}
+    said = lambda name: f"{name} is {100 * share[name]:.0f} % of the step ({units.quantity(phases[name], 's')})"
+    if share.get(DATA, 0.0) >= _WAITING:
+        yield share[DATA], _data(said(DATA), phases[DATA], setting)
+    if share.get(TRANSFER, 0.0) >= _WAITING:
+        yield share[TRANSFER], _transfer(said(TRANSFER), setting)
+    computing = share.get(FORWARD, 0.0) + share.get(BACKWARD, 0.0)
+    if computing >= _COMPUTING:
+        seen = " and ".join(said(name) for name in (FORWARD, BACKWARD) if name in phases)
+        yield computing, _compute(seen, BACKWARD in phases, setting)
+    if share.get(OPTIMIZER, 0.0) >= _UPDATING:
+        yield share[OPTIMIZER], _optimizer(said(OPTIMIZER), setting)
+    if share.get(REST, 0.0) >= _WAITING:
+        yield share[REST], _rest(said(REST), setting)
+
+
+def _data(seen: str, data_s: float, setting: Setting) -> Advice:
+    """S2-27, S2-32, S2-45: the loader."""
+    told = [f"{seen}: the loader holds the step up"]
+    if data_s > _RULE_DATA_S:
+        told.append("more than the usual 30 ms")
+    if setting.utilization is not None and setting.utilization < _RULE_UTILIZATION:
+        told.append(f"the device is in use {100 * setting.utilization:.0f} % of the time, less than the usual 70 %")
+    remedies = [*_more_workers(setting), *_pinned(setting), "a faster disk", "less preprocessing for each item"]
+    return Advice("; ".join(told), ("slow disk", "too few workers", "costly preprocessing"), tuple(remedies))
+
+
+def _more_workers(setting: Setting) -> Iterator[str]:
+    workers = setting.configuration.get("num_workers")
+    if not isinstance(workers, int):
+        return
+    cores = setting.cores
+    more = [n for n in _WORKERS if n > workers and (cores is None or n <= cores)]
+    if more:
+        yield f"num_workers={','.join(map(str, more[:3]))}"
+    elif cores is not None and workers >= cores:
+        yield f"a faster CPU: {workers} workers on {cores} cores will not get faster by more workers"
+
+
+def _pinned(setting: Setting) -> Iterator[str]:
+    if setting.accelerator and setting.configuration.get("pin_memory") is False:
+        yield "pin_memory=true"
+
+
+def _transfer(seen: str, setting: Setting) -> Advice:
+    """S2-27, S4-61: the copy to the device."""
+    remedies = (*_pinned(setting), "smaller numbers in a batch (uint8 images, normalised on the device)")
+    return Advice(f"{seen}: batches are copied while the device waits", ("pageable memory", "large batches"), remedies)
+
+
+def _compute(seen: str, trains: bool, setting: Setting) -> Advice:
+    """S2-28, S2-29, S2-33: the device's arithmetic."""
+    configuration = setting.configuration
+    remedies = list(_mixed(configuration))
+    if setting.utilization is not None and setting.utilization < _RULE_UTILIZATION:
+        remedies.append("a larger batch, which uses more of the device")
+    if configuration.get("compile") == "off":
+        remedies.append("compile=default")
+    if trains and configuration.get("gradient_checkpointing") is False:
+        remedies.append("gradient_checkpointing=true where memory is short (backward itself gets longer)")
+    remedies.append("a lighter model")
+    return Advice(f"{seen}: computing is what limits", ("complex model", "inefficient operations"), tuple(remedies))
+
+
+def _mixed(configuration: Mapping[str, Scalar]) -> Iterator[str]:
+    if configuration.get("precision") in ("fp32", "tf32"):
+        yield "precision=bf16"
+
+
+def _optimizer(seen: str, setting: Setting) -> Advice:
+    """S2-30: the update, usually a small share."""
+    configuration = setting.configuration
+    remedies = ["a larger batch or grad_accumulation: fewer updates for each item"]
+    if configuration.get("fused") == "off":
+        remedies.append("fused=on")
+    if configuration.get("optimizer") in ("adam", "adamw"):
+        remedies.append("sgd, which keeps less for each weight, if it trains as well")
+    return Advice(f"{seen}, usually a small share", ("large model", "small batch", "AdamW"), tuple(remedies))
+
+
+def _rest(seen: str, setting: Setting) -> Advice:
+    remedies = ["a larger batch"] + (["compile=default"] if setting.configuration.get("compile") == "off" else [])
+    return Advice(f"{seen}: time between the phases", ("Python between the calls", "synchronisation"), tuple(remedies))

@@ -1,0 +1,60 @@
+"""Measured Cases of one workload, read: the step phases of one, and the curves over batch sizes of all others equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.advice import batch_curve, phases
+from torchstone.advice.advice import Advice
+from torchstone.advice.batch_curve import BatchPoint, Curve
+from torchstone.advice.choices import MEMORY
+from torchstone.figures import PHASE
+from torchstone.stats.ratio import log_mean
+from torchstone.summary import CaseSummary
+from torchstone.terms.machine import Machine
+
+
+def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
+    """Return what the phases of a Case's step say; nothing where they were not measured."""
+    known = (phases.DATA, phases.TRANSFER, phases.FORWARD, phases.BACKWARD, phases.OPTIMIZER, phases.REST)
+    found = {name: case.estimates[f"{PHASE}{name}_s"].value for name in known if f"{PHASE}{name}_s" in case.estimates}
+    busy = case.estimates.get("device_utilization")
+    setting = phases.Setting(
+        case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
+        busy.value if busy is not None else None,
+    )  # fmt: skip
+    return phases.advise(found, setting)
+
+
+def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:
+    """Return the curve over the batch sizes of the Cases that are otherwise like `case`; None under three."""
+    rest = _rest(case)
+    return batch_curve.read_curve([p for c in cases if _rest(c) == rest and (p := _point(c, machine)) is not None])
+
+
+def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
+    """Return every curve there is, each with one of its Cases."""
+    leaders: dict[tuple[tuple[str, object], ...], CaseSummary] = {}
+    for case in cases:
+        leaders.setdefault(_rest(case), case)
+    found = [(case, curve_of(case, cases, machine)) for case in leaders.values()]
+    return [(case, curve) for case, curve in found if curve is not None]
+
+
+def _rest(case: CaseSummary) -> tuple[tuple[str, object], ...]:
+    """Return what must be equal along a curve. The learning rate changes no speed, and often follows the batch."""
+    return tuple(sorted((k, v) for k, v in case.configuration.items() if k not in ("batch_size", "learning_rate")))
+
+
+def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
+    rate, size = case.estimates.get("throughput"), case.configuration.get("batch_size")
+    if rate is None or rate.value <= 0.0 or not isinstance(size, int):
+        return None
+    device = machine.device(case.placement.device, case.placement.index)
+    held = device.memory_bytes if device is not None else None
+    memory = next((case.estimates[name].value for name in MEMORY if name in case.estimates), None)
+    flushed = case.estimates.get("allocator_retries")
+    return BatchPoint(
+        size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),
+        memory / held if memory is not None and held else None, flushed.value if flushed is not None else None,
+    )  # fmt: skip

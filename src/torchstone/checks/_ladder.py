@@ -1,0 +1,20 @@
+"""What makes a Case need less memory, as flags to type: what costs least first, and nothing that is in use already."""
+
+from __future__ import annotations
+
+from torchstone.terms.case import Case, Task
+
+
+def ladder(case: Case) -> str:
+    """Return seed S2-43's ladder: half the batch, mixed precision, accumulation, then checkpointing."""
+    configuration = case.configuration
+    size = configuration.get("batch_size")
+    rungs = [f"--axis batch_size={size // 2}"] if isinstance(size, int) and size > 1 else []
+    if configuration.get("precision") in ("fp32", "tf32"):
+        rungs.append("--axis precision=bf16")
+    if case.workload.task == Task.TRAIN:
+        if isinstance(size, int) and size > 1:
+            rungs.append(f"batch_size={size // 2} with grad_accumulation=2 for the same effective batch")
+        if not configuration.get("gradient_checkpointing"):
+            rungs.append("--axis gradient_checkpointing=true")
+    return "try " + ", then ".join(rungs) if rungs else "a smaller model, or a device with more memory"

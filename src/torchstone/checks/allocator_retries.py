@@ -1,0 +1,35 @@
+"""An allocator that had to flush its cache and try again: the Case fits only just, and is slow for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.checks._cases import sound
+from torchstone.checks._ladder import ladder
+from torchstone.extend import Check
+from torchstone.figures import raw
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.run import Run
+
+
+class AllocatorRetries:
+    """Fires on a trial that ended well but whose device allocator had to retry.
+
+    Each retry waits for the device, frees every cached block and asks the driver again. MosaicML's Composer takes
+    retries in a row for thrashing and shrinks the microbatch (`Trainer`, `device_train_microbatch_size="auto"`).
+    """
+
+    describes = "a device allocator that had to flush and retry: it fits only by flushing"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning a Case, with the most retries of a trial."""
+        for case_id, case, trials in sound(run):
+            most = int(max((sum(raw(t, "allocator_retries")) for t in trials), default=0))
+            if most > 0:
+                times = f"{most} time{'s' * (most > 1)}"
+                message = f"the allocator had to flush and retry {times}: the case fits only by flushing"
+                advice = f"{ladder(case)}; or PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"
+                yield Finding("allocator_retries", Severity.WARNING, message, advice, case_id)
+
+
+PLUGIN: Check = AllocatorRetries()

@@ -1,0 +1,169 @@
+"""What to choose among measured Cases, in blocks: highest throughput, best efficiency, recommended; and what it means.
+
+`tune` prints the same blocks from its Answer.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone import units
+from torchstone.advice import batch_curve
+from torchstone.advice.choices import NEAR_THE_TOP, Chosen, choice_of, choose, is_safe, same_within
+from torchstone.advice.reading import curve_of, curves, read_phases
+from torchstone.cli._table import plain, terminal_width
+from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.answer import Choice
+from torchstone.terms.axis import Scalar
+from torchstone.terms.estimate import Verdict
+
+_SETTINGS = ("batch_size", "num_workers", "precision")  # named in a block even where they do not vary
+_FEW = 3  # Cases that cannot be told from the fastest
+_MOST = 6  # points of the front, ratios of batch sizes
+_SAFE = {True: "safe", False: "tight", None: "not known whether safe"}
+
+
+def print_blocks(
+    run: RunSummary,
+    cases: Sequence[CaseSummary],
+    varying: Sequence[str],
+    width: int | None = None,
+    *,
+    every: bool = False,
+) -> None:
+    """Print what to choose among the Cases of one workload, where two or more were measured, and what they say."""
+    width = width or terminal_width()
+    believed = [c for c in cases if c.verdict != Verdict.INVALID]
+    chosen = choose([choice_of(c, run.machine, _named(c, varying)) for c in believed])
+    if chosen is None:
+        for case in believed:
+            _print_readings([str(advice) for advice in read_phases(case, run.machine)], width)
+        return
+    doubts = {c.case_id: str(c.verdict) for c in believed if c.verdict != Verdict.VALID}
+    first = cases[0].workload
+    print()
+    for line in block_lines(chosen, str(first.task), first.item, doubts):
+        print(textwrap.fill(plain(line), width, subsequent_indent="    "))
+    by_id = {c.case_id: c for c in believed}
+    lines = list(_readings(run, by_id[chosen.recommended.case_id], believed, varying, every=every))
+    if lines and doubts:
+        lines.append(
+            f"{len(doubts)} of these {len(cases)} cases are SUSPECT, for the reasons below: look at those first"
+        )
+    _print_readings(lines, width)
+
+
+def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt."""
+    rate, doubts = f"{item}s/s", doubts or {}
+    top, best, efficient = chosen.highest_throughput, chosen.recommended, chosen.best_efficiency
+    yield f"Highest throughput: {_point(top.point)}"
+    yield f"  {_speed(top, rate, doubts)}, {_memory(top)}"
+    if chosen.same:
+        points = "; ".join(_point(_differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
+        more = f"; and {len(chosen.same) - _FEW} more" if len(chosen.same) > _FEW else ""
+        yield f"  the same within {_within(max(within for _, within in chosen.same))}: {points}{more}"
+    if efficient is not None:
+        yield f"Best efficiency: {_point(efficient.point)}"
+        share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
+        yield f"  {units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}"
+    yield f"Recommended for {_purpose(task)}: {_point(best.point)}"
+    busy = f", utilization {units.quantity(best.utilization, 'ratio')}" if best.utilization is not None else ""
+    yield f"  {_speed(best, rate, doubts)}, {_memory(best)}: {_SAFE[is_safe(best)]}{busy}"
+    if best.case_id != top.case_id:
+        yield f"  {_instead(best, top)}"
+    if len(chosen.front) > 1:
+        axes = [axis for axis in top.point if len({one.point[axis] for one in chosen.front}) > 1]
+        shown = "; ".join(_in_memory(one, axes) for one in chosen.front[-_MOST:])
+        more = f"; {len(chosen.front) - _MOST} smaller" if len(chosen.front) > _MOST else ""
+        yield f"Pareto front, {'/'.join(axes)}: {shown}{more}"
+
+
+def _purpose(task: str) -> str:
+    return {"train": "training", "infer": "inference"}.get(task, task)
+
+
+def _instead(best: Choice, top: Choice) -> str:
+    within = same_within(best, top)
+    if within is not None:
+        return f"the same as the highest within {_within(within)}, in less memory"
+    return "the fastest that leaves a tenth of the memory free"
+
+
+def _within(share: float) -> str:
+    return units.spread(1.0, 1.0 - share, 1.0 + share)
+
+
+def _differing(point: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    return {axis: value for axis, value in point.items() if other.get(axis) != value}
+
+
+def _named(case: CaseSummary, varying: Sequence[str]) -> list[str]:
+    """The axes that vary, and those that people look for; workers only where there is a loader."""
+    loads = case.configuration.get("feed") == "loader"
+    fixed = [n for n in _SETTINGS if n in case.configuration and (n != "num_workers" or loads)]
+    return list(dict.fromkeys((*varying, *fixed)))
+
+
+def _point(point: Mapping[str, Scalar]) -> str:
+    return ", ".join(
+        f"{axis} {str(value).lower() if isinstance(value, bool) else value}" for axis, value in point.items()
+    )
+
+
+def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
+    around = units.spread(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
+    doubt = f" ({doubts[choice.case_id]})" if choice.case_id in doubts else ""
+    return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
+
+
+def _memory(choice: Choice) -> str:
+    if choice.memory_bytes is None:
+        return "memory not known"
+    share = f" ({units.quantity(choice.memory_share, 'ratio')})" if choice.memory_share is not None else ""
+    return f"memory {units.quantity(choice.memory_bytes, 'bytes')}{share}"
+
+
+def _in_memory(choice: Choice, axes: Sequence[str]) -> str:
+    values = "/".join(str(choice.point[axis]) for axis in axes)
+    rate, memory = units.significant(choice.throughput or 0.0, 3), units.quantity(choice.memory_bytes, "bytes")
+    return f"{values}: {rate} in {memory}"
+
+
+def _readings(
+    run: RunSummary, best: CaseSummary, cases: Sequence[CaseSummary], varying: Sequence[str], *, every: bool
+) -> Iterator[str]:
+    """Yield what the curve and the phases of the recommended Case say; with `every` those of all, in fewer words."""
+    curve = curve_of(best, cases, run.machine)
+    if curve is not None:
+        yield _times(curve, best, varying)
+        yield from map(str, batch_curve.advise(curve, best.configuration))
+    yield from map(str, read_phases(best, run.machine))
+    if not every:
+        return
+    for case, other in curves(cases, run.machine):
+        if curve is None or other.points != curve.points:
+            yield _times(other, case, varying)
+            yield from (advice.seen for advice in batch_curve.advise(other, case.configuration))
+    for case in cases:
+        if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
+            yield f"{_point(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
+
+
+def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) -> str:
+    """Say how many times faster each batch size is than the smallest."""
+    others = _values(case, [axis for axis in varying if axis != "batch_size"])
+    first, where = curve.points[0], f"with {_point(others)}, " if others else ""
+    base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
+    told = (f"{size} {f'{n:.2g}×' if n is not None else 'the same'}" for size, n in batch_curve.ratios(curve))
+    return f"{where}against {base}: {', '.join(told)}"
+
+
+def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:
+    return {axis: case.configuration.get(axis) for axis in axes}
+
+
+def _print_readings(lines: Sequence[str], width: int) -> None:
+    for line in lines:
+        print(textwrap.fill(plain(f"reading: {line}"), width, subsequent_indent="  "))

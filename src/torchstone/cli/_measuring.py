@@ -1,0 +1,109 @@
+"""What `run` and `resume` share: options, the live progress, Ctrl-C, and what is printed at the end."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from torchstone.cli._interrupts import EXIT_CODE, answered
+
+if TYPE_CHECKING:
+    from torchstone.runner.device_lock import WhenBusy
+    from torchstone.runner.results import Results
+
+
+class Progress(Protocol):
+    """What shows how far it is. `run_id` is None until a run has begun."""
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that is measured."""
+
+    def close(self) -> None:
+        """Wipe what is not meant to stay."""
+
+
+def add_measuring(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that measures."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")
+    parser.add_argument(
+        "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
+        help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
+    )  # fmt: skip
+
+
+def busy_of(options: argparse.Namespace) -> WhenBusy:
+    """Return what to do while the device is busy; who waits is told on stderr, even with --quiet."""
+    from torchstone.runner.device_lock import WhenBusy
+
+    return WhenBusy.read(options.when_busy, lambda text: print(f"torchstone: {text}", file=sys.stderr, flush=True))
+
+
+def measured(
+    options: argparse.Namespace,
+    folder: Path,
+    progress: Progress,
+    carry_out: Callable[[], Results],
+    show: Callable[[Results], None] | None = None,
+) -> int:
+    """Carry it out, print what came of it (with `show`, or as a table), and return the exit code."""
+    try:
+        with answered():
+            try:
+                results = carry_out()
+            finally:
+                progress.close()
+    except (KeyboardInterrupt, SystemExit):
+        _say("interrupted", folder, progress.run_id, "takes what is missing")
+        return EXIT_CODE
+    return _told(options, results, show or _print)
+
+
+def _told(options: argparse.Namespace, results: Results, show: Callable[[Results], None]) -> int:
+    from torchstone.terms.trial import Status
+
+    summary = results.summary
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(summary)
+    else:
+        show(results)
+    folder = Path(summary.record).parent.parent
+    if results.remaining:
+        trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
+        _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
+    elif summary.status != "done":
+        _say(summary.status, folder, summary.run_id, "goes on with the search")
+    if summary.status == "interrupted":
+        return EXIT_CODE
+    good = all(t.outcome.status == Status.OK for case in summary.cases for t in case.trials)
+    return 1 if options.strict and not good else 0
+
+
+def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
+    from torchstone.store.unwritten import resume_words
+
+    sys.stdout.flush()
+    more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""
+    print(f"torchstone: {status}{more}", file=sys.stderr)
+
+
+def _print(results: Results) -> None:
+    from torchstone.cli._case_table import print_cases
+    from torchstone.cli._findings import print_findings
+    from torchstone.cli._report import print_head
+
+    summary = results.summary
+    print_head(summary)
+    print_cases(summary)
+    print_findings(summary)
+    print(f"\nrecord    {summary.record}\ndocument  {results.document}\ntable     {results.table}")
+    print(f"more      torchstone show {summary.run_id} --full")

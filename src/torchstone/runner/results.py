@@ -1,0 +1,51 @@
+"""What a run leaves besides its record: the document, the table of its Cases, and the summary that is printed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from torchstone import registry
+from torchstone.rows import case_rows
+from torchstone.runner.open_run import missing
+from torchstone.store.document import write_document
+from torchstone.store.query import find
+from torchstone.store.unwritten import unwritten
+from torchstone.summary import RunSummary, summarize
+from torchstone.terms.run import Run
+
+
+class Results(msgspec.Struct, frozen=True):
+    """A run that has ended. `remaining`: how many trials of its plan it lacks."""
+
+    summary: RunSummary
+    document: Path
+    table: Path
+    remaining: int
+
+
+def table_path(folder: Path, run_id: str) -> Path:
+    """Return where the table of a run's Cases lies. It is written last: where it is, the run wants nothing."""
+    return folder / "data" / f"{run_id}_cases.csv"
+
+
+def published(run: Run, folder: Path) -> Results:
+    """Write document and table, and return them with the summary. Raises MissingError if there is no room for them."""
+    document = write_document(run, folder)
+    table = table_path(folder, run.head.run_id)
+    try:
+        _write_table(run, table)
+    except OSError as fault:
+        raise unwritten(table, fault, folder, run.head.run_id) from fault
+    return Results(summarize(find(folder, run.head.run_id)), document, table, sum(1 for _ in missing(run)))
+
+
+def _write_table(run: Run, table: Path) -> None:
+    table.parent.mkdir(exist_ok=True)
+    # Beside its place and then moved: half a table would say that the run is complete.
+    with tempfile.TemporaryDirectory(prefix=".writing_", dir=table.parent) as folder:
+        written = Path(folder) / table.name
+        registry.load("exporters", "csv").write(run, case_rows(run), written)
+        written.replace(table)

@@ -1,0 +1,50 @@
+"""The answer at a few percent of the cost: a model of a step, and always the probe that tells most for its cost.
+
+A few short probes of the parts (the loader alone, the device alone at two batches) place the structure of a step;
+then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each second
+of their predicted cost: expected improvement (Jones, Schonlau & Welch, Efficient global optimization, J. Global Optim.
+13, 1998) made right for noisy readings and points that tell about each other. A point whose predicted peak may pass the
+end of memory is never probed. It ends when no probe promises a gain, or the budget is spent.
+"""
+
+from __future__ import annotations
+
+from torchstone.extend import Searcher
+from torchstone.searchers._knowledge import Knowledge, Proposal
+from torchstone.searchers._ledger import Search
+from torchstone.searchers._opening import opening
+from torchstone.terms.search import Brief, Part, Probe
+
+
+class Adaptive:
+    """Learns what loader and device can do, and probes where the best may be."""
+
+    describes = "learns what loader and device can do, and probes where the best may be"
+
+    def search(self, brief: Brief) -> Search:
+        if not brief.points:
+            return []
+        known = Knowledge(brief)
+        for probe in opening(known):
+            if not known.ledger.open(known.ledger.mean_cost_s()):
+                break
+            known.hear((yield probe))
+        while (proposal := known.proposal()) is not None:
+            known.hear((yield _probe(known, proposal)))
+        return known.finalists()
+
+
+def _probe(known: Knowledge, proposal: Proposal) -> Probe:
+    point, part = known.space.points[proposal.number], proposal.part
+    if part is Part.LOADER:
+        why = f"the loader alone, {point.get('num_workers', 'its')} workers"
+    elif part is Part.DEVICE:
+        why = f"the device alone, batch {point.get('batch_size', 1)}"
+    elif known.asked[part, proposal.number]:
+        why = "end to end: once more, to be sure"
+    else:
+        why = f"end to end: may gain {100.0 * proposal.gain:.2g} %"
+    return Probe(point, part, proposal.effort, why)
+
+
+PLUGIN: Searcher = Adaptive()

@@ -1,0 +1,74 @@
+"""Phases: decided by share of the step, and advising only what is not set."""
+
+from typing import Any
+
+import pytest
+
+from torchstone.advice.phases import Setting, advise
+
+CONFIGURATION: dict[str, Any] = {
+    "num_workers": 4, "pin_memory": False, "precision": "fp32", "compile": "off", "feed": "loader",
+    "optimizer": "adamw", "fused": "auto", "gradient_checkpointing": False,
+}  # fmt: skip
+
+
+def told(phases, cores=16, accelerator=True, utilization=None, **changes):
+    setting = Setting({**CONFIGURATION, **changes}, cores, accelerator, utilization)
+    return [str(advice) for advice in advise(phases, setting)]
+
+
+def test_data_that_holds_the_step_up():
+    (one,) = told({"data": 0.050, "forward": 0.010, "backward": 0.020}, utilization=0.4)
+    assert one.startswith("data is 62 % of the step (50.0 ms): the loader holds the step up; more than the usual 30 ms")
+    assert "in use 40 % of the time, less than the usual 70 %" in one
+    assert "Causes: slow disk, too few workers, costly preprocessing" in one
+    assert "Try: num_workers=8,12,16; pin_memory=true; a faster disk" in one
+
+
+def test_the_share_decides_not_the_milliseconds():
+    assert not told({"data": 0.040, "rest": 0.960 * 0.05, "forward": 0.4, "backward": 0.5})[1:]
+    assert "data is 50 %" in told({"data": 1e-4, "forward": 5e-5, "backward": 5e-5})[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "there", "absent"),
+    [
+        ({"pin_memory": True}, "num_workers=8", "pin_memory"),
+        ({"accelerator": False}, "num_workers=8", "pin_memory"),
+        ({"cores": 4}, "a faster CPU: 4 workers on 4 cores", "num_workers="),
+        ({"num_workers": 0, "cores": 2}, "num_workers=2", "num_workers=2,4"),
+    ],
+)
+def test_what_is_set_already_is_not_advised(changes, there, absent):
+    (one,) = told({"data": 0.9, "forward": 0.05, "backward": 0.05}, **changes)
+    assert there in one
+    assert absent not in one
+
+
+def test_computing_that_limits():
+    phases = {"data": 0.001, "forward": 0.4, "backward": 0.5, "optimizer": 0.05}
+    (one,) = told(phases)
+    assert "forward is 42 % of the step" in one
+    assert "backward is 53 % of the step" in one
+    assert "Try: precision=bf16; compile=default; gradient_checkpointing=true" in one
+    assert "a larger batch" in told(phases, utilization=0.5)[0]
+    (other,) = told(phases, precision="bf16", compile="default", gradient_checkpointing=True)
+    assert other.endswith("Try: a lighter model")
+    (inference,) = told({"forward": 1.0})
+    assert "checkpointing" not in inference
+
+
+def test_transfer_optimizer_and_rest_have_their_own_words_the_largest_first():
+    phases = {"transfer": 0.2, "forward": 0.1, "backward": 0.1, "optimizer": 0.35, "rest": 0.25}
+    optimizer, rest, transfer = told(phases, fused="off")
+    assert "optimizer is 35 %" in optimizer
+    assert "fused=on" in optimizer
+    assert "sgd" in optimizer
+    assert "rest is 25 %" in rest
+    assert "pin_memory=true" in transfer
+    assert "pin_memory" not in told(phases, pin_memory=True)[2]
+
+
+def test_nothing_measured_nothing_said():
+    assert told({}) == []
+    assert told({"forward": 0.0}) == []

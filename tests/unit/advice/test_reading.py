@@ -1,0 +1,46 @@
+"""Measured cases, read: which of them make a curve, and whose phases are told."""
+
+from pathlib import Path
+
+from build import a_sweep
+
+from torchstone.advice.reading import curve_of, curves, read_phases
+from torchstone.store.query import entry_of
+from torchstone.summary import summarize
+from torchstone.terms.trial import Status
+
+POINTS = [
+    ({"batch_size": b, "precision": p, "learning_rate": b * 1e-5}, 0.01 + 1e-4 * b)
+    for b in (8, 64, 512) for p in ("fp32", "bf16")
+]  # fmt: skip
+
+
+def summary(points=POINTS, **settings):
+    return summarize(entry_of(a_sweep(points, **settings), Path("x")))
+
+
+def test_a_curve_is_of_cases_that_differ_in_batch_size_and_the_learning_rate_that_follows_it():
+    run = summary()
+    curve = curve_of(run.cases[0], run.cases, run.machine)
+    assert curve is not None
+    assert [p.batch for p in curve.points] == [8, 64, 512]
+    assert curve.points[2].memory_share == 512e7 / 80e9
+    assert curve.points[0].mean is not None
+    assert curve.points[0].mean.trials == 3
+    assert [case.configuration["precision"] for case, _ in curves(run.cases, run.machine)] == ["fp32", "bf16"]
+
+
+def test_a_case_that_failed_is_no_point_and_two_points_are_no_curve():
+    run = summary(status={0: Status.OUT_OF_MEMORY})
+    assert curve_of(run.cases[0], run.cases, run.machine) is None
+    assert len(curves(run.cases, run.machine)) == 1
+
+
+def test_phases_are_read_with_what_the_case_has():
+    run = summary(
+        [({"batch_size": 8, "num_workers": 2, "pin_memory": True}, 0.1)], phases={"data": 0.5, "forward": 0.5}
+    )
+    data = next(str(advice) for advice in read_phases(run.cases[0], run.machine) if "data" in advice.seen)
+    assert "num_workers=4,8" in data, "up to the 8 cores of the host"
+    assert "pin_memory" not in data
+    assert read_phases(summary().cases[0], run.machine) == []

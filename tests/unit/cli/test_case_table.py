@@ -1,0 +1,137 @@
+"""The table of a sweep, the blocks under it, and the lines of failures: as printed, at several widths."""
+
+import re
+from pathlib import Path
+
+import pytest
+from build import a_sweep
+
+from torchstone.cli._case_table import print_cases
+from torchstone.cli._findings import labels, print_findings
+from torchstone.cli._table import Column, fit
+from torchstone.store.query import entry_of
+from torchstone.summary import summarize
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.trial import Status
+
+PHASES = {"data": 0.3, "transfer": 0.02, "forward": 0.25, "backward": 0.35, "optimizer": 0.05, "rest": 0.03}
+LOADER = {"feed": "loader", "precision": "bf16", "pin_memory": False, "compile": "off"}
+POINTS = [
+    ({"num_workers": w, "batch_size": b, **LOADER}, 0.02 + 1e-3 * b / (w + 1)) for w in (2, 0) for b in (8, 64, 512)
+]
+
+
+def summary(points=POINTS, **settings):
+    return summarize(entry_of(a_sweep(points, **settings), Path("x")))
+
+
+def printed(capsys, run, width=160, **settings):
+    print_cases(run, width, **settings)
+    return capsys.readouterr().out
+
+
+def rows(text):
+    table = re.search(r"─\n((?: .*\n)+)", text)
+    assert table
+    return table[1].splitlines()
+
+
+@pytest.fixture
+def shown(capsys):
+    return printed(capsys, summary(phases=PHASES, status={5: Status.OUT_OF_MEMORY}))
+
+
+def test_rows_are_sorted_by_the_axes_in_the_users_order(shown):
+    assert [tuple(map(int, row.split()[:2])) for row in rows(shown)] == [(w, b) for w in (0, 2) for b in (8, 64, 512)]
+
+
+def test_s2_23_every_phase_has_its_column_in_milliseconds_and_the_status_its_word(shown):
+    header = shown[: shown.index("───")].replace("\n", " ")
+    for word in ("data", "trans-", "fwd", "bwd", "opt", "rest", "step", "throughput", "±", "device", "status"):
+        assert word in header
+    first = rows(shown)[0].split()
+    assert first[:9] == ["0", "8", "8.40", "0.560", "7.00", "9.80", "1.40", "0.840", "28.0"]
+    assert first[-1] == "ok"
+    assert rows(shown)[2].split()[-1] == "OOM"
+
+
+def test_best_values_are_marked_without_colour(shown):
+    assert shown.count("2,685*") == 1, "the highest throughput"
+    assert sum("76.3 MiB*" in row or "76.3 MiB=" in row for row in rows(shown)) == 2, "the lowest memory, twice"
+    assert "* best" in shown
+    assert shown.count("524*") == 1, "the most efficient of those near the top, not the smallest batch"
+
+
+def test_a_narrow_table_keeps_the_answer_and_the_status(capsys):
+    text = printed(capsys, summary(phases=PHASES), 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "2,685*" in text
+    assert rows(text)[0].split()[-1] == "ok"
+    assert "no room for:" in text
+    assert "fwd ms" in text[text.index("no room") :]
+    assert "±," not in text
+
+
+def test_columns_of_one_rank_leave_together():
+    columns = [Column("a", ["x" * 30]), Column("b", ["x" * 30], 2), Column("±", ["x" * 5], 2), Column("c", ["x"], 1)]
+    kept, gone = fit(columns, 50)
+    assert [c.title for c in kept] == ["a", "c"]
+    assert [c.title for c in gone] == ["b", "±"]
+
+
+def test_s2_24_to_26_the_three_blocks(capsys):
+    blocks = printed(capsys, summary())
+    highest = blocks[blocks.index("Highest throughput: num_workers 2, batch_size 512, precision bf16") :]
+    assert re.search(r"Highest.*\n  2,685 images/s ±2\.5 %, memory 4\.77 GiB \(6\.4 %\)\n", highest)
+    assert re.search(r"Best efficiency: .*batch_size 512.*\n  524 images/s per GB", blocks)
+    assert re.search(r"Recommended for training: .*batch_size 512.*\n.*6\.4 %\): safe\n", blocks)
+    assert "Pareto front, batch_size: 8: 35" in blocks
+    assert re.search(r"with num_workers 2, against 353 images/s at batch_size 8: 64 4\.4×, 512 7\.6×", blocks)
+
+
+def test_s2_35_noise_is_not_called_faster(capsys):
+    same = [({"batch_size": b, **LOADER, "num_workers": 0}, 0.01 * b) for b in (1, 2, 4)]
+    text = printed(capsys, summary(same, spread=0.2))
+    assert "the same within ±" in text
+    assert re.search(r"against 10\d images/s at batch_size 1: 2 the same, 4 the same", text)
+    assert "Recommended for training: batch_size 1," in text, "the smallest memory of what is the same"
+    assert "the same as the highest" in text or "Highest throughput: batch_size 1," in text
+
+
+def test_a_doubtful_or_tight_choice_says_so(capsys):
+    points = [({"batch_size": b, **LOADER, "num_workers": 0}, 0.02) for b in (8, 7600)]
+    probe = summary(points)
+    doubt = Finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[1].case_id)
+    text = printed(capsys, summary(points, findings=(doubt,)))
+    assert rows(text)[1].split()[-1] == "SUSPECT"
+    assert re.search(r"Highest throughput: batch_size 7600.*\n.* \(SUSPECT\), memory 70\.8 GiB \(95\.0 %\)", text)
+    assert re.search(r"Recommended for training: batch_size 8,.*\n.*: safe\n.*the fastest that leaves a tenth", text)
+
+
+def test_full_reads_every_curve_and_every_case(capsys):
+    short, full = (printed(capsys, summary(phases=PHASES), every=every) for every in (False, True))
+    assert short.count("against") == 1
+    assert full.count("against") == 2
+    assert "reading: num_workers 0, batch_size 8: forward is 25 % of the step" in full
+    assert "num_workers=4,8" in short, "the phases of the recommended case, with the remedy"
+
+
+def test_one_case_has_no_blocks(capsys):
+    text = printed(capsys, summary(POINTS[:1]))
+    assert "Highest" not in text
+    assert "*" not in text
+
+
+def test_failures_that_differ_in_numbers_only_share_a_line(capsys):
+    ends = {3: Status.OUT_OF_MEMORY, 4: Status.OUT_OF_MEMORY, 5: Status.TIMED_OUT}
+    run = summary(status=ends)
+    print_findings(run)
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines == [
+        "train cnn, num_workers 0, batch_size 8 (and 1 more): out_of_memory: it took 8 GiB of 80",
+        "train cnn, num_workers 0, batch_size 512: timed_out: it took 512 GiB of 80",
+    ]
+    print_findings(run, every=True)
+    assert len(capsys.readouterr().out.strip().splitlines()) == 3
+    assert len(set(labels(run.cases).values())) == len(run.cases)
+    assert [row.split()[-1] for row in rows(printed(capsys, run))[:3]] == ["OOM", "OOM", "timeout"]

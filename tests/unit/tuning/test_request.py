@@ -1,0 +1,82 @@
+import pytest
+from build import a_machine
+
+from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.errors import UsageError
+from torchstone.terms.answer import Constraints
+from torchstone.terms.case import Placement
+from torchstone.terms.machine import DeviceInfo
+from torchstone.tuning.request import TuneRequest, TuneSketch
+
+MACHINE = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor", memory_bytes=8 * 10**9),))
+
+
+def a_request(axes=None, task="train", **changes):
+    asked = WorkloadRequest(task, "builtin:cnn", "digits", axes=axes or {})
+    return TuneRequest(**{"run": RunRequest((asked,)), **changes})
+
+
+def quest(axes=None, **changes):
+    return TuneSketch(a_request(axes, **changes)).quest(Placement("cpu"), MACHINE, 3)
+
+
+def test_a_training_with_data_varies_batch_workers_and_precision():
+    found = quest()
+    assert set(found.axes) == {"batch_size", "num_workers", "precision"}
+    assert found.base.configuration["feed"] == "loader"
+    assert found.present is None
+
+
+def test_single_values_of_a_file_are_what_the_user_has_now():
+    found = quest({"batch_size": (48,), "num_workers": (0,)})
+    assert found.present == {"batch_size": 48, "num_workers": 0, "precision": "fp32"}
+    assert 48 in found.axes["batch_size"], "what is there now must be among what is tried"
+    assert list(found.axes["batch_size"]) == sorted(found.axes["batch_size"])
+
+
+def test_several_values_are_what_may_be_tried():
+    assert quest({"batch_size": (8, 16)}).axes["batch_size"] == (8, 16)
+    assert quest({"optimizer": ("sgd", "adamw")}).axes["optimizer"] == ("sgd", "adamw")
+
+
+def test_one_value_on_the_command_line_stays():
+    found = quest({"precision": ("bf16",)}, fixed={"precision": "bf16"}, found={"precision": "fp32"})
+    assert "precision" not in found.axes
+    assert found.base.configuration["precision"] == "bf16"
+
+
+def test_only_some_axes_vary():
+    found = quest(only=("num_workers",), present={"batch_size": 64})
+    assert set(found.axes) == {"num_workers"}
+    assert found.base.configuration["batch_size"] == 64
+    with pytest.raises(UsageError, match="--only grad_clip: give its values"):
+        quest(only=("grad_clip",))
+    with pytest.raises(UsageError, match="unknown axis of train builtin:cnn 'workers'"):
+        quest(only=("workers",))
+
+
+def test_what_the_file_to_write_says_is_the_present_as_far_as_the_workload_has_it():
+    found = quest(found={"batch_size": 4, "sequence_length": 128, "learning_rate": 0.1}, learning_rate_rule="sqrt")
+    assert found.present is not None
+    assert found.present["batch_size"] == 4
+    assert found.learning_rate_rule == "sqrt"
+    assert found.base.configuration["learning_rate"] == 0.1
+    assert "sequence_length" not in found.base.configuration
+    assert quest(learning_rate_rule="sqrt").learning_rate_rule is None, "a rate that nobody stated is not changed"
+
+
+def test_a_share_of_memory_is_of_this_device():
+    assert quest(max_memory_share=0.5).constraints == Constraints(max_memory_bytes=4e9)
+
+
+def test_one_workload_at_a_time_and_rather_the_training():
+    both = RunRequest((WorkloadRequest("infer", "builtin:cnn"), WorkloadRequest("train", "builtin:mlp")))
+    assert TuneSketch(TuneRequest(both)).sketch.workload.model == "builtin:mlp"
+    two = RunRequest((WorkloadRequest("infer", "builtin:cnn"), WorkloadRequest("infer", "builtin:mlp")))
+    with pytest.raises(UsageError, match="tune takes one workload, and this names 2"):
+        TuneSketch(TuneRequest(two))
+
+
+def test_latency_is_measured_in_a_closed_loop():
+    found = quest(task="infer", objective="latency")
+    assert found.base.configuration["mode"] == "latency"
