@@ -10,7 +10,8 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
-        bench-overhead bench-startup bench-spread bench-peers bench-kill bench-resume bench-sweep bench-records clean
+        bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
+        bench-resume bench-sweep bench-records clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -98,6 +99,12 @@ bench-peers: setup-dev ## the same work measured by other tools, in an environme
 
 bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
 	@$(BIN)/python benchmarks/anatomy.py
+
+bench-search: setup-dev ## how good the searchers are, at which share of the cost of trying everything
+	@$(BIN)/python benchmarks/search.py
+
+bench-tune: setup-dev ## one real tune on this machine against everything tried
+	@$(BIN)/python benchmarks/tune.py
 
 bench-kill: setup-dev ## what is left after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py

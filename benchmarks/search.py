@@ -1,7 +1,7 @@
-"""How near to the best each searcher comes, at what share of the cost of trying everything, and how often out of memory.
+"""How near to the best each searcher comes, at what share of the cost of everything, and how often out of memory.
 
 Surfaces of 14 batch sizes × 6 worker counts × 2 precisions × 2 values of pin_memory, 336 settings: nine modelled kinds,
-drawn from the seed (surfaces/model.py, kinds.py), and the recorded ones (surfaces/recorded.py), their noise from the seed.
+drawn from the seed (surfaces/model.py, kinds.py), and recorded ones (surfaces/recorded.py), their noise from the seed.
 `share_of_best`: the true items/s of the point that a search puts first ÷ those of the best point of all that run.
 `share_of_cost`: trial-seconds spent ÷ those of a full trial of every setting. random and tpe get what adaptive spent;
 doubling is what Lightning's batch size finder does: double the batch until it fails, take the last that worked, and
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from surfaces.kinds import modelled
 from surfaces.recorded import recorded
 from surfaces.surface import PRESENT, Surface
+
 from torchstone import registry
 from torchstone.terms.search import Brief, Point, Probe, Reading
 from torchstone.terms.trial import Status
@@ -91,7 +92,11 @@ def searched(surface: Surface, asking: Generator[Probe, Reading, Sequence[Point]
         probe = next(asking)
         while True:
             reading = take(probe)
-            spent_s, ooms, probes = spent_s + reading.cost_s, ooms + (reading.status == Status.OUT_OF_MEMORY), probes + 1
+            spent_s, ooms, probes = (
+                spent_s + reading.cost_s,
+                ooms + (reading.status == Status.OUT_OF_MEMORY),
+                probes + 1,
+            )
             probe = asking.send(reading)
     except StopIteration as end:
         chosen = (surface.truth(end.value[0]) if end.value else None) or 0.0

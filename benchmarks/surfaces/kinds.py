@@ -1,8 +1,8 @@
 """Nine kinds of modelled surface, their figures drawn from a seed.
 
-Ranges are those of real work: launch-bound small nets issue a step in 1 to 10 ms; a ViT-B trains at some hundred images/s
-on one card and at tens of thousands when small; a JPEG costs 2 to 8 ms of a core to decode and augment, a tokenised
-sentence 20 to 100 µs; PCIe moves 3 to 6 GB/s from pageable and 12 to 25 GB/s from pinned memory.
+Ranges are those of real work: launch-bound small nets issue a step in 1 to 10 ms; a ViT-B trains at some hundred images
+a second on one card, small ones at tens of thousands; a JPEG costs 2 to 8 ms of a core to decode and augment, a
+tokenised sentence 20 to 100 µs; PCIe moves 3 to 6 GB/s from pageable and 12 to 25 GB/s from pinned memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable
 from random import Random
 
 import msgspec
-
 from surfaces.model import Device, Loader, Memory, Modelled
 from surfaces.noise import LARGE_NET, SMALL_NET, Noise
 
@@ -77,7 +76,12 @@ def device_bound(d: Draw) -> tuple[Device, Memory, Loader, Noise]:
     """A large net on a card: the loader keeps up with a few workers."""
     rate = d.of(300, 3000)
     memory = tight(d, rate * GPU_SECONDS * d.between(0.3, 1.0))
-    return gpu(d, rate, d.of(4e-3, 2e-2)), memory, loader(d, d.of(0.5, 3) / rate, 16, d.of(0.2, 0.7)), d.noise(LARGE_NET)
+    return (
+        gpu(d, rate, d.of(4e-3, 2e-2)),
+        memory,
+        loader(d, d.of(0.5, 3) / rate, 16, d.of(0.2, 0.7)),
+        d.noise(LARGE_NET),
+    )
 
 
 def loader_bound(d: Draw) -> tuple[Device, Memory, Loader, Noise]:

@@ -6,8 +6,8 @@ The device. A step of batch b is issued in `launch_s` and computed in b/rate + `
 the cache and the rate falls by `cache_loss` over two octaves. Every batch × precision has a roughness of its own
 (tiles that do not divide, another algorithm chosen), and a few have a dip.
 
-Memory. Peak = fixed + b × per item, a workspace on top, rounded to blocks; bf16 needs a share of it. Beyond the capacity
-a trial ends; close to it the allocator flushes and retries, which costs time.
+Memory. Peak = fixed + b × per item, a workspace on top, rounded to blocks; bf16 needs a share of it. Beyond the
+capacity a trial ends; close to it the allocator flushes and retries, which costs time.
 
 The loader. An item costs `item_s` of one core, a batch `batch_s`. w workers share `loader_cores` (softly), and lose by
 contention beyond them; the consuming process unpickles `handover_s` a batch and `handover_item_s` an item; storage
@@ -28,9 +28,9 @@ from functools import lru_cache
 from random import Random
 
 import msgspec
-
 from surfaces.noise import Noise
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
+
 from torchstone.terms.search import Part, Point, Probe, Reading
 from torchstone.terms.trial import Status
 

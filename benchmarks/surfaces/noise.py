@@ -1,15 +1,15 @@
 """How far readings of the same setting differ, as measured on real trials.
 
-From benchmarks/data/spread.json: 20 rounds, 42 s apart, of torchstone's own trials, forked from a template (three kinds);
-ln of the mean step. What a round's trials have in common is drift, the rest is each trial's own:
+From benchmarks/data/spread.json: 20 rounds, 42 s apart, of torchstone's own trials, forked from a template (three
+kinds); ln of the mean step. What the trials of a round have in common is drift, the rest is each trial's own:
 
-    CNN training        own sd 3.5 %, drift sd 3.4 %; correlation of drift after 42, 84, 126, 210 s: 1.0, 0.9, 0.7, 0.2
-    DistilBERT, batch 1 own sd 2.3 %, drift sd 1.9 %; after 42, 84 s: 0.4, -0.1
+    CNN training         own sd 3.5 %, drift sd 3.4 %; drift correlates after 42, 84, 126, 210 s by 1.0, 0.9, 0.7, 0.2
+    DistilBERT, batch 1  own sd 2.3 %, drift sd 1.9 %; after 42 and 84 s by 0.4 and -0.1
 
-These trials had windows of 1 and 2 s, so "own" holds what the steps within a window do. Steps of a process differ by 6 to
-13 % and say as much as 10 and 36 % as many independent ones, one each 0.13 s and 0.31 s (42 processes each, docs of the
-same kind of machine). With 6 and 4 % within, 2.2 and 1.6 % of "own" come from the window, and 2.7 and 1.6 % remain for the
-trial. No GPU was at hand: GPUs are quieter, so the large net's noise errs on the hard side for them.
+These trials had windows of 1 and 2 s, so "own" holds what the steps of a window do. Steps of one process differ by 6 to
+13 %, and say as much as 10 and 36 % as many independent ones: one each 0.13 s and 0.31 s (42 processes each on the
+same kind of machine). With 6 and 4 % within, 2.2 and 1.6 % of "own" come from the window, and 2.7 and 1.6 % remain for
+the trial. No GPU was at hand: GPUs are quieter, so the large net's noise errs on the hard side for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """Of ln(step): sd of a trial, of drift and its time constant; and within a trial, of what is new each `renewal_s`."""
+    """Of ln(step): sd of a trial; of drift, and its time constant; within a trial, of what is new each `renewal_s`."""
 
     trial_sd: float
     drift_sd: float

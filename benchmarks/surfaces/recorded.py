@@ -2,10 +2,10 @@
 
 The two halves of a recording (pin_memory off and on) are the same programs taken twice, and on a shared machine one
 reading differs from the other by 10 to 20 %. The best of 336 such readings is the luckiest, not the best (the winner's
-curse), so the truth of a setting is not its raw mean but the best linear prediction from all readings: a Gaussian process
-over batch, workers and precision with a term of each setting's own, its noise that between the halves, and its other
-figures those of the greatest likelihood (Rasmussen & Williams 2006, eq. 2.25 and 2.30). Held-out halves are predicted
-better by it than by the raw readings: tests/statistics/test_search.py.
+curse), so the truth of a setting is not its raw mean but the best linear prediction from all readings: a Gaussian
+process over batch, workers and precision with a term of each setting's own, its noise that between the halves, its
+other figures those of the greatest likelihood (Rasmussen & Williams 2006, eq. 2.25 and 2.30). It predicts a half that
+it has not seen better than the other half does: tests/statistics/test_search.py.
 
 A trial replayed reads the truth times a residual of the recording at the same batch size, drawn anew each time; half
 its variance grows as the window shrinks. The parts read one of their recorded values. Durations are the recorded ones,
@@ -24,8 +24,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from surfaces.surface import AXES, Spot, Surface, out_of_memory, spot_of
+
 from torchstone.terms.search import Part, Point, Probe, Reading
 from torchstone.terms.trial import Status
 
@@ -69,7 +69,7 @@ class Recorded(Surface):
             elif row.kind == "loader":
                 self._loaders.setdefault((row.batch, row.workers), []).append(row)
         readings = np.array(
-            [[math.log(self._wholes[Spot(*setting, pin)].items_per_s) for pin in (False, True)] for setting in SETTINGS]  # type: ignore[arg-type]  # noqa: E501  # AXES says which type each has
+            [[math.log(self._wholes[Spot(*setting, pin)].items_per_s) for pin in (False, True)] for setting in SETTINGS]  # type: ignore[arg-type]  # AXES says which type each has
         )
         truth, noise = smooth(readings)
         self._truth = dict(zip(SETTINGS, np.exp(truth).tolist(), strict=True))
@@ -129,9 +129,13 @@ def smooth(readings: Any) -> tuple[Any, Any]:
     batch, workers, precision = (np.array(column) for column in zip(*SETTINGS, strict=True))
     x, w = np.log2(batch.astype(float)), np.log2(1.0 + workers.astype(float))
     apart = np.subtract.outer(x, x)
-    near_workers = np.where(np.equal.outer(workers == 0, workers == 0), np.exp(-0.5 * np.subtract.outer(w, w) ** 2), 0.0)
+    near_workers = np.where(
+        np.equal.outer(workers == 0, workers == 0), np.exp(-0.5 * np.subtract.outer(w, w) ** 2), 0.0
+    )
     alike = np.equal.outer(precision, precision).astype(float)
-    by_batch = {b: np.std(readings[batch == b, 0] - readings[batch == b, 1]) / math.sqrt(2.0) for b in AXES["batch_size"]}
+    by_batch = {
+        b: np.std(readings[batch == b, 0] - readings[batch == b, 1]) / math.sqrt(2.0) for b in AXES["batch_size"]
+    }
     values = list(by_batch.values())
     pooled = {
         b: math.sqrt(np.mean(np.square(values[max(0, n - 1) : n + 2]))) for n, b in enumerate(by_batch)

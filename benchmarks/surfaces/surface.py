@@ -1,4 +1,4 @@
-"""What every surface has in common: 336 settings, their true worth, what a full trial of each costs, and trials of them.
+"""What all surfaces have in common: 336 settings, their true worth, what a full trial of each costs, and trials.
 
 A surface is searched as a device would be: a trial is asked for, its cost is paid, and a noisy reading comes back.
 """

@@ -1,16 +1,20 @@
 """What every searcher must do: ask for what is allowed, cope with every end, stop, and name what it measured."""
 
 import math
+from collections.abc import Mapping
 
 import pytest
 
 from torchstone import registry
-from torchstone.terms.search import Brief, Part, Probe, Reading
+from torchstone.terms.axis import Scalar
+from torchstone.terms.search import Brief, Part, Point, Probe, Reading
 from torchstone.terms.trial import Status
 
 BATCHES, WORKERS, PRECISIONS = (1, 4, 16, 64, 256), (0, 2, 4), ("fp32", "bf16")
-AXES = {"batch_size": BATCHES, "num_workers": WORKERS, "precision": PRECISIONS}
-POINTS = tuple({"batch_size": b, "num_workers": w, "precision": p} for b in BATCHES for w in WORKERS for p in PRECISIONS)
+AXES: Mapping[str, tuple[Scalar, ...]] = {"batch_size": BATCHES, "num_workers": WORKERS, "precision": PRECISIONS}
+POINTS: tuple[Point, ...] = tuple(
+    {"batch_size": b, "num_workers": w, "precision": p} for b in BATCHES for w in WORKERS for p in PRECISIONS
+)
 GB = 1e9
 
 
@@ -57,7 +61,7 @@ def searched(searcher, brief, trial=well, most=500):
 
 
 def test_asks_only_for_points_of_the_brief(searcher):
-    some = tuple(p for p in POINTS if p["num_workers"] > 0 or p["batch_size"] < 64)
+    some = tuple(p for p in POINTS if p["num_workers"] != 0 or p["batch_size"] in {1, 4, 16})
     probes, named = searched(searcher, Brief(AXES, some))
     assert probes
     assert all(p.point in some and 0.0 < p.effort <= 1.0 and p.why for p in probes)
@@ -94,9 +98,11 @@ def test_copes_with_next_to_no_points(searcher, points):
     assert bool(named) == bool(points)
 
 
-@pytest.mark.parametrize("axes", [{"num_workers": (0, 2, 4, 8)}, {"precision": PRECISIONS}, {"batch_size": (3, 5, 24, 100)}])
+@pytest.mark.parametrize(
+    "axes", [{"num_workers": (0, 2, 4, 8)}, {"precision": PRECISIONS}, {"batch_size": (3, 5, 24, 100)}]
+)
 def test_searches_one_axis_alone(searcher, axes):
-    (name, values), = axes.items()
+    ((name, values),) = axes.items()
     points = tuple({name: value} for value in values)
     _, named = searched(searcher, Brief(axes, points))
     assert well(Probe(named[0])).value >= 0.99 * max(well(Probe(p)).value for p in points)
@@ -122,7 +128,9 @@ def test_names_only_what_keeps_to_the_constraints(searcher):
     def trial(probe):
         reading = well(probe)
         late = probe.part is Part.WHOLE and reading.step_s > 0.05
-        return Reading(probe, Status.OK, 1.0, reading.value, reading.peak_bytes, step_s=reading.step_s, allowed=not late)
+        return Reading(
+            probe, Status.OK, 1.0, reading.value, reading.peak_bytes, step_s=reading.step_s, allowed=not late
+        )
 
     _, named = searched(searcher, Brief(AXES, POINTS), trial)
     assert named

@@ -1,9 +1,9 @@
 """What is believed of every point, given the readings so far: a Gaussian process around the structure of a step.
 
-The structure's parameters and what it leaves over (one smooth function for the device, one for the loader, one for both
-together) are inferred jointly: the model is linearised where it is believed to be and solved, a few times over, which is
-Gauss and Newton's way to the most probable state; the linear model there gives the covariances (Laplace; Rasmussen &
-Williams, Gaussian Processes for Machine Learning, 2006, §2.2, §2.7 and §3.4). Everything is ln(s an item).
+The structure's parameters and what it leaves over (a smooth function for the device, one for the loader, one for
+both together) are inferred jointly: the model is linearised where it is believed to be and solved, a few times over,
+which is Gauss and Newton's way to the most probable state; the linear model there gives the covariances (Laplace;
+Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, §2.2, §2.7 and §3.4). All is in ln(s an item).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from operator import mul
 from typing import NamedTuple, Protocol
 
+from torchstone.searchers._kernels import Amplitudes, Kernels
 from torchstone.searchers._ledger import key_of, value_of
 from torchstone.searchers._space import DeviceKey, LoaderKey, Space
 from torchstone.searchers._structure import Parameters, Whole
@@ -44,18 +45,6 @@ class Shape(Protocol):
     def whole(self, p: Parameters, point: int, log_device: float, log_loader: float) -> Whole: ...
 
 
-class Amplitudes(NamedTuple):
-    """How far reality may be from the structure, in ln."""
-
-    device: float = 0.10
-    device_values: float = 0.07
-    device_key: float = 0.03
-    loader: float = 0.10
-    loader_workers: float = 0.04
-    whole: float = 0.06
-    point: float = 0.01
-
-
 class Row(NamedTuple):
     """One thing that can be read, linearised: what is believed of it, and what it depends on."""
 
@@ -72,7 +61,8 @@ class Belief:
     """Learns from readings; tells means and covariances of what can be probed."""
 
     def __init__(self, space: Space, shape: Shape, amplitudes: Amplitudes) -> None:
-        self._space, self._shape, self._amplitudes = space, shape, amplitudes
+        self._space, self._shape = space, shape
+        self._kernels = Kernels(space, amplitudes)
         self._p = list(shape.means)
         self._variances = [sd * sd for sd in shape.sds]
         self._device_rest = [0.0] * len(space.device_keys)
@@ -84,7 +74,6 @@ class Belief:
         self._weights: list[float] = []
         self._device_parts: dict[int, tuple[float, list[float]]] = {}
         self._loader_parts: dict[int, tuple[float, list[float]]] = {}
-        self._known: dict[tuple[int, int, int], float] = {}
         self.noisier = self.rougher = 1.0
 
     def learn(self, readings: Iterable[Reading]) -> None:
@@ -123,14 +112,15 @@ class Belief:
             lower = factor(self._with_noise(prior, noise, noisier))
             misfit = forward(lower, rest)
             doubt = (math.log(noisier) / 0.8) ** 2 + (math.log(self.rougher) / 0.6) ** 2
-            return sum(map(mul, misfit, misfit)) + log_determinant(lower) + doubt
+            return math.fsum(map(mul, misfit, misfit)) + log_determinant(lower) + doubt
 
         prior = self._prior_matrix()
         self.noisier = min(NOISIER, key=lambda noisier: unlikely(noisier, prior))
-        found = []
-        for self.rougher in ROUGHER:
-            found.append((unlikely(self.noisier, self._prior_matrix()), self.rougher))
-        self.rougher = min(found)[1]
+        found = {}
+        for rougher in ROUGHER:
+            self.rougher = rougher
+            found[rougher] = unlikely(self.noisier, self._prior_matrix())
+        self.rougher = min(ROUGHER, key=found.__getitem__)
 
     def _solve(self, asked: Sequence[tuple[Part, int]], heard: Sequence[float], noise: Sequence[float]) -> None:
         self._device_parts, self._loader_parts = {}, {}
@@ -180,7 +170,7 @@ class Belief:
         on_device = [(w * row.of_device, row.device) for w, row in zip(self._weights, self._rows, strict=True)]
         on_loader = [(w * row.of_loader, row.loader) for w, row in zip(self._weights, self._rows, strict=True)]
         for rests, pulled, kernel in (
-            (self._device_rest, on_device, self._device_kernel), (self._loader_rest, on_loader, self._loader_kernel)
+            (self._device_rest, on_device, self._kernels.device), (self._loader_rest, on_loader, self._kernels.loader)
         ):  # fmt: skip
             for n, now in enumerate(rests):
                 rests[n] = now + share * (scale * sum(w * kernel(n, other) for w, other in pulled if w) - now)
@@ -195,7 +185,7 @@ class Belief:
         read = [(w, row.point) for w, row in zip(self._weights, self._rows, strict=True) if row.point is not None]
         return [
             shape.whole(p, n, devices[space.device_of[n]], loaders[space.loader_of[n]]).log_s
-            + scale * sum(w * self._point_kernel(n, point) for w, point in read)
+            + scale * sum(w * self._kernels.point(n, point) for w, point in read)
             for n in range(len(space.points))
         ]
 
@@ -209,9 +199,7 @@ class Belief:
         if part is Part.LOADER:
             return Row(log_loader, loader_slopes, device, 0.0, loader, 1.0, None)
         whole = self._shape.whole(self._p, number, log_device, log_loader)
-        slopes = [
-            whole.of_device * a + whole.of_loader * b for a, b in zip(device_slopes, loader_slopes, strict=True)
-        ]
+        slopes = [whole.of_device * a + whole.of_loader * b for a, b in zip(device_slopes, loader_slopes, strict=True)]
         for k in self._shape.of_whole:
             moved = self._moved(k)
             slopes[k] += (self._shape.whole(moved, number, log_device, log_loader).log_s - whole.log_s) / _H
@@ -262,60 +250,13 @@ class Belief:
         """Return the prior covariance of two rows."""
         total = 0.0
         if a.of_device and b.of_device:
-            total += a.of_device * b.of_device * self._device_kernel(a.device, b.device)
+            total += a.of_device * b.of_device * self._kernels.device(a.device, b.device)
         if a.of_loader and b.of_loader:
-            total += a.of_loader * b.of_loader * self._loader_kernel(a.loader, b.loader)
+            total += a.of_loader * b.of_loader * self._kernels.loader(a.loader, b.loader)
         if a.point is not None and b.point is not None:
-            total += self._point_kernel(a.point, b.point)
-        return total * self.rougher**2 + sum(map(mul, map(mul, a.slopes, b.slopes), self._variances))
-
-    def _device_kernel(self, a: int, b: int) -> float:
-        found = self._known.get((0, a, b))
-        if found is None:
-            one, other = self._space.device_keys[a], self._space.device_keys[b]
-            size = self._amplitudes
-            apart = one.log_batch - other.log_batch
-            found = size.device**2 * _near(apart, 2.5)
-            if one.others == other.others:
-                found += size.device_values**2 * _near(apart, 2.0)
-            if a == b:
-                found += size.device_key**2
-            self._known[0, a, b] = found
-        return found
-
-    def _loader_kernel(self, a: int, b: int) -> float:
-        found = self._known.get((1, a, b))
-        if found is None:
-            one, other = self._space.loader_keys[a], self._space.loader_keys[b]
-            size = self._amplitudes
-            batches = _near(one.log_batch - other.log_batch, 3.0) * (1.0 if one.others == other.others else 0.8)
-            found = size.loader**2 * batches * _near(one.log_workers - other.log_workers, 1.5)
-            if one.workers == other.workers:
-                found += size.loader_workers**2 * batches
-            self._known[1, a, b] = found
-        return found
-
-    def _point_kernel(self, a: int, b: int) -> float:
-        found = self._known.get((2, a, b))
-        if found is None:
-            space, size = self._space, self._amplitudes
-            one, other = space.loader_keys[space.loader_of[a]], space.loader_keys[space.loader_of[b]]
-            near = _near(one.log_batch - other.log_batch, 2.5) * _near(one.log_workers - other.log_workers, 1.2)
-            if space.pinned[a] != space.pinned[b]:
-                near *= 0.9
-            values = space.device_keys[space.device_of[a]].others, space.device_keys[space.device_of[b]].others
-            if values[0] != values[1]:
-                near *= 0.7
-            found = size.whole**2 * near
-            if a == b:
-                found += size.point**2
-            self._known[2, a, b] = found
-        return found
-
-
-def _near(apart: float, length: float) -> float:
-    ratio = apart / length
-    return math.exp(-0.5 * ratio * ratio)
+            total += self._kernels.point(a.point, b.point)
+        slopes: Iterable[float] = map(mul, map(mul, a.slopes, b.slopes), self._variances)
+        return total * self.rougher**2 + sum(slopes)
 
 
 def noise_variance(effort: float) -> float:

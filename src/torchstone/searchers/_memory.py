@@ -14,7 +14,9 @@ from torchstone.terms.trial import Status
 
 NEAR = 0.75  # of the capacity: beyond it a batch is reached in steps
 LEAP = 2.0  # how much larger than the largest batch measured the next may be there
-OTHER_VALUES = 1.25  # what another precision, say, may need more than those measured
+SHORTER = 1.25  # what a shorter number format may need more: autocast keeps copies of the weights
+OTHERWISE = 3.0  # what other values may need more, such as no checkpointing after checkpointing
+_LENGTHS = {"fp32": 2, "tf32": 2, "bf16": 1, "fp16": 1}
 
 
 class Fit(Enum):
@@ -73,16 +75,31 @@ class Memory:
     def _bounds(self, others: Values, batch: float) -> tuple[float, float, float]:
         """Return a peak between bounds. From one batch: it grows no faster than the batch. From none: as others do."""
         own = self._peaks.get(others, [])
-        bounds = [_from(peaks, batch) for values, peaks in self._peaks.items() if values != others]
-        alone = len({size for size, _ in own}) < 2
-        if not alone or not bounds:
-            return _from(own, batch) if own else (0.0, 0.0, 0.0)  # nothing is known, and something must be tried
-        lows, values, highs = (list(column) for column in zip(*bounds, strict=True))
-        low, value, high = min(lows) / OTHER_VALUES, sum(values) / len(values), max(highs) * OTHER_VALUES
-        if own:
-            least, _, most = _from(own, batch)
-            return max(low, least), min(max(value, least), most), min(high, most)
+        alone = _from(own, batch) if own else None
+        if len({size for size, _ in own}) > 1 or len(self._peaks) == (1 if own else 0):
+            return alone or (0.0, 0.0, 0.0)  # nothing is known, and something must be tried
+        lows, values, highs = [], [], []
+        for measured, peaks in self._peaks.items():
+            if measured != others:
+                low, value, high = _from(peaks, batch)
+                more = self._more(measured, others)
+                lows.append(low / OTHERWISE)
+                values.append(value)
+                highs.append(high * more)
+        low, value, high = min(lows), sum(values) / len(values), min(highs)
+        if alone is not None:
+            return max(low, alone[0]), min(max(value, alone[1]), alone[2]), min(high, alone[2])
         return low, value, high
+
+    def _more(self, measured: Values, others: Values) -> float:
+        """Return how much more memory some values may need than others that were measured."""
+        differing = [
+            (a, b, axis) for a, b, axis in zip(measured, others, self._space.device_axes, strict=True) if a != b
+        ]
+        shorter = all(
+            axis == "precision" and _LENGTHS.get(str(a), 0) >= _LENGTHS.get(str(b), 3) for a, b, axis in differing
+        )
+        return SHORTER if shorter else OTHERWISE
 
 
 def _from(peaks: list[tuple[float, float]], batch: float) -> tuple[float, float, float]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from torchstone.searchers._knowledge import Knowledge
 from torchstone.terms.search import Part, Probe
 
+Number = TypeVar("Number", int, float)
 EFFORT = 0.2
 MOST_COMBINATIONS = 4
 CLOSE = 1  # one batch short of the middle will do
@@ -24,13 +26,8 @@ def _of_parts(known: Knowledge) -> Iterator[Probe]:
     workers = sorted({key.workers for key in space.loader_keys})
     batch = _at(sorted({key.batch for key in space.loader_keys}), LOADER_BATCH)
     for count in dict.fromkeys((workers[0], _at(workers, 0.5))):
-        number = min(
-            range(len(space.points)),
-            key=lambda n, c=count: (
-                abs(space.loader_keys[space.loader_of[n]].workers - c),
-                abs(space.loader_keys[space.loader_of[n]].batch - batch),
-            ),
-        )
+        keys = sorted(range(len(space.loader_keys)), key=lambda n: abs(space.loader_keys[n].batch - batch))
+        number = space.loader_of.index(next(n for n in keys if space.loader_keys[n].workers == count))
         if known.may(number, Part.LOADER):
             yield Probe(space.points[number], Part.LOADER, EFFORT, f"the loader alone, {count} workers")
     for nth, others in enumerate(space.combinations[:MOST_COMBINATIONS]):
@@ -65,11 +62,11 @@ def _of_wholes(known: Knowledge) -> Iterator[Probe]:
     for place in (0.1, 0.6):
         for others in space.combinations[:MOST_COMBINATIONS]:
             keys = [n for n, d in enumerate(space.device_of) if space.device_keys[d].others == others]
-            first.append(_at(sorted(keys, key=lambda n: space.device_keys[space.device_of[n]].batch), place))
+            first.append(_at(sorted(keys, key=lambda n: space.loader_keys[space.loader_of[n]].batch), place))
     for number in dict.fromkeys(first):
         if known.may(number, Part.WHOLE):
             yield Probe(space.points[number], Part.WHOLE, EFFORT, "a first look")
 
 
-def _at(values: Sequence[int] | Sequence[float], place: float) -> int | float:
+def _at(values: Sequence[Number], place: float) -> Number:
     return values[min(len(values) - 1, int(place * len(values)))]

@@ -65,7 +65,9 @@ class Space:
 
     def key(self, number: int, part: Part) -> tuple[Part, int]:
         """Return what a probe of a part of a point measures: equal keys tell the same."""
-        return part, {Part.WHOLE: number, Part.DEVICE: self.device_of[number], Part.LOADER: self.loader_of[number]}[part]
+        return part, {Part.WHOLE: number, Part.DEVICE: self.device_of[number], Part.LOADER: self.loader_of[number]}[
+            part
+        ]
 
 
 def _numbered(keys: list[Key], distinct: list[Key]) -> list[int]:

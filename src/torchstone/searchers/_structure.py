@@ -27,7 +27,7 @@ _PRIORS: Mapping[str, tuple[float, float]] = {  # natural logarithms: mean, sd
     "batch": (math.log(3e-4), 0.8),
     "cores": (math.log(6.0), 0.9),
     "contention": (math.log(0.12), 0.8),
-    "handover": (math.log(4e-4), 0.6),
+    "handover": (math.log(6e-4), 1.0),
     "handover_item": (math.log(0.02), 1.0),  # as a share of `work`
     "overlap": (1.5, 0.8),
     "transfer": (math.log(0.05), 1.3),  # of an item, as a share of `item`
@@ -59,10 +59,12 @@ class Structure:
         ]
         base = len(NAMES)
         number = {offset: base + n for n, offset in enumerate(offsets)}
-        self._offsets = {c: tuple(number[position, value] for position, value in enumerate(c)) for c in space.combinations}
-        self.of_device = (_LAUNCH, _ITEM, _SHARP, *range(base, base + len(offsets)))
-        self.of_loader = (_WORK, _BATCH, _CORES, _CONTENTION, _HAND, _HAND_ITEM)
-        self.of_whole = (_ITEM, _WORK, _HAND, _HAND_ITEM, _OVERLAP, _TRANSFER, _PINNED, _FELT)
+        self._offsets = {
+            c: tuple(number[position, value] for position, value in enumerate(c)) for c in space.combinations
+        }
+        self.of_device: Sequence[int] = (_LAUNCH, _ITEM, _SHARP, *range(base, base + len(offsets)))
+        self.of_loader: Sequence[int] = (_WORK, _BATCH, _CORES, _CONTENTION, _HAND, _HAND_ITEM)
+        self.of_whole: Sequence[int] = (_ITEM, _WORK, _HAND, _HAND_ITEM, _OVERLAP, _TRANSFER, _PINNED, _FELT)
         self.means = [mean for mean, _ in _PRIORS.values()] + [0.0] * len(offsets)
         self.sds = [sd for _, sd in _PRIORS.values()] + [OFFSET_SD] * len(offsets)
 
@@ -112,8 +114,9 @@ class Flat:
         offsets = list(dict.fromkeys((axis, point[axis]) for axis in axes for point in space.points))
         number = {offset: 2 + n for n, offset in enumerate(offsets)}
         self._offsets = [tuple(number[axis, point[axis]] for axis in axes) for point in space.points]
-        self.of_device = self.of_loader = ()
-        self.of_whole = range(2 + len(offsets))
+        self.of_device: Sequence[int] = ()
+        self.of_loader: Sequence[int] = ()
+        self.of_whole: Sequence[int] = range(2 + len(offsets))
         self.means = [0.0, 0.0] + [0.0] * len(offsets)
         self.sds = [10.0, 0.7] + [OFFSET_SD] * len(offsets)
 

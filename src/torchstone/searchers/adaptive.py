@@ -4,15 +4,17 @@ A few short probes of the parts (the loader alone, the device alone at two batch
 then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each second
 of their predicted cost: expected improvement (Jones, Schonlau & Welch, Efficient global optimization, J. Global Optim.
 13, 1998) made right for noisy readings and points that tell about each other. A point whose predicted peak may pass the
-end of memory is never probed. It ends when no probe promises a gain, or the budget is spent.
+end of memory is never probed. It ends when knowing any one point exactly promises no gain worth having, or when the
+budget is spent.
 """
 
 from __future__ import annotations
 
 from torchstone.extend import Searcher
-from torchstone.searchers._knowledge import Knowledge, Proposal
+from torchstone.searchers._knowledge import Knowledge
 from torchstone.searchers._ledger import Search
 from torchstone.searchers._opening import opening
+from torchstone.searchers._proposals import Proposal, proposal
 from torchstone.terms.search import Brief, Part, Probe
 
 
@@ -26,25 +28,25 @@ class Adaptive:
             return []
         known = Knowledge(brief)
         for probe in opening(known):
-            if not known.ledger.open(known.ledger.mean_cost_s()):
+            if not known.affords(known.mean_cost_s()):
                 break
             known.hear((yield probe))
-        while (proposal := known.proposal()) is not None:
-            known.hear((yield _probe(known, proposal)))
+        while (proposed := proposal(known)) is not None:
+            known.hear((yield _probe(known, proposed)))
         return known.finalists()
 
 
-def _probe(known: Knowledge, proposal: Proposal) -> Probe:
-    point, part = known.space.points[proposal.number], proposal.part
+def _probe(known: Knowledge, proposed: Proposal) -> Probe:
+    point, part = known.space.points[proposed.number], proposed.part
     if part is Part.LOADER:
         why = f"the loader alone, {point.get('num_workers', 'its')} workers"
     elif part is Part.DEVICE:
         why = f"the device alone, batch {point.get('batch_size', 1)}"
-    elif known.asked[part, proposal.number]:
+    elif known.asked[part, proposed.number]:
         why = "end to end: once more, to be sure"
     else:
-        why = f"end to end: may gain {100.0 * proposal.gain:.2g} %"
-    return Probe(point, part, proposal.effort, why)
+        why = "end to end: near the predicted best"
+    return Probe(point, part, proposed.effort, why)
 
 
 PLUGIN: Searcher = Adaptive()

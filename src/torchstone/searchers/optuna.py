@@ -41,24 +41,21 @@ def _asked(brief: Brief) -> Iterator[tuple[Point, list[Reading]]]:
     optuna = _library()
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=brief.seed))
     distributions = {axis: _distribution(optuna, values) for axis, values in brief.axes.items()}
-    left: Mapping[object, Point] = {key_of(point): point for point in brief.points}
-    left = dict(left)
+    left = {key_of(point): point for point in brief.points}
     scores: dict[object, float] = {}
     random = Random(brief.seed)
     while left:
-        trial, key = None, None
         for _ in range(REPEATS):
             trial = study.ask(distributions)
-            key = frozenset((axis, brief.axes[axis][trial.params[axis]]) for axis in brief.axes)
+            key = key_of({axis: brief.axes[axis][trial.params[axis]] for axis in brief.axes})
             if key in left:
                 break
             if key in scores:
                 study.tell(trial, scores[key])
             else:
                 study.tell(trial, state=optuna.trial.TrialState.FAIL)
-        if key not in left:
-            key = random.choice(list(left))
-            trial = None
+        else:
+            trial, key = None, random.choice(list(left))
         point = left.pop(key)
         heard: list[Reading] = []
         yield point, heard
@@ -90,7 +87,9 @@ def _library() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise MissingError("searcher optuna needs the library of that name: pip install 'torchstone[search]'") from error
+        raise MissingError(
+            "searcher optuna needs the library of that name: pip install 'torchstone[search]'"
+        ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

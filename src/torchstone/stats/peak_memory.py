@@ -33,7 +33,9 @@ def predict_peak(points: Sequence[tuple[float, float]], batch: float) -> Peak | 
     sizes = sorted(largest)
     # a larger batch needs no less: where one measured less, a workspace was left out that may be taken again
     peaks = list(itertools.accumulate((largest[size] for size in sizes), max))
-    slopes = [(b - a) / (y - x) for (x, y), (a, b) in zip(itertools.pairwise(sizes), itertools.pairwise(peaks), strict=True)]
+    slopes = [
+        (b - a) / (y - x) for (x, y), (a, b) in zip(itertools.pairwise(sizes), itertools.pairwise(peaks), strict=True)
+    ]
     beyond = batch - sizes[-1]
     if beyond <= 0.0:
         value = _between(sizes, peaks, slopes, batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchstone import units
 from torchstone.advice.choices import NEAR_THE_TOP, SAFE_SHARE
 from torchstone.errors import TorchstoneError
 from torchstone.figures import figures
@@ -99,6 +100,6 @@ def no_answer(run: Run) -> str | None:
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
     return (
-        f"no configuration keeps to --{constraint}; nearest: {point}, {100 * (factor - 1):.0f} % beyond it. "
+        f"no configuration keeps to --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
         f"See torchstone show {run.head.run_id}"
     )

@@ -7,7 +7,8 @@ from operator import mul
 
 import pytest
 
-from torchstone.searchers._belief import Amplitudes, Belief
+from torchstone.searchers._belief import Belief
+from torchstone.searchers._kernels import Amplitudes
 from torchstone.searchers._space import Space
 from torchstone.searchers._structure import Flat, Structure
 from torchstone.terms.search import Brief, Part, Probe, Reading

@@ -35,7 +35,7 @@ def taught(readings, capacity):
 def test_climbing_to_any_batch_it_allows_never_passes_the_end(fixed, per_item, share, turns):
     """Whatever the line, whichever of the allowed batches is taken next."""
     need = {"fp32": lambda b: fixed + b * per_item, "bf16": lambda b: fixed + b * per_item * share}
-    heard = []
+    heard: list[Reading] = []
     if need["fp32"](1) > 1.0:
         return
     for turn in turns:
@@ -75,10 +75,13 @@ def test_after_an_end_of_memory_nothing_that_needs_as_much():
     assert memory.fit(key(1024, "bf16")) is not Fit.YES
 
 
-def test_another_precision_is_taken_to_need_a_little_more_until_it_is_measured():
+def test_a_shorter_format_may_need_a_little_more_and_a_longer_one_much_until_it_is_measured():
     heard = [reading(4, 10.0), reading(64, 40.0)]
     assert taught(heard, 100.0).fit(key(64, "bf16")) is Fit.YES
     assert taught(heard, 42.0).fit(key(64, "bf16")) is not Fit.YES
+    heard = [reading(4, 10.0, "bf16"), reading(64, 40.0, "bf16")]
+    assert taught(heard, 100.0).fit(key(64)) is not Fit.YES
+    assert taught(heard, 200.0).fit(key(64)) is Fit.YES
 
 
 @pytest.mark.parametrize("capacity", [None, 1e12])

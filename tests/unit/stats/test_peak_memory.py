@@ -16,7 +16,9 @@ def test_is_silent_under_two_batches():
     assert predict_peak([(4, 100.0), (4, 120.0)], 8) is None
 
 
-@given(st.floats(1e6, 1e10), st.floats(1e3, 1e9), st.lists(st.sampled_from([1, 2, 4, 8, 16, 64]), min_size=2, unique=True))
+@given(
+    st.floats(1e6, 1e10), st.floats(1e3, 1e9), st.lists(st.sampled_from([1, 2, 4, 8, 16, 64]), min_size=2, unique=True)
+)
 def test_continues_a_line_exactly(fixed, per_item, batches):
     peak = predict_peak([(b, fixed + b * per_item) for b in batches], 512)
     assert peak is not None
@@ -29,6 +31,7 @@ def test_continues_a_line_exactly(fixed, per_item, batches):
 @pytest.mark.parametrize("block", [2 * MB, 20 * MB])
 def test_bounds_hold_one_doubling_on_where_an_allocator_rounds_up(block):
     """Blocks of 2 and 20 MiB, as torch's caching allocator hands them out."""
+
     def rounded(batch):
         return -(-(800 * MB + batch * 11.3 * MB) // block) * block
 
