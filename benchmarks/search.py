@@ -117,9 +117,9 @@ def doubling(brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
 
 def show(found: Mapping[str, Mapping[str, Found]]) -> None:
     """Print a table of one seed."""
-    print(f"{'share of best at share of cost':18}" + "".join(f"{s:>20}" for s in SEARCHERS))
+    print(f"{'best, cost':16}" + "".join(f"{s:>16}       " for s in SEARCHERS))
     for name, searches in found.items():
-        print(f"{name:30}" + "".join(_cell(searches[s]) for s in SEARCHERS))
+        print(f"{name:16}" + "".join(_cell(searches[s]) for s in SEARCHERS))
     for label, best, cost in (("mean", statistics.mean, statistics.mean), ("worst", min, max)):
         cells = []
         for searcher in SEARCHERS:
@@ -128,12 +128,12 @@ def show(found: Mapping[str, Mapping[str, Found]]) -> None:
             cells.append(
                 Found(best([f.share_of_best for f in column]), cost([f.share_of_cost for f in column]), ooms, 0)
             )
-        print(f"{label:30}" + "".join(map(_cell, cells)))
+        print(f"{label:16}" + "".join(map(_cell, cells)))
 
 
 def _cell(found: Found) -> str:
-    ooms = f" {found.ooms} OOM" if found.ooms else ""
-    return f"{100 * found.share_of_best:8.1f} % {100 * found.share_of_cost:4.1f} %{ooms:>5}"[:20].rjust(20)
+    ooms = f"{found.ooms} OOM" if found.ooms else ""
+    return f"{100 * found.share_of_best:8.1f} %{100 * found.share_of_cost:4.1f} %{ooms:>7}"
 
 
 def campaign(seeds: Sequence[int]) -> int:

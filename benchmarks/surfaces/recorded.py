@@ -24,7 +24,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-from surfaces.surface import AXES, Spot, Surface, out_of_memory, spot_of
+from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
 from torchstone.terms.search import Part, Point, Probe, Reading
 from torchstone.terms.trial import Status
@@ -32,7 +32,8 @@ from torchstone.terms.trial import Status
 FOLDER = Path(__file__).parent / "recorded"
 CAPACITY_BYTES = {"cnn": 512 * 1024**2}  # a cliff where a container with half a GiB would have one
 END_S = 0.5  # of a trial that ends there
-SETTINGS = tuple(itertools.product(AXES["batch_size"], AXES["num_workers"], AXES["precision"]))
+BATCHES, WORKERS, PRECISIONS = tuple(2**n for n in range(14)), (0, 2, 4, 8, 12, 16), ("fp32", "bf16")  # as AXES
+SETTINGS = tuple(itertools.product(BATCHES, WORKERS, PRECISIONS))
 
 
 class Row(NamedTuple):
@@ -68,17 +69,21 @@ class Recorded(Surface):
                 self._devices.setdefault((row.batch, row.precision), []).append(row)
             elif row.kind == "loader":
                 self._loaders.setdefault((row.batch, row.workers), []).append(row)
-        readings = np.array(
-            [[math.log(self._wholes[Spot(*setting, pin)].items_per_s) for pin in (False, True)] for setting in SETTINGS]  # type: ignore[arg-type]  # AXES says which type each has
+        self.readings = np.array(
+            [[self._log_reading(Spot(*setting, pin)) for pin in (False, True)] for setting in SETTINGS]
         )
-        truth, noise = smooth(readings)
+        noise = noise_of(self.readings)
+        truth = smooth(self.readings, noise)
         self._truth = dict(zip(SETTINGS, np.exp(truth).tolist(), strict=True))
-        rest = readings - truth[:, None]
+        rest = self.readings - truth[:, None]
         self._residuals: dict[int, list[float]] = {}
-        for batch in AXES["batch_size"]:
+        for batch in BATCHES:
             own = np.array([setting[0] == batch for setting in SETTINGS])
             here = rest[own].ravel() - rest[own].mean()
-            self._residuals[batch] = (here * noise[own][0] / here.std()).tolist()  # type: ignore[index]  # batches are int
+            self._residuals[batch] = (here * noise[own][0] / here.std()).tolist()  # what smoothing took, given back
+
+    def _log_reading(self, spot: Spot) -> float:
+        return math.log(self._wholes[spot].items_per_s)
 
     def truth(self, point: Point) -> float | None:
         """Return the items/s of a setting, or None beyond the capacity."""
@@ -124,39 +129,40 @@ class Recorded(Surface):
         return self.capacity_bytes is None or self._peak_bytes(spot) <= self.capacity_bytes
 
 
-def smooth(readings: Any) -> tuple[Any, Any]:
-    """Return the predicted ln(items/s) of each of SETTINGS, and the noise of one reading, from two readings of each."""
+def noise_of(readings: Any) -> Any:
+    """Return the sd of one reading of each of SETTINGS, from how its two readings differ, pooled over batch sizes.
+
+    Twelve pairs say little of their own batch size: the two next to it are taken with them.
+    """
+    batch = np.array([setting[0] for setting in SETTINGS])
+    squares = [np.mean((readings[batch == b, 0] - readings[batch == b, 1]) ** 2) / 2.0 for b in BATCHES]
+    pooled = {b: math.sqrt(np.mean(squares[max(0, n - 1) : n + 2])) for n, b in enumerate(BATCHES)}
+    return np.array([pooled[b] for b in batch.tolist()])
+
+
+def smooth(readings: Any, noise: Any) -> Any:
+    """Return the predicted ln(items/s) of each of SETTINGS from one or more readings of each and the noise of one."""
     batch, workers, precision = (np.array(column) for column in zip(*SETTINGS, strict=True))
     x, w = np.log2(batch.astype(float)), np.log2(1.0 + workers.astype(float))
     apart = np.subtract.outer(x, x)
-    near_workers = np.where(
-        np.equal.outer(workers == 0, workers == 0), np.exp(-0.5 * np.subtract.outer(w, w) ** 2), 0.0
-    )
     alike = np.equal.outer(precision, precision).astype(float)
-    by_batch = {
-        b: np.std(readings[batch == b, 0] - readings[batch == b, 1]) / math.sqrt(2.0) for b in AXES["batch_size"]
-    }
-    values = list(by_batch.values())
-    pooled = {
-        b: math.sqrt(np.mean(np.square(values[max(0, n - 1) : n + 2]))) for n, b in enumerate(by_batch)
-    }  # with the neighbours: twelve pairs say little
-    noise = np.array([pooled[b] for b in batch])
+    serial = np.equal.outer(workers == 0, workers == 0)  # without workers another program runs
+    near_workers = np.where(serial, np.exp(-0.5 * np.subtract.outer(w, w) ** 2), 0.0)
     means = readings.mean(axis=1)
-    best: tuple[float, Any] | None = None
+    error = np.diag(noise**2 / readings.shape[1])
+    likeliest, found = -math.inf, means
     for length, common, by_precision, by_workers, own in itertools.product(
         (1.0, 1.7, 3.0), (1.0, 2.0), (0.05, 0.15, 0.4), (0.05, 0.15, 0.4), (0.003, 0.02, 0.06)
     ):
         near = np.exp(-0.5 * (apart / length) ** 2)
-        kernel = near * (common**2 + by_precision**2 * alike + by_workers**2 * near_workers) + 10.0
-        kernel += 0.5 * by_workers**2 * near * near_workers * alike + own**2 * np.eye(len(means))
-        lower = np.linalg.cholesky(kernel + np.diag(noise**2 / 2.0))
+        kernel = near * (common**2 + by_precision**2 * alike + by_workers**2 * near_workers * (1.0 + 0.5 * alike))
+        kernel += 10.0 + own**2 * np.eye(len(means))
+        lower = np.linalg.cholesky(kernel + error)
         white = np.linalg.solve(lower, means)
         likelihood = -0.5 * float(white @ white) - float(np.log(np.diag(lower)).sum())
-        if best is None or likelihood > best[0]:
-            best = likelihood, kernel @ np.linalg.solve(lower.T, white)
-    if best is None:
-        raise ValueError("no recording can be smoothed without readings")
-    return best[1], noise
+        if likelihood > likeliest:
+            likeliest, found = likelihood, kernel @ np.linalg.solve(lower.T, white)
+    return found
 
 
 @cache

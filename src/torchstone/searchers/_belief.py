@@ -28,6 +28,8 @@ NOISIER = (0.7, 1.0, 1.5, 2.2, 3.3, 5.0)  # a machine may be that much noisier; 
 ROUGHER = (0.5, 0.7, 1.0, 1.5)  # and a surface that much further from the structure
 _STEPS = 12
 _LONGEST = 1.5  # a step of the iteration, in ln of a parameter
+_CLOSE = 0.02
+_ENOUGH_TO_LISTEN = 5
 _H = 1e-4
 
 
@@ -49,7 +51,7 @@ class Row(NamedTuple):
     """One thing that can be read, linearised: what is believed of it, and what it depends on."""
 
     mean: float
-    slopes: list[float]  # by parameter
+    slopes: list[float]  # by parameter, each in units of its prior sd
     device: int
     of_device: float
     loader: int
@@ -64,7 +66,6 @@ class Belief:
         self._space, self._shape = space, shape
         self._kernels = Kernels(space, amplitudes)
         self._p = list(shape.means)
-        self._variances = [sd * sd for sd in shape.sds]
         self._device_rest = [0.0] * len(space.device_keys)
         self._loader_rest = [0.0] * len(space.loader_keys)
         self._rows: list[Row] = []
@@ -94,15 +95,17 @@ class Belief:
         self._drift = [[_drift(a - b) for b in times[: n + 1]] for n, a in enumerate(times)]
         self._drifted = [_drift(clock - time) for time in times]
         self._fit(asked, heard, noise)
-        if len(heard) > 4:
+        if len(heard) >= _ENOUGH_TO_LISTEN:
             self._listen(heard, noise)
             self._fit(asked, heard, noise)
 
     def _fit(self, asked: Sequence[tuple[Part, int]], heard: Sequence[float], noise: Sequence[float]) -> None:
         for _ in range(_STEPS):
-            if self._improve(asked, heard, noise) < 0.02:
+            self._solve(asked, heard, noise)
+            if self._improve() < _CLOSE:
                 break
         self._solve(asked, heard, noise)
+        self._spread(range(len(self._device_rest)), range(len(self._loader_rest)), 1.0)
 
     def _listen(self, heard: Sequence[float], noise: Sequence[float]) -> None:
         """Choose noise and roughness by the likelihood of the readings (Rasmussen & Williams, eq. 2.30)."""
@@ -130,9 +133,9 @@ class Belief:
 
     def _rests(self, heard: Sequence[float]) -> list[float]:
         """Return what the readings differ from the prior mean, in the linear model around the present state."""
-        away = [mean - now for mean, now in zip(self._shape.means, self._p, strict=True)]
+        now = [(p - mean) / sd for p, mean, sd in zip(self._p, self._shape.means, self._shape.sds, strict=True)]
         return [
-            value - row.mean - sum(map(mul, row.slopes, away))
+            value - row.mean + sum(map(mul, row.slopes, now))
             + row.of_device * self._device_rest[row.device] + row.of_loader * self._loader_rest[row.loader]
             for row, value in zip(self._rows, heard, strict=True)
         ]  # fmt: skip
@@ -152,29 +155,34 @@ class Belief:
     def _prior_matrix(self) -> list[list[float]]:
         return [[self.covariance(row, other) for other in self._rows[: n + 1]] for n, row in enumerate(self._rows)]
 
-    def _improve(self, asked: Sequence[tuple[Part, int]], heard: Sequence[float], noise: Sequence[float]) -> float:
-        """Take one step towards the most probable state and return its length."""
-        self._solve(asked, heard, noise)
+    def _improve(self) -> float:
+        """Take one step towards the most probable state and return its length, in ln of a parameter."""
         pulls = [
-            sum(w * row.slopes[k] for w, row in zip(self._weights, self._rows, strict=True))
-            for k in range(len(self._p))
+            sum(map(mul, self._weights, column)) for column in zip(*(row.slopes for row in self._rows), strict=True)
         ]
+        if not pulls:
+            return 0.0
         steps = [
-            mean + variance * pull - now
-            for mean, variance, pull, now in zip(self._shape.means, self._variances, pulls, self._p, strict=True)
+            mean + sd * pull - now
+            for mean, sd, pull, now in zip(self._shape.means, self._shape.sds, pulls, self._p, strict=True)
         ]
-        longest = max(map(abs, steps))
+        longest: float = max(map(abs, steps))
         share = min(1.0, _LONGEST / longest) if longest else 1.0
         self._p = [now + share * step for now, step in zip(self._p, steps, strict=True)]
+        self._spread({row.device for row in self._rows}, {row.loader for row in self._rows}, share)
+        return longest
+
+    def _spread(self, devices: Iterable[int], loaders: Iterable[int], share: float) -> None:
+        """Move what the structure leaves over at these keys by a share of the way to its most probable value."""
         scale = self.rougher**2
         on_device = [(w * row.of_device, row.device) for w, row in zip(self._weights, self._rows, strict=True)]
         on_loader = [(w * row.of_loader, row.loader) for w, row in zip(self._weights, self._rows, strict=True)]
-        for rests, pulled, kernel in (
-            (self._device_rest, on_device, self._kernels.device), (self._loader_rest, on_loader, self._kernels.loader)
-        ):  # fmt: skip
-            for n, now in enumerate(rests):
-                rests[n] = now + share * (scale * sum(w * kernel(n, other) for w, other in pulled if w) - now)
-        return longest
+        for keys, rests, pulled, kernel in (
+            (devices, self._device_rest, on_device, self._kernels.device),
+            (loaders, self._loader_rest, on_loader, self._kernels.loader),
+        ):
+            for n in keys:
+                rests[n] += share * (scale * sum(w * kernel(n, other) for w, other in pulled if w) - rests[n])
 
     def means(self) -> list[float]:
         """Return what is believed of every point, end to end."""
@@ -202,7 +210,8 @@ class Belief:
         slopes = [whole.of_device * a + whole.of_loader * b for a, b in zip(device_slopes, loader_slopes, strict=True)]
         for k in self._shape.of_whole:
             moved = self._moved(k)
-            slopes[k] += (self._shape.whole(moved, number, log_device, log_loader).log_s - whole.log_s) / _H
+            away = self._shape.whole(moved, number, log_device, log_loader).log_s - whole.log_s
+            slopes[k] += away / _H * self._shape.sds[k]
         return Row(whole.log_s, slopes, device, whole.of_device, loader, whole.of_loader, number)
 
     def _device_part(self, device: int) -> tuple[float, list[float]]:
@@ -213,7 +222,7 @@ class Belief:
             here = tell(self._p, key)
             slopes = [0.0] * len(self._p)
             for k in self._shape.of_device:
-                slopes[k] = (tell(self._moved(k), key) - here) / _H
+                slopes[k] = (tell(self._moved(k), key) - here) / _H * self._shape.sds[k]
             found = self._device_parts[device] = (here + self._device_rest[device], slopes)
         return found
 
@@ -225,7 +234,7 @@ class Belief:
             here = tell(self._p, key)
             slopes = [0.0] * len(self._p)
             for k in self._shape.of_loader:
-                slopes[k] = (tell(self._moved(k), key) - here) / _H
+                slopes[k] = (tell(self._moved(k), key) - here) / _H * self._shape.sds[k]
             found = self._loader_parts[loader] = (here + self._loader_rest[loader], slopes)
         return found
 
@@ -255,8 +264,8 @@ class Belief:
             total += a.of_loader * b.of_loader * self._kernels.loader(a.loader, b.loader)
         if a.point is not None and b.point is not None:
             total += self._kernels.point(a.point, b.point)
-        slopes: Iterable[float] = map(mul, map(mul, a.slopes, b.slopes), self._variances)
-        return total * self.rougher**2 + sum(slopes)
+        parametric: float = sum(map(mul, a.slopes, b.slopes))
+        return total * self.rougher**2 + parametric
 
 
 def noise_variance(effort: float) -> float:

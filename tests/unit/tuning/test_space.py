@@ -3,6 +3,7 @@ from build import a_quest
 
 from torchstone.errors import UsageError
 from torchstone.terms.answer import Constraints
+from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.search import Part
@@ -29,7 +30,7 @@ def test_no_point_left_is_told_with_what_removed_it():
 
 def test_parts_leave_out_what_does_not_matter_to_them():
     space = Space(a_quest())
-    point = {"batch_size": 32, "num_workers": 2, "precision": "bf16"}
+    point: dict[str, Scalar] = {"batch_size": 32, "num_workers": 2, "precision": "bf16"}
     whole, device, loader = (space.case(point, part) for part in (Part.WHOLE, Part.DEVICE, Part.LOADER))
     assert whole.configuration["feed"] == "loader"
     assert (device.configuration["feed"], device.configuration["num_workers"]) == ("resident", 0)
