@@ -154,9 +154,13 @@ class DataSource(Protocol):
 
 
 class Batches(Protocol):
-    """An open feed. `queue`: batches that may lie ready in it, so that a slow loader is not felt at first."""
+    """An open feed. `queue`: batches that may lie ready in it, so that a slow loader is not felt at first.
+
+    `turn`: how many processes take turns in delivering (1: none do). Batches then come in bursts of as many.
+    """
 
     queue: int
+    turn: int
     next: Callable[[], Batch]
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class Resident:
             batch = collate([samples[i] for i in order[n * size : (n + 1) * size]])
             tensors = {name: _placed(tensor, device, layout) for name, tensor in batch.tensors.items()}
             batches.append(Batch(tensors, batch.items, batch.tokens))
-        self.queue = 0
+        self.queue, self.turn = 0, 1
         self.next: Callable[[], Batch] = itertools.cycle(batches).__next__
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Loaded:
             worker_init_fn=partial(_end_with, os.getpid()),
             pin_memory=bool(configuration.get("pin_memory")), generator=torch.Generator().manual_seed(seed),
         )  # fmt: skip
-        self.queue = workers * (prefetch or 0)
+        self.queue, self.turn = workers * (prefetch or 0), max(1, workers)
         self._batches: Iterator[Batch] | None = self._epochs()
         self.next: Callable[[], Batch] = self._batches.__next__
 

@@ -44,9 +44,16 @@ class UntilQuiet:
     interval is not read so often that chance alone makes it narrow. When half the budget is spent and the target
     would take more than four budgets (the half-width falls with the root of the steps), more steps will not help:
     only more trials do. The ladder of early returns follows nvbench's stdrel criterion.
+
+    `turn`: the window is a whole number of so many steps. The processes of a loader deliver in turn and finish about
+    together, so batches come in bursts; whole turns begin and end at the same place of a burst, and their mean is right
+    however few they are, where part of a burst makes a slow loader look up to twice as fast.
     """
 
-    def __init__(self, target: float | None, budget_s: float, min_steps: int, enough_steps: int = 0) -> None:
+    def __init__(
+        self, target: float | None, budget_s: float, min_steps: int, enough_steps: int = 0, turn: int = 1
+    ) -> None:
+        self._turn = turn
         self._target = target
         self._budget_s = budget_s
         self._min_steps = min_steps
@@ -55,7 +62,7 @@ class UntilQuiet:
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
         """Return the first reason that holds, or None."""
-        if elapsed_s < self._next_look_s or steps < self._min_steps:
+        if elapsed_s < self._next_look_s or steps < self._min_steps or steps % self._turn:
             return None
         if elapsed_s >= self._budget_s:
             return Reason.BUDGET_SPENT

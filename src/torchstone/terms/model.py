@@ -33,7 +33,7 @@ class ModelCard(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...] = ("infer", "train")
     defaults: Mapping[str, Scalar] = msgspec.field(default_factory=dict)  # of axes, where the model has its own
     own: bool = False  # the user's own code or files: rehearsed before anything is written
-    code_sha256: str | None = None  # of the user's own code; no part of what is measured: a changed file is the same Case
+    code_sha256: str | None = None  # of the user's own code; a changed file is the same Case all the same
 
 
 class LoadedModel(msgspec.Struct):

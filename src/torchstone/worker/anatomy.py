@@ -6,6 +6,8 @@ so that no headline figure carries even that.
 
 from __future__ import annotations
 
+import math
+
 from torchstone.extend import Device
 from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument, Window
@@ -19,12 +21,12 @@ _LEAST, _MOST = 3, 50
 
 
 def measure_anatomy(
-    like: str, window: Window, instrument: Instrument, device: Device, procedure: Procedure, tally: Tally
+    like: str, window: Window, instrument: Instrument, device: Device, procedure: Procedure, tally: Tally, turn: int = 1
 ) -> None:
     """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut."""
     watch = device.stopwatch()
     segments = Segments(watch, system_clock if watch.asynchronous else None)
-    steps = instrument.dissect(segments, anatomy_steps(window, procedure), closed=like == "latency")
+    steps = instrument.dissect(segments, anatomy_steps(window, procedure, turn), closed=like == "latency")
     if not steps.steps_s:
         return
     tally.facts["anatomy_stopwatch"] = getattr(watch, "reads", None)
@@ -35,8 +37,8 @@ def measure_anatomy(
         tally.steady("host_time_s", spent_s, ANATOMY, phase)
 
 
-def anatomy_steps(window: Window, procedure: Procedure) -> int:
-    """Return how many steps to cut: those of a fifth of the budget, from 3 to 50.
+def anatomy_steps(window: Window, procedure: Procedure, turn: int = 1) -> int:
+    """Return how many steps to cut: those of a fifth of the budget, from 3 to 50, in whole turns of the loader.
 
     They are counted beforehand: on a device that runs behind, the host's clock would let in more.
     """
@@ -44,4 +46,4 @@ def anatomy_steps(window: Window, procedure: Procedure) -> int:
         return _LEAST
     affordable = int(_SHARE * procedure.budget_s * len(window.laps_s) / window.total_s)
     asked = procedure.iterations if procedure.iterations is not None else _MOST
-    return max(_LEAST, min(affordable, asked, _MOST))
+    return turn * math.ceil(max(_LEAST, min(affordable, asked, _MOST)) / turn)

@@ -27,7 +27,7 @@ from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.anatomy import ANATOMY, measure_anatomy
 from torchstone.worker.outcome import ended_by
 from torchstone.worker.tally import Tally
-from torchstone.worker.window import measure_window, planned_steps, warm_up_plan
+from torchstone.worker.window import measure_window, planned_steps, turn_of, warm_up_plan
 
 Send = Callable[[Event], None]
 
@@ -106,10 +106,10 @@ def measure_prepared(
     if request.rehearse:
         return
     tally.warmed_up(warm_s, settled=plan.settled)
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock()))
-        window = measure_window(stage, instrument, device, procedure, planned, tally)
+        window = measure_window(stage, instrument, device, procedure, planned, turn, tally)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
@@ -118,7 +118,7 @@ def measure_prepared(
     if procedure.phases:
         last, stage = stage, ANATOMY
         send(Entered(stage, system_clock()))
-        measure_anatomy(last, window, instrument, device, procedure, tally)
+        measure_anatomy(last, window, instrument, device, procedure, tally, turn)
     stage = "counting"
     send(Entered(stage, system_clock()))
     if procedure.count_flops:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from torchstone.errors import Unsupported
-from torchstone.extend import Device
+from torchstone.extend import Batches, Device
 from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount, StoppingRule, UntilQuiet
@@ -40,8 +42,14 @@ def planned_steps(procedure: Procedure, case: Case, items: int | None) -> int | 
     return steps - 1
 
 
+def turn_of(batches: Batches, case: Case) -> int:
+    """Return the steps in which every process of the loader delivers equally often."""
+    pulls = int(case.configuration.get("grad_accumulation") or 1)
+    return batches.turn // math.gcd(batches.turn, pulls)
+
+
 def measure_window(
-    name: str, instrument: Instrument, device: Device, procedure: Procedure, steps: int | None, tally: Tally
+    name: str, instrument: Instrument, device: Device, procedure: Procedure, steps: int | None, turn: int, tally: Tally
 ) -> Window:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it."""
     latency = name == "latency"
@@ -49,14 +57,14 @@ def measure_window(
     tally.facts[f"{name}_stopwatch"] = (
         "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
     )
-    window = instrument.window(watch, _rule(procedure, steps, latency=latency))
+    window = instrument.window(watch, _rule(procedure, steps, turn, latency=latency))
     tally.window(name, window)
     return window
 
 
-def _rule(procedure: Procedure, steps: int | None, *, latency: bool) -> StoppingRule:
+def _rule(procedure: Procedure, steps: int | None, turn: int, *, latency: bool) -> StoppingRule:
     if steps is not None:
         return FixedCount(steps)
     # A latency window that may go on goes on until its p95 is supported.
     enough = needed(0.95) if latency else 0
-    return UntilQuiet(procedure.target, procedure.budget_s, procedure.min_steps, enough)
+    return UntilQuiet(procedure.target, procedure.budget_s, procedure.min_steps, enough, turn)

@@ -255,3 +255,22 @@ def test_marks_that_do_nothing_cost_a_step_less_than_a_microsecond():
             unmarked(phase)
 
     assert min(timeit.repeat(six_phases, number=1000, repeat=20)) / 1000 < 1e-6  # about 0.25 on a quiet machine
+
+
+@pytest.mark.parametrize("begins_at", range(4))
+def test_a_loader_that_delivers_in_bursts_is_measured_right_by_whole_turns(begins_at):
+    # Four processes need 80 ms a batch each and finish together: four batches at once, then none for 80 ms.
+    clock = FakeClock()
+    taken = iter(range(10**9))
+
+    def source():
+        if next(taken) % 4 == 0:
+            clock.sleep(0.080)
+        return Batch({}, 32)
+
+    instrument = Instrument(pulling(clock, lambda n: clock.sleep(0.0001)), source, lambda: None, clock)
+    for _ in range(begins_at):
+        source()
+    window = instrument.window(LatencyStopwatch(lambda: None, clock), UntilQuiet(None, 0.01, 1, turn=4))
+    assert len(window.laps_s) == 4, "a window of one step would say 100 µs, or 80 ms"
+    assert window.total_s == pytest.approx(0.0804)

@@ -157,3 +157,8 @@ def test_the_trace_of_the_profiler_has_the_same_names(tmp_path):
     names = [event.get("name") for event in json.loads(path.read_text())["traceEvents"]]
     for name in ("step", "data", "forward", "backward", "optimizer"):
         assert names.count(name) == 3, name
+
+
+def test_the_pass_is_of_whole_turns_of_the_loader():
+    assert anatomy_steps(window_of(0.05), Procedure(budget_s=5.0), turn=8) == 24  # 20 would end within a burst
+    assert anatomy_steps(window_of(9.0), Procedure(budget_s=5.0), turn=16) == 16
