@@ -16,7 +16,7 @@ from torchstone.searchers._structure import Flat, Structure
 from torchstone.terms.search import Brief, Part, Point, Reading
 
 SHARE = 0.053  # of what trying everything would cost: the most that is spent, if the Brief sets no limit
-FEWEST = 8.0  # full trials that this budget is worth at least: a small space is tried out
+FEWEST = 16.0  # full trials that this budget is worth at least: a small space is tried out
 
 
 class Knowledge:

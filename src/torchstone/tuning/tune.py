@@ -20,7 +20,7 @@ from torchstone.tuning.searching import Probes, allowed, search
 from torchstone.tuning.space import Space
 from torchstone.tuning.watching import TuneWatcher
 
-_FINALISTS = 2
+_FINALISTS = 3
 
 
 def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
