@@ -14,13 +14,14 @@ from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Status
 
 QUICK = Procedure(trials=1, warmup=0, iterations=2, warmup_budget_s=0.1, count_flops=False)
+ENDLESS = Procedure(warmup=10**9)  # still at it whenever somebody gets round to killing it
 
 
-def request(**axes):
+def request(how=QUICK, **axes):
     engine = registry.load("engines", "infer")
     values = {axis: AXES[axis].default for axis in engine.axes if axis != "sequence_length"} | {"image_size": 32} | axes
     work = Workload(Task.INFER, "builtin:mlp", "synthetic", "image", "vision", {"weights": "random"})
-    return TrialRequest(Case(work, values, Placement("cpu")), QUICK, 0)
+    return TrialRequest(Case(work, values, Placement("cpu")), how, 0)
 
 
 def all_events(live):
@@ -68,7 +69,7 @@ def test_inspecting_finds_the_cpu(launcher):
 
 
 def test_a_killed_trial_is_named_by_its_signal(launcher):
-    live = launcher.start(request(batch_size=64, image_size=256))
+    live = launcher.start(request(ENDLESS))
     time.sleep(0.05)
     os.kill(live.pid, signal.SIGKILL)
     heard = all_events(live)
@@ -80,7 +81,7 @@ def test_a_template_that_is_killed_costs_its_trial_and_is_replaced():
     opened = type(registry.load("launchers", "fork"))()
     opened.open(["builtin:mlp"], "fixed")
     try:
-        live = opened.start(request(batch_size=64, image_size=256))
+        live = opened.start(request(ENDLESS))
         opened._process.kill()
         heard = all_events(live)
         assert not any(isinstance(event, Ended) for event in heard)
@@ -93,7 +94,7 @@ def test_a_template_that_is_killed_costs_its_trial_and_is_replaced():
 
 
 def test_kill_ends_it_at_once(launcher):
-    live = launcher.start(request(batch_size=64, image_size=256))
+    live = launcher.start(request(ENDLESS))
     live.kill()
     all_events(live)
     assert "SIGKILL" in str(live.ending())
