@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from torchstone.advice.choices import MEMORY
 from torchstone.figures import figures
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.search import Part, Probe, Reading
@@ -16,7 +17,6 @@ OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
     "efficiency": (("throughput",), False),  # the search is for speed; memory decides among the fastest
     "energy": (("energy_per_item_j",), True),
 }
-MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 _LATENCY = ("latency_per_batch_p95_s", "latency_per_batch_p50_s", "step_time")
 
 
