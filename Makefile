@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records clean
+        bench-resume bench-sweep bench-records bench-decode bench-loaders clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -99,6 +99,12 @@ bench-peers: setup-dev ## the same work measured by other tools, in an environme
 
 bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
 	@$(BIN)/python benchmarks/anatomy.py
+
+bench-decode: setup-dev ## whether prefill and decode are measured apart, and what the prompt costs a token
+	@$(BIN)/python benchmarks/decode.py
+
+bench-loaders: setup-dev ## how fast our loaders are, beside the plainest loop with the same decode
+	@$(BIN)/python benchmarks/loaders.py
 
 bench-search: setup-dev ## how good the searchers are, at which share of the cost of trying everything
 	@$(BIN)/python benchmarks/search.py

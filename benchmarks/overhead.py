@@ -61,7 +61,8 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     from torchstone.terms.axis import AXES
     from torchstone.terms.case import Case, Task, Workload
 
-    device, placement = open_device(device_word)
+    opened = open_device(device_word)
+    device, placement = opened.device, opened.placement
     made = WORKLOADS[name](device.torch_device)
     engine = registry.load("engines", made.task)
     values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": made.batch_size}

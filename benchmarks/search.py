@@ -9,6 +9,7 @@ leave the rest as it was.
 
     python benchmarks/search.py [--seed 1] [--json]       one seed: a table, or one JSON document
     python benchmarks/search.py --seeds 1-100             a campaign: its figures go to data/search.json
+    python benchmarks/search.py --seeds 1-100 --recorded  the recordings alone, with the noise of their own hour
 """
 
 from __future__ import annotations
@@ -52,16 +53,35 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", help="a range of seeds, such as 1-100: a campaign of the adaptive search")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument("--recorded", action="store_true", help="the recordings alone, with their own noise")
     options = parser.parse_args()
+    if options.recorded:
+        return as_recorded(seeds_of(options.seeds or str(options.seed)))
     if options.seeds is not None:
-        first, _, last = options.seeds.partition("-")
-        return campaign(range(int(first), int(last or first) + 1))
+        return campaign(seeds_of(options.seeds))
     found = of_seed(options.seed, SEARCHERS)
     if options.json:
         surfaces = [{"name": name, **{s: f._asdict() for s, f in searches.items()}} for name, searches in found.items()]
         print(json.dumps({"surfaces": surfaces}))
     else:
         show(found)
+    return 0
+
+
+def seeds_of(text: str) -> range:
+    """Read a range of seeds."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def as_recorded(seeds: Sequence[int]) -> int:
+    """Search the recordings with their own noise, and print how that comes out."""
+    rows = [
+        {"seed": seed, "surface": surface.name, **of_surface(surface, seed, ["adaptive"])["adaptive"]._asdict()}
+        for surface in recorded(as_recorded=True) for seed in seeds
+    ]  # fmt: skip
+    found = {name: _of_surface(rows, name) for name in dict.fromkeys(row["surface"] for row in rows)}
+    print(json.dumps(found, indent=2))
     return 0
 
 

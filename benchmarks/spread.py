@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from torchstone import plan
-from torchstone.extend import Launcher
+from torchstone.extend_machine import Launcher
 from torchstone.figures import figures
 from torchstone.launchers.fork import Fork
 from torchstone.launchers.spawn import Spawn

@@ -38,6 +38,7 @@ BATCHES = [2**n for n in range(14)]
 WORKERS = [0, 2, 4, 8, 12, 16]
 PRECISIONS = ["fp32", "bf16"]
 PINS = [False, True]
+PREFETCH = 2
 WORKLOADS = {
     "mlp": plan.Ask("train", "builtin:mlp", "synthetic", axes={"image_size": [8]}),
     "cnn": plan.Ask("infer", "builtin:cnn", "synthetic", axes={"image_size": [4], "mode": ["throughput"]}),
@@ -58,12 +59,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=sorted(WORKLOADS))
     parser.add_argument("--limit", type=int, help="only so many trials (a try)")
+    parser.add_argument("--again", action="store_true", help="only what the recording has with less than two turns")
     options = parser.parse_args()
     sketch = plan.sketch(WORKLOADS[options.name])
-    rows = []
+    rows: list[list[Any]] = recorded_well(options.name) if options.again else []
+    known = {tuple(row[:5]) for row in rows}
     with Session(PROCEDURE, [sketch.workload.model], Silent()) as session:
         machine, _ = session.inspect()
-        jobs = in_random_order()[: options.limit]
+        jobs = [job for job in in_random_order() if job not in known][: options.limit]
         for number, job in enumerate(jobs):
             rows.append([*job, *undisturbed(session, case_of(sketch, job))])
             if number % 20 == 0:
@@ -77,6 +80,13 @@ def main() -> None:
     path = FOLDER / f"{options.name}{'_try' if options.limit else ''}.json"
     path.write_text(json.dumps(grid, separators=(",", ":")).replace('],["', '],\n["') + "\n")
     print(path)
+
+
+def recorded_well(name: str) -> list[list[Any]]:
+    """Return the rows of a recording whose windows had two turns of the loader at least: the rule that now holds."""
+    rows: list[list[Any]] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    steps = COLUMNS.index("steps")
+    return [row for row in rows if row[0] == "device" or row[steps] >= 2 * PREFETCH * row[2]]
 
 
 def in_random_order() -> list[tuple[str, int, int, str, bool]]:

@@ -1,4 +1,4 @@
-"""Surfaces recorded from real trials (record.py), replayed with the noise that the recording itself has.
+"""Surfaces recorded from real trials (record.py), replayed with noise that was measured on such trials.
 
 The two halves of a recording (pin_memory off and on) are the same programs taken twice, and on a shared machine one
 reading differs from the other by 10 to 20 %. The best of 336 such readings is the luckiest, not the best (the winner's
@@ -7,9 +7,11 @@ process over batch, workers and precision with a term of each setting's own, its
 other figures those of the greatest likelihood (Rasmussen & Williams 2006, eq. 2.25 and 2.30). It predicts a half that
 it has not seen better than the other half does: tests/statistics/test_search.py.
 
-A trial replayed reads the truth times a residual of the recording at the same batch size, drawn anew each time; half
-its variance grows as the window shrinks. The parts read one of their recorded values. Durations are the recorded ones,
-the window scaled by the effort.
+A trial replayed reads the truth with the noise of small nets (noise.py: trials interleaved on a shared machine), as on
+the modelled surfaces; the parts read their recorded value with it. `as_recorded` takes the recording's own residuals at
+the same batch size instead, half their variance growing as the window shrinks: the hour of the recording, in which
+neighbours of the virtual machine made it twice as slow for seconds at a time. Durations are the recorded ones, the
+window scaled by the effort.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
+from surfaces.noise import SMALL_NET
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
 from torchstone.terms.search import Part, Point, Probe, Reading
@@ -31,6 +34,7 @@ from torchstone.terms.trial import Status
 
 FOLDER = Path(__file__).parent / "recorded"
 CAPACITY_BYTES = {"cnn": 512 * 1024**2}  # a cliff where a container with half a GiB would have one
+PREFETCH = 2  # batches that each process of the loader keeps ready
 END_S = 0.5  # of a trial that ends there
 BATCHES, WORKERS, PRECISIONS = tuple(2**n for n in range(14)), (0, 2, 4, 8, 12, 16), ("fp32", "bf16")  # as AXES
 SETTINGS = tuple(itertools.product(BATCHES, WORKERS, PRECISIONS))
@@ -56,10 +60,10 @@ class Row(NamedTuple):
 class Recorded(Surface):
     """A surface from a recording. Raises ValueError if a trial of it did not end well."""
 
-    def __init__(self, name: str, rows: list[Row]) -> None:
+    def __init__(self, name: str, rows: list[Row], *, as_recorded: bool = False) -> None:
         if any(row.status != "ok" for row in rows):
             raise ValueError(f"recording {name}: a trial is not ok")
-        self.name = name
+        self.name, self._as_recorded = name, as_recorded
         self.capacity_bytes = CAPACITY_BYTES.get(name)
         self._wholes = {Spot(r.batch, r.workers, r.precision, r.pin): r for r in rows if r.kind == "whole"}
         self._devices: dict[tuple[int, str], list[Row]] = {}
@@ -97,7 +101,7 @@ class Recorded(Surface):
 
     def trials(self, seed: int) -> Callable[[Probe], Reading]:
         """Return a function that replays trials."""
-        rng = Random(f"{self.name}/{seed}")
+        rng, error = Random(f"{self.name}/{seed}"), SMALL_NET.errors(f"{self.name}/noise/{seed}")
 
         def take(probe: Probe) -> Reading:
             spot = spot_of(probe.point)
@@ -107,11 +111,13 @@ class Recorded(Surface):
             row = rng.choice(rows)
             value = row.items_per_s
             if probe.part is Part.WHOLE:
-                residual = rng.choice(self._residuals[spot.batch])
-                value = self._truth[spot.batch, spot.workers, spot.precision] * math.exp(
-                    residual * math.sqrt(0.5 + 0.5 / probe.effort)
-                )
-            cost = row.duration_s - row.window_s * (1.0 - probe.effort)
+                value = self._truth[spot.batch, spot.workers, spot.precision]
+            window_s = max(_shortest_s(row), row.window_s * probe.effort)
+            cost = row.duration_s - (row.window_s - window_s)
+            if self._as_recorded:
+                value *= math.exp(rng.choice(self._residuals[spot.batch]) * math.sqrt(0.5 + 0.5 / probe.effort))
+            else:
+                value /= error(window_s, cost)
             peak = None if probe.part is Part.LOADER else self._peak_bytes(spot)
             return Reading(probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value)
 
@@ -127,6 +133,12 @@ class Recorded(Surface):
 
     def _fits(self, spot: Spot) -> bool:
         return self.capacity_bytes is None or self._peak_bytes(spot) <= self.capacity_bytes
+
+
+def _shortest_s(row: Row) -> float:
+    """Return the shortest window there is: four steps, and two turns of the loader."""
+    workers = 0 if row.kind == "device" else row.workers
+    return min(row.window_s, max(4, 2 * PREFETCH * workers) * row.batch / row.items_per_s)
 
 
 def noise_of(readings: Any) -> Any:
@@ -166,10 +178,10 @@ def smooth(readings: Any, noise: Any) -> Any:
 
 
 @cache
-def recorded() -> tuple[Recorded, ...]:
-    """Return the surfaces of all recordings there are."""
+def recorded(*, as_recorded: bool = False) -> tuple[Recorded, ...]:
+    """Return the surfaces of all recordings there are, with measured noise or with their own."""
     found = []
     for path in sorted(FOLDER.glob("*.json")):
         grid = json.loads(path.read_text(encoding="utf-8"))
-        found.append(Recorded(grid["name"], [Row(*row) for row in grid["rows"]]))
+        found.append(Recorded(grid["name"], [Row(*row) for row in grid["rows"]], as_recorded=as_recorded))
     return tuple(found)

@@ -10,6 +10,9 @@ from torchstone.stats.quantile import needed
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES, Unit
 
+# Every trial has the same seed: how far their losses lie apart is rounding, and nothing that another seed would show.
+ONE_TRAINING = "mean over trials of one training"
+
 
 def estimates(trials: Sequence[Figures], level: float = 0.95) -> dict[str, Estimate]:
     """Return an Estimate, in the unit of its figure, for each figure that at least one trial has.
@@ -32,13 +35,18 @@ def _estimate(name: str, trials: Sequence[Figures], level: float) -> Estimate:
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
         low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
+    one_training = name.startswith("loss_")
+    if one_training:
+        low, high, method = None, None, ONE_TRAINING
     if parts and low is not None:
         low = max(low, 0.0)
     samples = [t.samples[name] for t in trials]
     least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
     supported = min(samples) >= least
     notes = [] if supported else [f"needs {least} steady samples a trial"]
-    if len(trials) == 1:
+    if one_training:
+        notes.append("the trials repeat one training: no interval")
+    elif len(trials) == 1:
         notes.append("one trial: no interval")
     return Estimate(
         value=value,

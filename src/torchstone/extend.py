@@ -1,5 +1,7 @@
 """To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
 
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in extend_machine.py.
+
 A plug-in is one file in its family's folder; the file's name is the plug-in's name; the file ends with
 `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.
 
@@ -12,96 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import Batch, DataCard
+from torchstone.terms.batch import Batch, DataCard, Unreadable, View
 from torchstone.terms.case import Case, Workload
 from torchstone.terms.estimate import Finding
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import Event, Request
-from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
+from torchstone.terms.model import LoadedModel, ModelCard
 from torchstone.terms.run import Run
 from torchstone.terms.search import Brief, Point, Probe, Reading
-
-# ── devices/ ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Stopwatch(Protocol):
-    """Times steps that are issued back to back, without synchronising between them.
-
-    `asynchronous`: laps are the device's own, which may run behind the host.
-    """
-
-    asynchronous: bool
-
-    def start(self) -> None:
-        """Begin: everything issued before is finished, the first lap starts now."""
-
-    def lap(self) -> None:
-        """Mark the end of one lap and the start of the next. Costs a microsecond."""
-
-    def recent(self, count: int) -> Sequence[float]:
-        """Return the last `count` (or fewer) laps already known, in seconds, without waiting for the device."""
-
-    def stop(self) -> Sequence[float]:
-        """Wait for the device and return every lap in seconds."""
-
-
-class Device(Protocol):
-    """An open device, in the process of a trial."""
-
-    torch_device: Any
-
-    def synchronize(self) -> None:
-        """Wait until everything issued is done."""
-
-    def stopwatch(self) -> Stopwatch:
-        """Return a stopwatch that reads device events where the device has them, the host clock where it does not."""
-
-    def memory(self) -> Mapping[str, int]:
-        """Return raw metrics (allocated_bytes, peak_allocated_bytes, …) that the device knows; absent is absent."""
-
-    def objection(self, axis: str, value: Scalar) -> str | None:
-        """Say why this device cannot do that value of that axis, or None if it can."""
-
-
-class Vendor(Protocol):
-    """devices/<kind>.py: finds and opens devices of one kind."""
-
-    describes: str
-
-    def probe(self) -> Sequence[DeviceInfo]:
-        """Return the devices of this kind; empty when there is none. Never raises; only called in a probe process."""
-
-    def missing(self) -> str:
-        """Say what was looked for and what was found instead. Only called where `probe` found nothing."""
-
-    def open(self, index: int) -> Device:
-        """Open a device in the process of a trial. Raises Unsupported if it is not there."""
-
-
-# ── telemetry/ ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Gauge(Protocol):
-    """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time)."""
-
-    metric: str
-    cumulative: bool
-
-    def read(self) -> float | None:
-        """Return the present value in the metric's unit, or None if it cannot be read just now. Never raises."""
-
-
-class TelemetrySource(Protocol):
-    """telemetry/<name>.py: gauges the controller reads while a trial runs in another process."""
-
-    describes: str
-
-    def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
-        """Return the gauges there are for that process and device; what is absent is not in the list. Never raises."""
-
 
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,26 +50,40 @@ class ModelSource(Protocol):
 
 
 class Samples(Protocol):
-    """A data set in the process of a trial: what torch calls a map-style Dataset, of dictionaries of tensors."""
+    """A data set in the process of a trial: what torch calls a map-style Dataset, of dictionaries of tensors.
+
+    Text has a `tokenizer` too: what made token ids of it, and must make those of every other split. `augments` says
+    whether items are changed at random. `label(index)` may tell the class of an item without reading the item.
+    """
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Mapping[str, Any]:
-        """Return one item: `input_ids`, `attention_mask`, `pixel_values` or `features`, and `labels`."""
+    def __getitem__(self, index: int) -> Mapping[str, Any] | Unreadable:
+        """Return one item: `input_ids`, `attention_mask`, `pixel_values`, `waveform` or `features`, and `labels`."""
+
+
+class Streamable(Protocol):
+    """Data of a user's own that comes in batches only: what a py: function may return in place of a data set."""
+
+    def open_batches(self, configuration: Mapping[str, Scalar]) -> Batches:
+        """Open a feed. Raises UsageError where the axes ask for batches that its loader does not give."""
 
 
 class DataSource(Protocol):
-    """data/<scheme>.py: used as `<scheme>` or `<scheme>:<path>`."""
+    """data/<scheme>.py: used as `<scheme>` or `<scheme>:<path>`.
+
+    `options`: what may be said beside the path (columns, keys, what to do with an item that cannot be read). `split`
+    and `limit` are everybody's, and not the source's business: a View names the split, and others cut it.
+    """
 
     describes: str
+    options: tuple[str, ...]
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         """Read enough to know that it is sound, without torch. Raises UsageError naming file and row if it is not."""
 
-    def samples(
-        self, path: str, spec: InputSpec, tokenizer: Any, configuration: Mapping[str, Scalar], seed: int
-    ) -> Samples:
-        """Open the data for a model with that input."""
+    def samples(self, path: str, view: View) -> Samples:
+        """Open the data, or one split of it, for a model with that input."""
 
 
 # ── engines/ ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,12 +92,23 @@ class DataSource(Protocol):
 class Batches(Protocol):
     """An open feed. `queue`: batches that may lie ready in it, so that a slow loader is not felt at first.
 
-    `turn`: how many processes take turns in delivering (1: none do). Batches then come in bursts of as many.
+    `turn`: after how many batches their coming repeats (1: they come evenly). The processes of a loader finish what
+    they were asked for about together, so batches come in bursts of up to all that may lie ready.
     """
 
     queue: int
     turn: int
     next: Callable[[], Batch]
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Return the items left out so far, and why."""
+
+    def begin_epoch(self, number: int) -> None:
+        """Leave what remains of this epoch and begin with that one (from 1).
+
+        Its order, and the random changes of its items, depend on the seed and the number alone.
+        """
 
     def close(self) -> None:
         """End the processes of a loader."""
@@ -187,6 +134,35 @@ class Prepared(Protocol):
 
     def flops(self, batch: Batch) -> tuple[float | None, str | None]:
         """Count the operations of one step outside timing, and say what could not be counted."""
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """What a Prepared is beside, if its steps differ from window to window: those of a server that streams do."""
+
+    def enter(self, window: str) -> None:
+        """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
+
+
+class Trainable(Prepared, Protocol):
+    """What the engine `train` prepares: a model that can be judged and saved between its steps.
+
+    `losses`: the loss of each step is added to it, where it is a list: a number, or a tensor that is still computed.
+    """
+
+    module: Any
+    optimizer: Any
+    scaler: Any  # of the loss, for fp16; None without
+    losses: list[Any] | None
+
+    def answers(self, batch: Batch) -> Any:
+        """Return the output for a batch, without gradients; the caller has called module.eval()."""
+
+    def loss_of(self, batch: Batch) -> float:
+        """Return the mean loss of a batch, without gradients; the caller has called module.eval()."""
+
+    def open_whole(self, samples: Samples) -> Batches:
+        """Open a feed of every item once, in order; the last batch may be short."""
 
 
 class Engine(Protocol):
@@ -223,45 +199,6 @@ class Searcher(Protocol):
 
         Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
         """
-
-
-# ── launchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class LiveTrial(Protocol):
-    """A request being carried out in another process."""
-
-    pid: int
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when there are events, or when the process has ended."""
-
-    def events(self) -> Sequence[Event] | None:
-        """Return the events that have arrived; None when the process has ended and all have been returned."""
-
-    def ask_where(self) -> None:
-        """Ask a process that hangs where it is: a Stack among its events is the answer, if it can give one."""
-
-    def kill(self) -> None:
-        """End the process and its children at once."""
-
-    def ending(self) -> str | None:
-        """Wait for the end, end what it started, and return what was wrong (the signal, the exit code), or None."""
-
-
-class Launcher(Protocol):
-    """launchers/<name>.py: starts the processes of trials."""
-
-    describes: str
-
-    def open(self, preload: Sequence[str], heap: str) -> None:
-        """Get ready to start trials of these models (`scheme:name`) with that heap setting."""
-
-    def start(self, request: Request) -> LiveTrial:
-        """Carry out one request in a fresh process."""
-
-    def close(self) -> None:
-        """End what `open` began."""
 
 
 # ── checks/ ─────────────────────────────────────────────────────────────────────────────────────────────────

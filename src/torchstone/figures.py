@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean, linear_regression, median
+from statistics import fmean, median
 
 import msgspec
 
+from torchstone.stats.convergence import ending, rate
 from torchstone.stats.quantile import quantile
 from torchstone.stats.readings import Found, from_series, pool
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.trial import Stage, Trial
 
-PERCENTILES = {
-    "latency_per_batch_p90_s": 0.90,
-    "latency_per_batch_p95_s": 0.95,
-    "latency_per_batch_p99_s": 0.99,
-}
+LATENCY, FIRST_TOKEN, EACH_TOKEN = "latency_per_batch", "time_to_first_token", "time_per_output_token"
+_HIGH = {"p90": 0.90, "p95": 0.95, "p99": 0.99}
+PERCENTILES = {f"{name}_{word}_s": q for name in (LATENCY, FIRST_TOKEN, EACH_TOKEN) for word, q in _HIGH.items()}
 PHASE = "phase_"  # figures of phases: the engines' are in the table, the names of others are their users'
 ANATOMY_STEP = "anatomy_step_s"
-_MEMORY = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries")
+_MEMORY = (
+    "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
+    "kv_cache_bytes",
+)  # fmt: skip
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -44,6 +46,7 @@ def figures(trial: Trial) -> Figures:
     found.update(_rates(trial))
     found.update(_steps(trial))
     found.update(_latencies(trial))
+    found.update(_generation(trial))
     found.update(_waits(trial))
     found.update(_single(trial))
     found.update(_losses(trial))
@@ -86,8 +89,12 @@ def _rates(trial: Trial) -> Found:
         dataset_items = trial.facts.get("dataset_items")
         if isinstance(dataset_items, int | float) and dataset_items > 0:
             found["epoch_time_s"] = (dataset_items / throughput, len(items))
+    each = trial.facts.get("new_tokens")  # a text that is continued: the raw tokens are those of its prompt
+    made = sum(items) * each if isinstance(each, int) else 0.0
+    if time_s > 0.0 and made > 0.0:
+        found["output_token_throughput"] = (made / time_s, len(items))
     if time_s > 0.0 and tokens:
-        found["token_throughput"] = (sum(tokens) / time_s, len(tokens))
+        found["token_throughput"] = ((sum(tokens) + made) / time_s, len(tokens))
     return found
 
 
@@ -116,14 +123,31 @@ def _latencies(trial: Trial) -> Found:
     n = len(times)
     if n == 0:
         return {}
-    ordered = sorted(times)
-    found: Found = {name: (quantile(ordered, q), n) for name, q in PERCENTILES.items()}
-    found["latency_per_batch_mean_s"] = (fmean(times), n)
-    found["latency_per_batch_p50_s"] = (median(ordered), n)
-    found["latency_per_batch_min_s"] = (ordered[0], n)
-    found["latency_per_batch_max_s"] = (ordered[-1], n)
+    found = _order_statistics(LATENCY, times)
+    found["latency_per_batch_min_s"] = (min(times), n)
+    found["latency_per_batch_max_s"] = (max(times), n)
     if len(items) == n and min(items) > 0.0:
         found["latency_per_item_s"] = (median(t / i for t, i in zip(times, items, strict=True)), n)
+    return found
+
+
+def _generation(trial: Trial) -> Found:
+    """Return what a closed loop told of its tokens: the first, and those after it, a value a batch of prompts."""
+    first, each = raw(trial, "time_to_first_token_s"), raw(trial, "time_per_output_token_s")
+    found = {**_order_statistics(FIRST_TOKEN, first), **_order_statistics(EACH_TOKEN, each)}
+    prompts = raw(trial, "tokens", True)
+    if len(prompts) == len(first) and sum(first) > 0.0:
+        found["prompt_token_throughput"] = (sum(prompts) / sum(first), len(first))
+    return found
+
+
+def _order_statistics(name: str, times: Sequence[float]) -> Found:
+    """Return mean, median and the high percentiles of times (s), as figures of that name; nothing of none."""
+    if not times:
+        return {}
+    ordered, n = sorted(times), len(times)
+    found: Found = {f"{name}_{word}_s": (quantile(ordered, q), n) for word, q in _HIGH.items()}
+    found[f"{name}_mean_s"], found[f"{name}_p50_s"] = (fmean(times), n), (median(ordered), n)
     return found
 
 
@@ -138,8 +162,8 @@ def _waits(trial: Trial) -> Found:
 
 def _single(trial: Trial) -> Found:
     """Return what a trial has once: from its setup, its memory, and its losses."""
-    infers = trial.facts.get("task") == "infer"
-    first = "time_to_first_prediction_s" if infers else "first_step_time_s"
+    answers = trial.facts.get("task") in ("infer", "generate")
+    first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}
     found: Found = {figure: (values[0], 1) for figure, values in named.items() if values}
@@ -157,6 +181,17 @@ def _single(trial: Trial) -> Found:
     return found
 
 
+def loss_curve(trial: Trial) -> tuple[float, ...]:
+    """Return the losses of the first steps of the process, one after another: the curve that can be fitted.
+
+    Of a long training the engine keeps the first thousands and the last: that one lies far behind the others.
+    """
+    kept = raw(trial, "loss")
+    warmup = trial.values("step_time_s", Stage.WARMUP)
+    steps = 1 + len(warmup) + len(raw(trial, "step_time_s"))
+    return kept[:-1] if 1 < len(kept) < steps else kept
+
+
 def _losses(trial: Trial) -> Found:
     """Return what the kept losses say: the first steps of the process and every later one up to the engine's limit."""
     losses = raw(trial, "loss")
@@ -167,7 +202,13 @@ def _losses(trial: Trial) -> Found:
     found.update(loss_min=(min(losses), n), loss_max=(max(losses), n), loss_mean=(fmean(losses), n))
     if n > 1:
         found["loss_std"] = (_spread(losses, fmean(losses)), n)
-        found["loss_convergence_rate"] = (linear_regression([float(step) for step in range(n)], losses).slope, n)
+    curve, items = loss_curve(trial), raw(trial, "items")
+    if (end := ending(curve)) is not None:
+        found["loss_end"] = (end.value, len(curve))
+    if (fall := rate(curve)) is not None:
+        found["loss_convergence_rate"] = (fall.value, fall.steps)
+        if items and sum(items) > 0.0:
+            found["loss_rate_per_1000_items"] = (1000.0 * fall.value / fmean(items), fall.steps)
     return found
 
 

@@ -9,11 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from torchstone import registry
-from torchstone.extend import Vendor
+from torchstone.extend_machine import Vendor
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 
-_PACKAGES = ("torchstone", "torch", "numpy", "transformers")
+_PACKAGES = ("torchstone", "torch", "numpy", "transformers", "timm", "torchvision")
 
 
 def inspect() -> Inspected:

@@ -9,27 +9,31 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone import registry
+from torchstone.data_choice import EVERYBODYS, checked_options, with_split
 from torchstone.errors import UsageError, unknown
-from torchstone.extend import Engine, ModelSource
+from torchstone.extend import DataSource, Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.batch import DataCard
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.condition import Condition, without
-from torchstone.terms.machine import Machine
+from torchstone.terms.machine import DeviceInfo, Machine
 from torchstone.terms.message import Inspected
-from torchstone.terms.model import ModelCard
+from torchstone.terms.model import InputSpec, ModelCard
 from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
-_SHAPES = {"sequence_length": ("text", "features"), "image_size": ("image",)}
+_SHAPES = {
+    "sequence_length": ("text", "features", "image_text"), "image_size": ("image", "image_text"), "audio_s": ("audio",),
+}  # fmt: skip
 # Who asks for one of these means a loader: with resident batches, all their values would measure the same.
 _OF_A_LOADER = ("num_workers", "pin_memory", "prefetch_factor")
+_NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
 class Ask(msgspec.Struct, frozen=True):
     """One workload as asked for, and the values of the axes that vary: everything still in the user's words.
 
-    `exclude`: Configurations that meet one of these are left out.
+    `options` are the model's. `exclude`: Configurations that meet one of these are left out.
     """
 
     task: str
@@ -38,6 +42,7 @@ class Ask(msgspec.Struct, frozen=True):
     options: Mapping[str, Scalar] = {}
     axes: Mapping[str, Sequence[Scalar]] = {}
     exclude: Sequence[Condition] = ()
+    data_options: Mapping[str, Scalar] = {}
 
 
 class Sketch(msgspec.Struct, frozen=True):
@@ -47,6 +52,7 @@ class Sketch(msgspec.Struct, frozen=True):
     configurations: tuple[Mapping[str, Scalar], ...]
     own: bool  # the user's own code or files: rehearsed before anything is written
     code_sha256: str | None = None  # of the user's own model file
+    data: DataCard | None = None  # None: the model's own example
 
 
 def sketch(ask: Ask) -> Sketch:
@@ -59,7 +65,7 @@ def sketch(ask: Ask) -> Sketch:
     card = source.card(name, ask.options)
     if ask.task not in card.tasks:
         raise UsageError(f"model {ask.model} cannot {ask.task}; it can {', '.join(card.tasks)}")
-    data, data_card = _data(ask, card)
+    data, data_card, data_options = _data(ask, card)
     if data_card is not None and _wants_more_classes(data_card, card):
         # A head with as many classes as the data has, where the model may have any number.
         card = source.card(name, {**ask.options, "classes": data_card.classes})
@@ -69,39 +75,66 @@ def sketch(ask: Ask) -> Sketch:
     if data_card is not None and data_card.classes is not None:
         fixed["data_classes"] = data_card.classes
     model = f"{scheme}:{card.name or name}"
-    workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed)
+    workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed, data_options)
+    if card.input.kind == "own" and data_card is not None:
+        # It brings a tokenizer, or its rehearsal says that it does not.
+        card = msgspec.structs.replace(card, input=InputSpec("text"))
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
-    return Sketch(workload, tuple(_kept(ask, list(_configurations(ask, engine, card)))), own, card.code_sha256)
+    return Sketch(
+        workload, tuple(_kept(ask, list(_configurations(ask, engine, card)))), own, card.code_sha256, data_card
+    )
+
+
+def card_of(model: str, options: Mapping[str, Scalar]) -> ModelCard:
+    """Return the card of a model in the user's words. Raises UsageError if there is none of that name."""
+    scheme, name = _split(model, "models", "model")
+    card: ModelCard = registry.load("models", scheme).card(name, options)
+    return card
+
+
+def takes(task: str, model: str, options: Mapping[str, Scalar], axis: str) -> bool:
+    """Say whether an axis goes with a task and a model; the model is looked at only if the axis shapes what it eats."""
+    engine: Engine = registry.load("engines", task)
+    return axis in engine.axes and (axis not in _SHAPES or card_of(model, options).input.kind in _SHAPES[axis])
 
 
 def _split(spec: str, family: str, what: str) -> tuple[str, str]:
     scheme, colon, rest = spec.partition(":")
     if not colon and family == "models":
-        schemes = [s for s in registry.names("models") if spec in dict(registry.load("models", s).names())]
+        listed = {scheme: dict(source.names()) for scheme, source in registry.usable("models")}
+        schemes = [scheme for scheme, found in listed.items() if spec in found]
         if schemes:
             return schemes[0], spec
-        every = [n for s in registry.names("models") for n, _ in registry.load("models", s).names()]
+        every = [name for found in listed.values() for name in found]
         raise unknown("model", spec, every)
     if scheme not in registry.names(family):
         raise unknown(f"{what} source", scheme, registry.names(family))
     return scheme, rest
 
 
-def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None]:
-    asked = ask.data or ("example" if card.input.kind == "own" else "synthetic")
+def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None, Mapping[str, Scalar]]:
+    """Return the data in full, its card (None: the model's example), and its options with the split decided."""
+    made = "synthetic:full" if ask.task == "generate" else "synthetic"  # a prompt is as long as it was asked for
+    asked = ask.data or ("example" if card.input.kind == "own" else made)
     if asked == "example":
         if card.input.kind != "own":
             raise UsageError(f"data example: {ask.model} brings no example batch; use synthetic, or name data")
-        return "example", None
+        if ask.data_options:
+            raise UsageError(f"data example: takes no option, and got {', '.join(ask.data_options)}")
+        return "example", None, {}
     scheme, path = _split(asked, "data", "data")
-    data_card: DataCard = registry.load("data", scheme).card(path, ask.options)
-    if data_card.kind not in ("any", card.input.kind):
+    source: DataSource = registry.load("data", scheme)
+    options = checked_options(asked, source, ask.data_options)
+    data_card = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
+    options = with_split(ask.task, asked, data_card, options)
+    if data_card.kind not in ("any", card.input.kind, *(("text",) if card.input.kind == "own" else ())):
         raise UsageError(f"data {asked} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
     if _wants_more_classes(data_card, card) and ("classes" not in card.fixed or "classes" in ask.options):
         raise UsageError(f"data {asked} has {data_card.classes} classes, {ask.model} has {card.input.classes}")
-    if ask.task == "train" and data_card.kind != "any" and data_card.classes is None and not card.input.causal:
+    unlabelled = data_card.kind not in ("any", "features") and data_card.classes is None
+    if ask.task == "train" and unlabelled and not card.input.causal and card.input.kind != "own":
         raise UsageError(f"data {asked} has no labels to train {ask.model} on; put the items of each class in a folder")
-    return asked, data_card
+    return asked, data_card, options
 
 
 def _wants_more_classes(data: DataCard, model: ModelCard) -> bool:
@@ -166,7 +199,12 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
 
 
 def arrange(
-    sketches: Sequence[Sketch], placements: Sequence[Placement], trials: int, seed: int, first: Sequence[Condition] = ()
+    sketches: Sequence[Sketch],
+    placements: Sequence[Placement],
+    machine: Machine,
+    trials: int,
+    seed: int,
+    first: Sequence[Condition] = (),
 ) -> Plan:
     """Return the Plan: every Case once, in seeded random order, then every Case again, so that drift hits all alike.
 
@@ -176,7 +214,8 @@ def arrange(
     for placement in placements:
         for one in sketches:
             for configuration in one.configurations:
-                case = Case(one.workload, configuration, placement)
+                device = machine.device(placement.device, placement.index)
+                case = Case(one.workload, on_device(configuration, device), placement)
                 cases.setdefault(case.case_id, case)
     ranks = [_rank(case.configuration, first) for case in cases.values()]
     dice = random.Random(seed)
@@ -187,6 +226,14 @@ def arrange(
         order.sort(key=ranks.__getitem__)
         slots += [Slot(case, number) for case in order]
     return Plan(tuple(cases.values()), tuple(slots))
+
+
+def on_device(configuration: Mapping[str, Scalar], device: DeviceInfo | None) -> Mapping[str, Scalar]:
+    """Return a Configuration with what `precision: auto` means there, so that a Case says what is computed."""
+    if configuration.get("precision") != "auto":
+        return configuration
+    native = device.precisions if device is not None else ()
+    return {**configuration, "precision": next((word for word in _NATIVE_BEFORE_FP32 if word in native), "fp32")}
 
 
 def _rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:

@@ -1,7 +1,12 @@
-"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them."""
+"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them.
+
+A third party's plug-in has a name of its own. One that takes the name of ours is never used: `hf:gpt2` in a record
+must mean the same everywhere. Two packages that offer the same name are both left out until one of them is removed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -19,32 +24,82 @@ _SINGULAR = {
 @cache
 def names(family: str) -> tuple[str, ...]:
     """Return the names of a family's plug-ins, sorted: file names, and entry points `torchstone.<family>`."""
-    own = {
-        entry.name.removesuffix(".py")
-        for entry in files(f"torchstone.{family}").iterdir()
-        if entry.name.endswith(".py") and not entry.name.startswith("_")
-    }
-    return tuple(sorted(own | set(_foreign(family))))
+    return tuple(sorted(_own(family) | set(_foreign(family))))
 
 
 def load(family: str, name: str) -> Any:
-    """Import one plug-in and return it. Raises UsageError naming what there is."""
+    """Import one plug-in and return it.
+
+    Raises UsageError naming what there is, MissingError if it is a third party's and cannot be used, with the reason.
+    """
     if name not in names(family):
         raise unknown(_SINGULAR.get(family, family), name, names(family))
-    foreign = _foreign(family)
-    if name in foreign:
+    if name in _own(family):
+        return import_module(f"torchstone.{family}.{name}").PLUGIN
+    what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
+    if len(entries) > 1:
+        packages = ", ".join(_package(entry) for entry in entries)
+        raise MissingError(f"{what}: {len(entries)} packages offer it ({packages}); uninstall all but one")
+    try:
+        plugin = entries[0].load()
+    except Exception as error:  # somebody else's code: whatever it raises, the others go on
+        said = f"{type(error).__name__}: {error}"
+        raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
+    if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
+        raise MissingError(
+            f"{what} of {_package(entries[0])} is no plug-in: {entries[0].value} must name an object of a Protocol in "
+            "torchstone.extend, with a text `describes`"
+        )
+    return plugin
+
+
+def usable(family: str) -> Iterator[tuple[str, Any]]:
+    """Yield (name, plug-in) of all that can be loaded: one that cannot must not cost the others.
+
+    Our own are expected to load: what they raise goes on.
+    """
+    for name in names(family):
         try:
-            return foreign[name].load()
-        except Exception as error:  # somebody else's code: whatever it raises, the others go on
-            raise MissingError(f"{_SINGULAR.get(family, family)} {name} cannot be imported: {error}") from error
-    return import_module(f"torchstone.{family}.{name}").PLUGIN
+            plugin = load(family, name)
+        except MissingError:  # `torchstone list` tells; who names it is told, too
+            continue
+        yield name, plugin
 
 
-def _foreign(family: str) -> dict[str, Any]:
-    return {entry.name: entry for entry in _entry_points().select(group=f"torchstone.{family}")}
+def shadowed(family: str) -> list[tuple[str, str]]:
+    """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
+    what = _SINGULAR.get(family, family)
+    return [
+        (entry.name, f"of {_package(entry)} is not used: torchstone's own {what} has this name")
+        for entry in sorted(_entry_points().select(group=f"torchstone.{family}"), key=_package)
+        if entry.name in _own(family)
+    ]
 
 
 @cache
-def _entry_points() -> Any:  # EntryPoints; until Python 3.11 a mapping that selects, too
+def _own(family: str) -> frozenset[str]:
+    return frozenset(
+        entry.name.removesuffix(".py")
+        for entry in files(f"torchstone.{family}").iterdir()
+        if entry.name.endswith(".py") and not entry.name.startswith("_")
+    )
+
+
+def _foreign(family: str) -> dict[str, list[Any]]:
+    """Return the entry points by name. The same line of a package that is found twice on the path is one."""
+    found: dict[str, dict[tuple[str, str], Any]] = {}
+    for entry in _entry_points().select(group=f"torchstone.{family}"):
+        if entry.name not in _own(family):
+            found.setdefault(entry.name, {}).setdefault((_package(entry), entry.value), entry)
+    return {name: list(entries.values()) for name, entries in found.items()}
+
+
+def _package(entry: Any) -> str:
+    dist = entry.dist
+    return f"package {dist.name} {dist.version}" if dist is not None else f"{entry.value}"
+
+
+@cache
+def _entry_points() -> Any:  # EntryPoints
     """Read the metadata of everything that is installed once: it takes 10 ms."""
     return entry_points()

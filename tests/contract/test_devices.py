@@ -60,3 +60,19 @@ def test_importing_plugins_imports_nothing_heavy(family):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_takes_what_it_has_natively_and_says_what_it_likes(kind):
+    vendor = registry.load("devices", kind)
+    found = vendor.probe()
+    if not found:
+        pytest.skip(vendor.missing())
+    device = vendor.open(0)
+    assert found[0].precisions[0] == "fp32"
+    assert not [word for word in found[0].precisions if device.objection("precision", word)]
+    assert device.objection("sdpa", "math") is None
+    threads = device.preference("threads", {"precision": "fp32"})
+    assert threads is None or threads[0] >= 1
+    layout = device.preference("channels_last", {"precision": "fp32"})
+    assert layout is None or isinstance(layout[0], bool)

@@ -10,7 +10,7 @@ from torchstone.errors import Unsupported
 from torchstone.instrument.loop import unmarked
 from torchstone.terms.axis import AXES
 from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.model import InputSpec, LoadedModel
+from torchstone.terms.model import Decoding, InputSpec, LoadedModel
 
 criterion = torch.nn.functional.cross_entropy
 
@@ -27,6 +27,26 @@ def made(**changes):
     return LoadedModel(**{**parts, "example": example, **changes})
 
 
+def talking(**changes):
+    """A language model whose next token hangs on its last alone."""
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16))
+    decoding = Decoding(
+        lambda network, tensors, _: (network(tensors["input_ids"])[:, -1], tensors["input_ids"]),
+        lambda network, tokens, _: network(tokens),
+        lambda state: state.nbytes,
+        lambda items, tokens, number_bytes: items * tokens * number_bytes,
+    )
+    parts = {"module": module, "forward": lambda n, t: n(t["input_ids"]), "loss": None}
+    example = {"input_ids": torch.randint(0, 16, (8, 6)), "attention_mask": torch.ones(8, 6, dtype=torch.int64)}
+    spec = InputSpec("text", causal=True)
+    return LoadedModel(**{**parts, "input": spec, "example": example, "decoding": decoding, **changes})
+
+
+def model_for(task):
+    return talking() if task == "generate" else made()
+
+
 def ready(task, model, **axes):
     engine = registry.load("engines", task)
     values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
@@ -40,7 +60,7 @@ def test_every_engine_steps_tells_and_counts(task):
     engine = registry.load("engines", task)
     assert engine.describes
     assert set(engine.axes) <= set(AXES)
-    prepared, batches = ready(task, made())
+    prepared, batches = ready(task, model_for(task))
     for _ in range(3):
         prepared.step(batches.next, unmarked)
     told = prepared.results()
@@ -63,6 +83,8 @@ def test_every_engine_steps_tells_and_counts(task):
         ("infer", {"feed": "resident"}, "data forward"),
         ("infer", {"feed": "loader"}, "data transfer forward"),
         ("load", {}, "data"),
+        ("generate", {"feed": "resident", "new_tokens": 3}, "data prefill decode"),
+        ("generate", {"feed": "loader", "new_tokens": 1}, "data transfer prefill"),
         ("train", {"feed": "resident"}, "data forward backward optimizer"),
         (
             "train",
@@ -72,7 +94,7 @@ def test_every_engine_steps_tells_and_counts(task):
     ],
 )
 def test_every_engine_marks_its_phases_where_they_end(task, axes, phases):
-    prepared, batches = ready(task, made(), **axes)
+    prepared, batches = ready(task, model_for(task), **axes)
     told = []
 
     def pull():
@@ -90,7 +112,7 @@ def test_every_engine_marks_its_phases_where_they_end(task, axes, phases):
 @pytest.mark.parametrize("task", registry.names("engines"))
 @pytest.mark.parametrize("feed", ["resident", "loader"])
 def test_every_feed_gives_whole_batches(task, feed):
-    _, batches = ready(task, made(), feed=feed, batch_size=3)
+    _, batches = ready(task, model_for(task), feed=feed, batch_size=3)
     for _ in range(7):
         batch = batches.next()
         assert batch.items == 3
@@ -169,3 +191,45 @@ def test_what_cannot_be_done_is_unsupported_with_the_reason(task, axes, said):
 def test_training_without_a_loss_is_unsupported():
     with pytest.raises(Unsupported, match="loss"):
         ready("train", made(loss=None))
+
+
+def test_generation_streams_in_its_latency_window_only():
+    prepared, batches = ready("generate", talking(), new_tokens=5)
+    for window, steps in ((None, 2), ("latency", 3), ("throughput", 4)):
+        if window is not None:
+            prepared.enter(window)
+        for _ in range(steps):
+            prepared.step(batches.next, unmarked)
+    told = prepared.results()
+    assert len(told["time_to_first_token_s"]) == len(told["time_per_output_token_s"]) == 3
+    assert len(told["output_token_time_s"]) == 3 * 4
+    assert all(value > 0.0 for name, values in told.items() if name.endswith("_s") for value in values)
+    assert told["kv_cache_bytes"] == [4 * 6 * 8]
+    assert (prepared.facts["new_tokens"], prepared.facts["stops_at_end_of_sequence"]) == (5, False)
+
+
+def test_generation_back_to_back_reads_no_clock_and_computes_the_same():
+    fingerprints = []
+    for mode in ("latency", "throughput"):
+        prepared, batches = ready("generate", talking(), new_tokens=5, mode=mode)
+        prepared.step(batches.next, unmarked)
+        told = prepared.results()
+        assert ("time_to_first_token_s" in told) is (mode == "latency")
+        fingerprints.append(told["fingerprint"])
+    assert fingerprints[0] == fingerprints[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "axes", "said"),
+    [
+        (made(), {}, "take a language model of hf:"),
+        (
+            talking(input=InputSpec("text", causal=True, longest=64)),
+            {"sequence_length": 40, "new_tokens": 26},
+            "sequence_length=40, new_tokens=26: the model has 64 positions, and this needs 65",
+        ),
+    ],
+)
+def test_what_cannot_be_generated_is_unsupported_with_the_reason(model, axes, said):
+    with pytest.raises(Unsupported, match=said):
+        ready("generate", model, **axes)

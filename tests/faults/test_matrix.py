@@ -85,7 +85,7 @@ def sweep(session, folder: Path, name: str, axes) -> Run:
     opened, machine, found = session
     ask = plan.Ask("train", f"py:{FILE}:load_{name}", axes={"batch_size": SIZES, **{n: [v] for n, v in axes.items()}})
     placement = plan.place("cpu", found, machine)
-    whole = plan.arrange([plan.sketch(ask)], [placement], 1, 0)
+    whole = plan.arrange([plan.sketch(ask)], [placement], machine, 1, 0)
     timeout_s = TIMEOUT_S if name == "hang" else QUICK.timeout_s
     opened.procedure = msgspec.structs.replace(opened.procedure, timeout_s=timeout_s)
     return take_all(opened, opened.head(whole, machine, name, ["test"]), folder)

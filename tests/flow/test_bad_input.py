@@ -60,7 +60,7 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         (["run", "--model", "py:nothere.py:load"], ["'nothere.py'"]),
         (["run", "--model", "py:no_such_module.inner:load"], ["module 'no_such_module'"]),
         ([*TEXT, "--data", "tsv:nothere.tsv"], ["nothere.tsv: there is no such file"]),
-        ([*MLP, "--data", "images:nothere"], ["nothere: there is no such folder"]),
+        ([*MLP, "--data", "images:nothere"], ["nothere: there is no such file or folder"]),
         (["run", "--model", "hf:./nothere"], ["there is no folder nothere", "config.json", "model.safetensors"]),
     ],
     ids=lambda value: " ".join(value[:9]) if value and isinstance(value, list) else None,

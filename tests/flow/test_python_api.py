@@ -1,6 +1,8 @@
 """`torchstone.measure` and `torchstone.window` in the user's own process, and the examples."""
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,9 +14,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import torchstone
+from torchstone import registry
 from torchstone.cli import main
+from torchstone.terms.case import Task, Workload
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK: Any = {"trials": 2, "warmup": 1, "iterations": 4}
@@ -115,6 +120,130 @@ def test_a_wrong_request_says_what_there_is_and_writes_nothing(outputs, changes,
     with pytest.raises(torchstone.UsageError, match=said.replace("?", r"\?")):
         torchstone.measure(nn.Linear(6, 3), torch.randn(5, 6), **{**QUICK, **changes})
     assert not outputs.exists()
+
+
+class Flowing(IterableDataset[Any]):
+    def __iter__(self):
+        return iter((torch.randn(6), 0) for _ in range(64))
+
+
+PAIRS = TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+
+
+@pytest.mark.parametrize(
+    ("data", "axes", "size"),
+    [
+        (DataLoader(PAIRS, batch_size=16, shuffle=True), {}, 16),
+        (DataLoader(PAIRS, batch_size=16, num_workers=1), {"batch_size": 4, "num_workers": 0}, 4),
+        (DataLoader(PAIRS, batch_size=8, num_workers=1), {}, 8),
+        (DataLoader(PAIRS, batch_sampler=[[0, 1], [2, 3]]), {}, 2),
+        (DataLoader(Flowing(), batch_size=8), {}, 8),
+        (PAIRS, {"batch_size": 32}, 32),
+        ([PAIRS[:5], PAIRS[5:10]], {}, 5),
+    ],
+    ids=["loader", "other size", "workers", "batch sampler", "flowing", "data set", "batches"],
+)
+def test_any_loader_is_measured_with_its_own_settings_unless_told_otherwise(data, axes, size):
+    module = nn.Linear(6, 3)
+    case = only(torchstone.measure(module, data, task="train", loss=nn.functional.cross_entropy, **axes, **QUICK))
+    assert case.configuration["batch_size"] == size
+    assert case.configuration["feed"] == "loader"
+    assert case.configuration["num_workers"] == (1 if getattr(data, "num_workers", 0) and not axes else 0)
+    assert case.estimates["total_items"].value == 4 * size
+    assert case.workload.data == f"loader:{type(data).__name__}"
+
+
+def test_inference_leaves_a_loaders_targets_out_and_the_loader_alone_can_be_measured():
+    loader = DataLoader(PAIRS, batch_size=16)
+    case = only(torchstone.measure(nn.Linear(6, 3), loader, **QUICK))
+    assert case.estimates["epoch_time_s"].value > 0, "a data set has epochs"
+    assert only(torchstone.measure(nn.Linear(6, 3), loader, task="load", **QUICK)).configuration["batch_size"] == 16
+
+
+def test_a_loader_that_cannot_be_made_anew_refuses_other_sizes(outputs):
+    loader = DataLoader(PAIRS, batch_sampler=[[0, 1], [2, 3]])
+    with pytest.raises(torchstone.UsageError, match="used as they come, with batch_size=2"):
+        torchstone.measure(nn.Linear(6, 3), loader, batch_size=4, **QUICK)
+    assert not outputs.exists()
+
+
+MINE = """import torch
+import torchstone
+
+def load(device, hidden=8):
+    model = torch.nn.Sequential(torch.nn.Linear(6, int(hidden)), torch.nn.Linear(int(hidden), 3)).to(device)
+    data = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+    loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+    return model, loader, lambda parameters: torch.optim.SGD(parameters, lr=0.1), torch.nn.CrossEntropyLoss()
+"""
+SHORT = torchstone.Procedure(trials=1, iterations=3, phases=False)
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A file of the user's own, imported as their program would have it."""
+    (tmp_path / "mine_of_test.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("mine_of_test")
+    sys.modules.pop("mine_of_test", None)
+
+
+def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsys):
+    known = torchstone.register_model("mine", mine.load)
+    assert known.spec == f"py:{tmp_path}/mine_of_test.py:load"
+    found = torchstone.benchmark(
+        "mine", family="custom", device="cpu", batch_size=[4, 8], axes={"feed": "loader"}, options={"hidden": 5},
+        distributed_config={"world_size": 1}, procedure=SHORT,
+    )  # fmt: skip
+    assert capsys.readouterr().out == ""
+    assert [case.configuration["batch_size"] for case in found.cases] == [4, 8]
+    workload = found.cases[0].workload
+    assert (workload.task, workload.family, workload.data) == ("train", "custom", "example")
+    assert {t.outcome.status for case in found.cases for t in case.trials} == {"ok"}
+    rows = found.rows()
+    assert [row["batch_size"] for row in rows] == [4, 8]
+    assert rows[0]["fixed_argument_hidden"] == 5
+    assert rows[0]["epoch_time_s"] is not None, "its data is a data set"
+    assert found.summary.name == "mine"
+    assert len(found.frame()) == 2
+    assert found.document.is_file()
+    assert found.table.is_file()
+    said = [f.message for f in found.summary.findings if f.check == "own_loader"]
+    assert said == [f"the DataLoader of {known.spec} has batch_size=16, num_workers=0, which was not measured"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"model": "builtin:cn"}, "Did you mean 'cnn'"),
+        ({"model": lambda: None}, "the loader is a lambda"),
+        ({"model": "builtin:mlp", "family": "custom"}, "mlp is of family vision, not custom"),
+        ({"model": "builtin:mlp", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "world_size=2"),
+        ({"model": "builtin:mlp", "batch_size": 0}, "0 is too small"),
+        ({"model": "builtin:mlp", "axes": {"batchsize": 1}}, "Did you mean 'batch_size'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_benchmark_says_so_and_writes_nothing(outputs, words, said):
+    with pytest.raises(torchstone.UsageError, match=said):
+        torchstone.benchmark(**words)
+    assert not list(outputs.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("text", ["{call}\ndef load(): ...\n", "def load():\n    {call}\n"], ids=["import", "call"])
+def test_a_benchmark_that_its_own_loader_would_start_again_is_refused(tmp_path, text):
+    """A script without `if __name__ == "__main__":` would start itself in each of its trials, for ever."""
+    call = "torchstone.benchmark('builtin:mlp')"
+    (tmp_path / "script.py").write_text("import torchstone\n" + text.format(call=call))
+    workload = Workload(Task.TRAIN, f"py:{tmp_path}/script.py:load", "example", "sample")
+    with pytest.raises(torchstone.UsageError, match="put the call under if __name__ == '__main__':"):
+        registry.load("models", "py").load(f"{tmp_path}/script.py:load", workload, {})
+
+
+def test_names_of_models_are_checked():
+    for name in ("", "a:b", " a"):
+        with pytest.raises(torchstone.UsageError, match="is no name"):
+            torchstone.register_model(name, len)
 
 
 def test_a_batch_without_tensors_is_refused(outputs):
@@ -258,3 +387,18 @@ def test_the_examples_run(tmp_path):
     assert "items/s" in started(str(EXAMPLES / "own_loop.py"), cwd=tmp_path)
     words = ["--task", "train", "--model", f"py:{EXAMPLES}/my_model.py:load", "--trials", "1", "--iterations", "3"]
     assert "throughput" in started("-m", "torchstone", "run", *words, "--strict")
+    words = ["--task", "train", "--model", f"py:{EXAMPLES}/own_data.py:load", "--option", "hidden=16"]
+    words += ["--axis", "batch_size=32", "--trials", "1", "--iterations", "3"]
+    assert "throughput" in started("-m", "torchstone", "run", *words, "--strict")
+
+
+def test_the_notebook_runs_without_a_file_of_its_own(tmp_path, outputs):
+    """As in a notebook, nothing of it can be imported: the interpreter reads it from a pipe."""
+    pytest.importorskip("vl_convert")
+    text = (EXAMPLES / "diagnostics.py").read_text()
+    said = started("-", cwd=tmp_path, input=text, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert "# Performance report: mlp" in said
+    assert "Highest throughput: " in said
+    assert {path.name for path in outputs.rglob("diagnostics/*/*")} == {
+        "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
+    }  # fmt: skip

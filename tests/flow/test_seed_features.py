@@ -241,6 +241,11 @@ def test_s3_24_what_was_chosen_for_the_hardware_is_a_fact(trained):
         for trial in case["trials"]:
             assert trial["facts"]["fused_optimizer"] is True
             assert trial["facts"]["throughput_stopwatch"]
+            told = {name: text for name, text in trial["facts"].items() if name.startswith("setting_")}
+            assert set(told) == {f"setting_{axis}" for axis in ("threads", "channels_last", "fused", "sdpa")}
+            texts = [text.partition(": ") for text in told.values()]
+            assert all(value and len(why) > 3 for value, _, why in texts)
+            assert told["setting_threads"].startswith(f"{trial['facts']['threads_in_effect']}: ")
 
 
 def test_s3_29_to_31_a_case_says_what_it_is(trained):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import stdev
 
 import pytest
 from build import STEPS_S, a_trial
@@ -88,14 +89,36 @@ def test_memory_and_losses() -> None:
 
 
 def test_spread_of_steps_and_losses_and_how_fast_the_loss_falls() -> None:
-    more = [Measurement("loss", Stage.STEADY, (4.0, 3.0, 2.0, 1.0))]
-    got = figures(a_trial([0.1, 0.2, 0.3], more=more, series=[gauge("rss_bytes", 1e9, 3e9)])).values
+    losses = tuple(4.0 * math.exp(-0.01 * step) for step in range(40))
+    more = [Measurement("loss", Stage.STEADY, losses)]
+    steps_s = [0.1, 0.2, *[0.15] * 36, 0.3]
+    got = figures(a_trial(steps_s, more=more, series=[gauge("rss_bytes", 1e9, 3e9)])).values
     assert (got["step_time_min"], got["step_time_max"]) == (0.1, 0.3)
-    assert got["step_time_std"] == pytest.approx(0.1)
-    assert (got["loss_min"], got["loss_max"], got["loss_mean"]) == (1.0, 4.0, 2.5)
-    assert got["loss_std"] == pytest.approx(1.2909944)
-    assert got["loss_convergence_rate"] == pytest.approx(-1.0)
+    assert got["step_time_std"] == pytest.approx(stdev(steps_s))
+    assert (got["loss_min"], got["loss_max"], got["loss_first"]) == (losses[-1], 4.0, 4.0)
+    assert got["loss_mean"] == pytest.approx(sum(losses) / 40)
+    assert got["loss_std"] == pytest.approx(stdev(losses))
+    assert got["loss_end"] == pytest.approx(sum(losses[-8:]) / 8)
+    assert got["loss_convergence_rate"] == pytest.approx(-0.01)
+    assert got["loss_rate_per_1000_items"] == pytest.approx(-0.01 / 16 * 1000)
     assert got["mean_rss_bytes"] == 2e9
+
+
+def test_the_last_loss_of_a_long_training_is_no_part_of_the_curve() -> None:
+    losses = (*(2.0 - 0.01 * step for step in range(20)), 0.5)
+    long = figures(a_trial([0.1] * 99, more=[Measurement("loss", Stage.STEADY, losses)])).values
+    whole = figures(a_trial([0.1] * 20, more=[Measurement("loss", Stage.STEADY, losses)])).values
+    assert long["loss_last"] == whole["loss_last"] == 0.5
+    assert long["loss_end"] == pytest.approx(1.845)
+    assert whole["loss_end"] == pytest.approx((sum(losses[-8:])) / 8)
+
+
+def test_trials_of_one_seed_are_no_replicates_of_a_loss() -> None:
+    trials = [a_trial([0.1] * 39, more=[Measurement("loss", Stage.STEADY, (2.0,) * 40)]) for _ in range(3)]
+    got = estimates([figures(t) for t in trials])["loss_end"]
+    assert got.value == pytest.approx(2.0)
+    assert (got.low, got.high, got.trials) == (None, None, 3)
+    assert got.note == "the trials repeat one training: no interval"
 
 
 def test_phases_of_the_users_own_names_are_figures() -> None:
@@ -234,3 +257,33 @@ def test_a_figure_that_some_trials_lack_counts_those_that_have_it() -> None:
     got = estimates(pair)
     assert got["throughput"].trials == 2
     assert got["energy_j"].trials == 1
+
+
+def test_generation_has_its_first_token_apart_from_the_others() -> None:
+    first, each = [0.1 * n for n in range(1, 11)], [0.01] * 9 + [0.1]
+    told = {"time_to_first_token_s": first, "time_per_output_token_s": each, "output_token_time_s": [0.01] * 90}
+    more = [Measurement(metric, Stage.STEADY, tuple(values)) for metric, values in told.items()]
+    more.append(Measurement("kv_cache_bytes", Stage.STEADY, (4096.0,)))
+    facts = {"task": "generate", "new_tokens": 8}
+    closed = a_trial(
+        [2.0] * 10, window="latency", items=2, more=more, facts=facts, steady={"tokens": [64.0] * 10},
+        setup={"first_step_time_s": [3.0]},
+    )  # fmt: skip
+    got = figures(closed)
+    assert got.values["time_to_first_token_p50_s"] == pytest.approx(0.55)
+    assert got.values["time_to_first_token_mean_s"] == pytest.approx(0.55)
+    assert [got.values[f"time_to_first_token_p{q}_s"] for q in (90, 95, 99)] == pytest.approx([0.9, 1.0, 1.0])
+    assert got.values["time_per_output_token_p50_s"] == 0.01
+    assert got.values["time_per_output_token_p99_s"] == 0.1
+    assert got.values["output_token_throughput"] == pytest.approx(10 * 2 * 8 / 20.0)
+    assert got.values["token_throughput"] == pytest.approx((640 + 160) / 20.0)
+    assert got.values["prompt_token_throughput"] == pytest.approx(640 / 5.5)
+    assert got.values["kv_cache_bytes"] == 4096
+    assert got.values["time_to_first_prediction_s"] == 3.0
+    believed = estimates([got])
+    assert (believed["time_to_first_token_p95_s"].supported, believed["time_per_output_token_p50_s"].supported) == (
+        False, True,
+    )  # fmt: skip
+    back_to_back = figures(a_trial([1.0] * 10, items=2, facts=facts)).values
+    assert back_to_back["output_token_throughput"] == pytest.approx(16.0)
+    assert not [name for name in back_to_back if name.startswith(("time_to_first_token", "time_per_output"))]

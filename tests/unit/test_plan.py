@@ -34,18 +34,18 @@ def test_the_head_has_as_many_classes_as_the_data():
 
 def test_rounds_are_interleaved_and_seeded():
     cases = [sketch(ASK)]
-    plan = arrange(cases, [Placement("cpu")], trials=5, seed=1)
+    plan = arrange(cases, [Placement("cpu")], a_machine(), trials=5, seed=1)
     assert len(plan.cases) == 3
     rounds = [[slot.case for slot in plan.slots if slot.number == n] for n in range(5)]
     assert [slot.number for slot in plan.slots] == sorted(slot.number for slot in plan.slots)
     assert all(sorted(one) == [0, 1, 2] for one in rounds)
     assert len({tuple(one) for one in rounds}) > 1, "not always in the same order"
-    assert arrange(cases, [Placement("cpu")], trials=5, seed=1) == plan
-    assert arrange(cases, [Placement("cpu")], trials=5, seed=2) != plan
+    assert arrange(cases, [Placement("cpu")], a_machine(), trials=5, seed=1) == plan
+    assert arrange(cases, [Placement("cpu")], a_machine(), trials=5, seed=2) != plan
 
 
 def test_the_same_case_asked_for_twice_is_one_case():
-    plan = arrange([sketch(ASK), sketch(ASK)], [Placement("cpu")], trials=1, seed=0)
+    plan = arrange([sketch(ASK), sketch(ASK)], [Placement("cpu")], a_machine(), trials=1, seed=0)
     assert len(plan.cases) == 3
 
 
@@ -73,7 +73,8 @@ def test_what_is_excluded_is_not_planned():
 
 def test_what_comes_first_comes_first_in_every_round():
     ask = Ask("infer", "builtin:mlp", axes={"batch_size": tuple(range(1, 9))})
-    plan = arrange([sketch(ask)], [Placement("cpu")], 6, 0, [parse("batch_size>6"), parse("batch_size<=3")])
+    first = [parse("batch_size>6"), parse("batch_size<=3")]
+    plan = arrange([sketch(ask)], [Placement("cpu")], a_machine(), 6, 0, first)
     sizes = [[plan.cases[s.case].configuration["batch_size"] for s in plan.slots if s.number == n] for n in range(6)]
     assert all((set(one[:2]), set(one[2:5])) == ({7, 8}, {1, 2, 3}) for one in sizes)
     assert len({tuple(one) for one in sizes}) > 1, "in seeded order among equals"
@@ -106,3 +107,39 @@ def test_a_device_that_is_not_here():
     for word, said in (("mps", "this is Linux"), ("cpu:7", "there are 1 of kind cpu"), ("cdua", "Did you mean 'cuda'")):
         with pytest.raises(UsageError, match=said):
             place(word, found, machine)
+
+
+def test_a_prompt_is_as_long_as_it_was_asked_for_and_only_language_models_go_on():
+    assert sketch(Ask("generate", "hf:gpt2-tiny")).workload.data == "synthetic:full"
+    assert sketch(Ask("infer", "hf:gpt2-tiny")).workload.data == "synthetic"
+    assert sketch(Ask("generate", "hf:opt-tiny", "manual", axes={"new_tokens": ("4", 8)})).workload.data == "manual"
+    with pytest.raises(UsageError, match="bert-tiny cannot generate; it can infer, train"):
+        sketch(Ask("generate", "hf:bert-tiny"))
+    with pytest.raises(UsageError, match="cannot generate"):
+        sketch(Ask("generate", "builtin:mlp"))
+
+
+@pytest.mark.parametrize(
+    ("native", "meant"),
+    [
+        (("fp32", "tf32", "bf16", "fp16"), "bf16"), (("fp32", "bf16"), "bf16"), (("fp32", "tf32"), "tf32"),
+        (("fp32", "fp16"), "fp32"), ((), "fp32"),
+    ],
+)  # fmt: skip
+def test_auto_precision_is_what_the_device_has_natively_and_the_case_says_which(native, meant):
+    card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", precisions=native)
+    ask = Ask("infer", "builtin:mlp", axes={"precision": ("auto", meant)})
+    plan = arrange([sketch(ask)], [Placement("cuda")], a_machine(devices=(card,)), 1, 0)
+    assert [case.configuration["precision"] for case in plan.cases] == [meant], "both words mean one Case here"
+    (asked,) = sketch(Ask("infer", "builtin:mlp", axes={"precision": (meant,)})).configurations
+    assert plan.cases[0].configuration == asked
+
+
+def test_auto_precision_differs_between_devices():
+    cards = (
+        DeviceInfo("cpu", "cpu", "Intel", 0, "old", precisions=("fp32",)),
+        DeviceInfo("cuda", "cuda", "NVIDIA", 0, "new", precisions=("fp32", "bf16")),
+    )
+    ask = Ask("infer", "builtin:mlp", axes={"precision": ("auto",)})
+    plan = arrange([sketch(ask)], [Placement("cpu"), Placement("cuda")], a_machine(devices=cards), 1, 0)
+    assert [case.configuration["precision"] for case in plan.cases] == ["fp32", "bf16"]

@@ -13,11 +13,12 @@ import msgspec
 from torchstone import units
 from torchstone.advice.advice import Advice
 from torchstone.terms.axis import Scalar
+from torchstone.terms.phase import BACKWARD, DATA, DECODE, FORWARD, OPTIMIZER, PREFILL, REST, TRANSFER
 
-DATA, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, REST = "data", "transfer", "forward", "backward", "optimizer", "rest"
+_COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)
 _WAITING = 0.10  # of a step spent on waiting, copying or between phases: worth a remedy
 _UPDATING = 0.20  # of a step spent in the optimizer: usually it is a small share
-_COMPUTING = 0.50  # of a step spent in forward and backward: the device's arithmetic is what limits
+_COMPUTING = 0.50  # of a step spent in the passes of the model: the device's arithmetic is what limits
 _RULE_UTILIZATION = 0.70
 _RULE_DATA_S = 0.030
 _WORKERS = (2, 4, 8, 12, 16)
@@ -48,10 +49,11 @@ def _all(phases: Mapping[str, float], step_s: float, setting: Setting) -> Iterat
         yield share[DATA], _data(said(DATA), phases[DATA], setting)
     if share.get(TRANSFER, 0.0) >= _WAITING:
         yield share[TRANSFER], _transfer(said(TRANSFER), setting)
-    computing = share.get(FORWARD, 0.0) + share.get(BACKWARD, 0.0)
+    computing = sum(share.get(name, 0.0) for name in _COMPUTES)
     if computing >= _COMPUTING:
-        seen = " and ".join(said(name) for name in (FORWARD, BACKWARD) if name in phases)
-        yield computing, _compute(seen, BACKWARD in phases, setting)
+        seen = " and ".join(said(name) for name in _COMPUTES if name in phases)
+        decodes = share.get(DECODE, 0.0) >= _COMPUTING
+        yield computing, _compute(seen, BACKWARD in phases, decodes, setting)
     if share.get(OPTIMIZER, 0.0) >= _UPDATING:
         yield share[OPTIMIZER], _optimizer(said(OPTIMIZER), setting)
     if share.get(REST, 0.0) >= _WAITING:
@@ -92,12 +94,14 @@ def _transfer(seen: str, setting: Setting) -> Advice:
     return Advice(f"{seen}: batches are copied while the device waits", ("pageable memory", "large batches"), remedies)
 
 
-def _compute(seen: str, trains: bool, setting: Setting) -> Advice:
+def _compute(seen: str, trains: bool, decodes: bool, setting: Setting) -> Advice:
     """S2-28, S2-29, S2-33: the device's arithmetic."""
     configuration = setting.configuration
     remedies = list(_mixed(configuration))
     if setting.utilization is not None and setting.utilization < _RULE_UTILIZATION:
         remedies.append("a larger batch, which uses more of the device")
+    elif decodes:
+        remedies.append("a larger batch: a token of every item shares one reading of the weights")
     if configuration.get("compile") == "off":
         remedies.append("compile=default")
     if trains and configuration.get("gradient_checkpointing") is False:

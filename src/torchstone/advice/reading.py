@@ -12,12 +12,15 @@ from torchstone.figures import PHASE
 from torchstone.stats.ratio import log_mean
 from torchstone.summary import CaseSummary
 from torchstone.terms.machine import Machine
+from torchstone.terms.phase import PHASES
+
+_FOLLOWING = ("batch_size", "learning_rate")
 
 
 def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
     """Return what the phases of a Case's step say; nothing where they were not measured."""
-    known = (phases.DATA, phases.TRANSFER, phases.FORWARD, phases.BACKWARD, phases.OPTIMIZER, phases.REST)
-    found = {name: case.estimates[f"{PHASE}{name}_s"].value for name in known if f"{PHASE}{name}_s" in case.estimates}
+    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
+    found = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
     busy = case.estimates.get("device_utilization")
     setting = phases.Setting(
         case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
@@ -28,22 +31,31 @@ def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
 
 def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:
     """Return the curve over the batch sizes of the Cases that are otherwise like `case`; None under three."""
-    rest = _rest(case)
-    return batch_curve.read_curve([p for c in cases if _rest(c) == rest and (p := _point(c, machine)) is not None])
+    return batch_curve.read_curve([p for c in _alike(case, cases) if (p := _point(c, machine)) is not None])
 
 
 def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
     """Return every curve there is, each with one of its Cases."""
-    leaders: dict[tuple[tuple[str, object], ...], CaseSummary] = {}
+    leaders: dict[tuple[str, ...], CaseSummary] = {}
     for case in cases:
-        leaders.setdefault(_rest(case), case)
+        leaders.setdefault(tuple(c.case_id for c in _alike(case, cases)), case)
     found = [(case, curve_of(case, cases, machine)) for case in leaders.values()]
     return [(case, curve) for case, curve in found if curve is not None]
 
 
-def _rest(case: CaseSummary) -> tuple[tuple[str, object], ...]:
-    """Return what must be equal along a curve. The learning rate changes no speed, and often follows the batch."""
-    return tuple(sorted((k, v) for k, v in case.configuration.items() if k not in ("batch_size", "learning_rate")))
+def _alike(case: CaseSummary, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    """Return the Cases along a curve. The learning rate changes no speed, and often follows the batch: it may differ.
+
+    Where it varies by itself, so that a batch size comes twice, it must be equal.
+    """
+    alike = [c for c in cases if _rest(c, _FOLLOWING) == _rest(case, _FOLLOWING)]
+    if len({c.configuration.get("batch_size") for c in alike}) == len(alike):
+        return alike
+    return [c for c in alike if _rest(c, _FOLLOWING[:1]) == _rest(case, _FOLLOWING[:1])]
+
+
+def _rest(case: CaseSummary, without: Sequence[str]) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted((k, v) for k, v in case.configuration.items() if k not in without))
 
 
 def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:

@@ -11,7 +11,8 @@ from torchstone.errors import TorchstoneError
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
     "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
-    "train": "train whole epochs with fixed settings, beside what a tune predicted",
+    "train": "train a model to an end: epochs judged on held-out data, checkpoints, metrics",
+    "evaluate": "judge a checkpoint: accuracy, precision, recall, F1, confusion matrix",
     "resume": "go on with a run that was cut off: take what is missing, and only that",
     "show": "print a stored run: every number with its interval",
     "runs": "list the stored runs, newest first",

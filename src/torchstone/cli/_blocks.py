@@ -81,7 +81,7 @@ def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] 
 
 
 def _purpose(task: str) -> str:
-    return {"train": "training", "infer": "inference"}.get(task, task)
+    return {"train": "training", "infer": "inference", "generate": "generation"}.get(task, task)
 
 
 def _instead(best: Choice, top: Choice) -> str:

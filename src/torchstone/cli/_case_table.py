@@ -8,29 +8,37 @@ import msgspec
 
 from torchstone import units
 from torchstone.advice.choices import MEMORY, best_efficiency, choice_of
+from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.marks import BEST, SAME, marks
 from torchstone.cli._blocks import print_blocks
 from torchstone.cli._table import Column, plain, show
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Task
 from torchstone.terms.estimate import Estimate, Verdict
 from torchstone.terms.machine import Machine
 from torchstone.terms.trial import Status
 
 
 class _Figure(msgspec.Struct, frozen=True):
-    """A column. `rank`: as in Column. `ms`: bare numbers of milliseconds; the unit is in the title."""
+    """A column. `rank`: as in Column. `ms`: bare numbers of milliseconds; the unit is in the title.
+
+    `around`: the rank of its interval, where that is to leave before the value.
+    """
 
     title: str
     name: str
     rank: int
     interval: bool = False
+    around: int = 0
     ms: bool = False
 
 
 _FIGURES = (
     _Figure("data\nms", "phase_data_s", 6, ms=True),
     _Figure("trans-\nfer ms", "phase_transfer_s", 9, ms=True),
+    _Figure("prefill\nms", "phase_prefill_s", 8, ms=True),
+    _Figure("decode\nms", "phase_decode_s", 8, ms=True),
     _Figure("fwd\nms", "phase_forward_s", 8, ms=True),
     _Figure("bwd\nms", "phase_backward_s", 8, ms=True),
     _Figure("opt\nms", "phase_optimizer_s", 8, ms=True),
@@ -38,6 +46,12 @@ _FIGURES = (
     _Figure("step\nms", "step_time", 5, ms=True),
     _Figure("throughput\nitems/s", "throughput", 1, interval=True),
     _Figure("tokens/s", "token_throughput", 17),
+    _Figure("output\ntokens/s", "output_token_throughput", 1, interval=True),
+    _Figure("first\ntoken", "time_to_first_token_p50_s", 1, interval=True, around=2),
+    _Figure("per\ntoken", "time_per_output_token_p50_s", 1, interval=True, around=2),
+    _Figure("first token\np95", "time_to_first_token_p95_s", 6),
+    _Figure("per token\np95", "time_per_output_token_p95_s", 6),
+    _Figure("KV\ncache", "kv_cache_bytes", 7),
     _Figure("latency\np50", "latency_per_batch_p50_s", 2, interval=True),
     _Figure("latency\np95", "latency_per_batch_p95_s", 5),
     _Figure("latency\np99", "latency_per_batch_p99_s", 14),
@@ -53,9 +67,13 @@ _FIGURES = (
     _Figure("loss\nlast", "loss_last", 18),
     _Figure("model\nload", "model_load_time_s", 19),
 )
+# Whose place the times and rates of tokens take, where text is generated.
+_OF_WHOLE_ANSWERS = (
+    "throughput", "token_throughput", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
+)  # fmt: skip
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
-_HEADLINE = ("precision", "sequence_length", "image_size", "compile", "optimizer", "feed", "num_workers")
+_HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer", "feed", "num_workers")
 _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 
 
@@ -79,21 +97,6 @@ def print_cases(run: RunSummary, width: int | None = None, *, every: bool = Fals
             print_blocks(run, cases, varying, width, every=every)
 
 
-def groups(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
-    """Return the Cases of each workload and device together."""
-    found: dict[tuple[str, ...], list[CaseSummary]] = {}
-    for case in cases:
-        key = (str(case.workload.task), case.workload.model, case.workload.data, str(case.placement))
-        found.setdefault(key, []).append(case)
-    return list(found.values())
-
-
-def varying_axes(cases: Sequence[CaseSummary]) -> list[str]:
-    """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case."""
-    names = [n for n in cases[0].configuration if len({c.configuration.get(n) for c in cases}) > 1]
-    return names if "batch_size" in names or "batch_size" not in cases[0].configuration else ["batch_size", *names]
-
-
 def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSummary]:
     """Sort by the axes: numbers by value, words in the order in which they came."""
     words = {n: list(dict.fromkeys(c.configuration.get(n) for c in cases)) for n in varying}
@@ -111,10 +114,10 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
     believed = [c if c.verdict != Verdict.INVALID else None for c in cases]
     # Which memory is compared: the device's, where any Case has it.
     memory = next((name for name in MEMORY if any(name in c.estimates for c in cases)), None)
-    for figure in _figures_with(memory):
+    for figure in _figures_with(memory, cases[0].workload.task):
         found = [c.estimates.get(figure.name) for c in cases]
         judged = [c.estimates.get(figure.name) if c is not None else None for c in believed]
-        best = {"throughput": True, memory: False}.get(figure.name)
+        best = {"throughput": True, "output_token_throughput": True, memory: False}.get(figure.name)
         marked = marks(judged, higher=best) if best is not None else [""] * len(cases)
         rank = _MEMORY_RANK if figure.name == memory else figure.rank
         title = (
@@ -122,16 +125,19 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
         )
         yield Column(title, _aligned([_cell(e, figure) for e in found], marked), rank)
         if figure.interval:
-            yield Column("±", [units.spread(e.value, e.low, e.high) if e else "" for e in found], rank)
+            around = [units.spread(e.value, e.low, e.high) if e else "" for e in found]
+            yield Column("±", around, figure.around or rank)
         if figure.name == memory:
             yield _efficiency(cases, machine)
     yield Column("trials", [_trials(c) for c in cases], _TRIALS_RANK)
     yield Column("status", [_status(c) for c in cases], 0, left=True)
 
 
-def _figures_with(memory: str | None) -> Iterator[_Figure]:
+def _figures_with(memory: str | None, task: Task) -> Iterator[_Figure]:
     """Yield the figures; where a device tells only what is allocated, that stands in the column of what is reserved."""
     for figure in _FIGURES:
+        if task == Task.GENERATE and figure.name in _OF_WHOLE_ANSWERS:
+            continue
         allocated = figure.name == "peak_reserved_bytes" and memory == "peak_allocated_bytes"
         yield msgspec.structs.replace(figure, name=memory) if allocated else figure
 
@@ -158,7 +164,7 @@ def _cell(estimate: Estimate | None, figure: _Figure) -> str:
     if figure.ms:
         ms = estimate.value / 1e-3
         return units.significant(ms, 3) if ms >= 1.0 else f"{ms:.3f}"
-    if figure.name == "throughput":
+    if figure.name in ("throughput", "output_token_throughput"):
         return units.significant(estimate.value, 4)
     text = units.quantity(estimate.value, estimate.unit)
     return text if estimate.supported else f"({text})"

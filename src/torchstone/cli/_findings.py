@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from torchstone.cli._case_table import groups, varying_axes
+from torchstone.advice.grouping import groups, varying_axes
 from torchstone.cli._table import plain
 from torchstone.store.query import TrialRow
 from torchstone.summary import CaseSummary, RunSummary

@@ -52,8 +52,12 @@ def measured(
     progress: Progress,
     carry_out: Callable[[], Results],
     show: Callable[[Results], None] | None = None,
+    document: Callable[[Results], object] | None = None,
 ) -> int:
-    """Carry it out, print what came of it (with `show`, or as a table), and return the exit code."""
+    """Carry it out, print what came of it (with `show`, or as a table), and return the exit code.
+
+    `document`: what --json prints, where that is more than the run.
+    """
     try:
         with answered():
             try:
@@ -63,17 +67,22 @@ def measured(
     except (KeyboardInterrupt, SystemExit):
         _say("interrupted", folder, progress.run_id, "takes what is missing")
         return EXIT_CODE
-    return _told(options, results, show or _print)
+    return _told(options, results, show or _print, document or _whole)
 
 
-def _told(options: argparse.Namespace, results: Results, show: Callable[[Results], None]) -> int:
+def _told(
+    options: argparse.Namespace,
+    results: Results,
+    show: Callable[[Results], None],
+    document: Callable[[Results], object],
+) -> int:
     from torchstone.terms.trial import Status
 
     summary = results.summary
     if options.json:
         from torchstone.cli._json import print_json
 
-        print_json(summary)
+        print_json(document(results))
     else:
         show(results)
     folder = Path(summary.record).parent.parent
@@ -88,6 +97,12 @@ def _told(options: argparse.Namespace, results: Results, show: Callable[[Results
     return 1 if options.strict and not good else 0
 
 
+def _whole(results: Results) -> object:
+    from torchstone.cli._run_json import whole
+
+    return whole(results.summary)
+
+
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
     from torchstone.store.unwritten import resume_words
 
@@ -98,12 +113,14 @@ def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
 
 def _print(results: Results) -> None:
     from torchstone.cli._case_table import print_cases
+    from torchstone.cli._convergence import print_convergence
     from torchstone.cli._findings import print_findings
     from torchstone.cli._report import print_head
 
     summary = results.summary
     print_head(summary)
     print_cases(summary)
+    print_convergence(summary)
     print_findings(summary)
     print(f"\nrecord    {summary.record}\ndocument  {results.document}\ntable     {results.table}")
     print(f"more      torchstone show {summary.run_id} --full")

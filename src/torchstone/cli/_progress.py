@@ -80,6 +80,10 @@ class ProgressBar:
             self._print(plain(f"trial {trial.trial_id} finished ({self._taken}/{total}) {self._label()}: {text}"))
         self._draw("")
 
+    def say(self, text: str) -> None:
+        """Write a line above the bar."""
+        self._print(plain(text))
+
     def close(self) -> None:
         """Wipe the bar."""
         if self._bar is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone import units
+from torchstone.cli import _performance_summary
 from torchstone.cli._findings import labels
 from torchstone.cli._table import plain, terminal_width
 from torchstone.figures import ANATOMY_STEP, PHASE
@@ -19,7 +20,12 @@ _BLOCKS = {
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
     "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
     "latency_per_item_s time_to_first_prediction_s",
-    "TRAINING": "first_step_time_s loss_first loss_last loss_min loss_max loss_mean loss_std loss_convergence_rate",
+    "GENERATION": "time_to_first_token_mean_s time_to_first_token_p50_s time_to_first_token_p90_s "
+    "time_to_first_token_p95_s time_to_first_token_p99_s time_per_output_token_mean_s time_per_output_token_p50_s "
+    "time_per_output_token_p90_s time_per_output_token_p95_s time_per_output_token_p99_s output_token_throughput "
+    "prompt_token_throughput kv_cache_bytes",
+    "TRAINING": "first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
+    "loss_convergence_rate loss_rate_per_1000_items",
     "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes mean_rss_bytes "
     "device_memory_used_bytes allocator_retries",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
@@ -45,7 +51,7 @@ def print_head(run: RunSummary) -> None:
 
 def _length(how: Procedure) -> str:
     if how.epochs is not None:
-        return f"{how.epochs} epoch{'s' * (how.epochs > 1)} from the first step on"
+        return f"at most {how.epochs} epoch{'s' * (how.epochs > 1)}"
     if how.iterations is not None:
         return f"{how.iterations} steps"
     return f"at most {how.budget_s:g} s a window{f', until ±{100 * how.target:g} %' if how.target is not None else ''}"
@@ -67,6 +73,7 @@ def print_report(run: RunSummary) -> None:
             _print_block(title, list(_figures(case, names.split())))
         phases = [name for name in case.estimates if name.startswith(PHASE)]
         _print_block("PHASES", list(_figures(case, [*phases, ANATOMY_STEP])))
+    _print_block("PERFORMANCE SUMMARY", list(_performance_summary.lines(run)))
     total_s = run.total_runtime_s
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]

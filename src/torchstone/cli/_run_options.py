@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
@@ -31,10 +32,17 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo"
     )
     what.add_argument("--config", metavar="FILE", help="the same as naming the file")
+    what.add_argument("--model", help="hf:NAME, timm:NAME, builtin:NAME (or NAME@FILE), hf:FOLDER, py:FILE.py:FUNCTION")
     what.add_argument(
-        "--model", help="hf:NAME, hf:FOLDER, builtin:NAME[@FILE], py:FILE.py:FUNCTION, py:PACKAGE.MODULE:FUNCTION"
+        "--data",
+        "--data-path",
+        help="SOURCE or SOURCE:PATH (torchstone list data): synthetic, images:FOLDER, csv:FILE, …",
     )
-    what.add_argument("--data", help="synthetic, digits, tsv:FILE, images:FOLDER, example (the model's own)")
+    what.add_argument(
+        "--data-option", action="append", metavar="NAME=VALUE", help="option of the data, e.g. label=stars of csv:FILE"
+    )
+    what.add_argument("--split", metavar="S", help="train, validation or test (default: by the task)")
+    what.add_argument("--limit", type=int, metavar="N", help="at most so many items of the data (default: all)")
     what.add_argument(
         "--option", action="append", metavar="NAME=VALUE", help="option of the model, e.g. weights=pretrained"
     )
@@ -51,6 +59,9 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         metavar="D",
         help="auto, cpu, cuda, cuda:1, rocm, mps, xpu; several: one after the other",
     )
+    what.add_argument(
+        "--settings", choices=("device", "torch"), help="what no axis says: as the device likes it (default), or torch"
+    )
     return what
 
 
@@ -58,6 +69,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add what to measure (recipe or flags) and how (the Procedure)."""
     what = add_workload(parser)
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
+    families = "embedding, text_generation, vision, audio, multimodal"
+    what.add_argument("--model-families", nargs="+", metavar="F", help=f"only {families}; recipe: families")
     what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
     what.add_argument(
         "--exclude", action="append", metavar="COND",
@@ -120,20 +133,23 @@ def asked(options: argparse.Namespace) -> RunRequest:
         raise UsageError("give a recipe or --config FILE, not both")
     if word is None and options.model is None:
         named = any(flag == "--axis" for flag, _ in options.axes or ())
-        if options.task or options.data or named or options.option:
+        given = options.task or options.data or named or options.option or data_options_of(options)
+        if given and not options.model_families:
             raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or a --model")
-        word = "demo"
+        word = "families" if options.model_families else "demo"
     axes = axes_of(options)
     if word is not None:
         request = load_request(word)
         if options.model is not None:
             raise UsageError("--model goes without a recipe: the recipe names its models")
-        request = msgspec.structs.replace(request, workloads=_filtered(request.workloads, options, axes))
+        workloads = _filtered(of_families(request.workloads, options.model_families), options, axes, request.fit.data)
+        request = msgspec.structs.replace(request, workloads=workloads)
     else:
         own = WorkloadRequest(
-            task=options.task or "infer", model=options.model, data=options.data, options=_options(options), axes=axes
+            options.task or "infer", options.model, options.data, _options(options), axes, data_options_of(options)
         )
-        request = RunRequest(name=options.model.rpartition(":")[2], workloads=(own,))
+        workloads = of_families((own,), options.model_families)
+        request = RunRequest(name=options.model.rpartition(":")[2], workloads=workloads)
     return _with_procedure(_with_conditions(request, options), options)
 
 
@@ -163,25 +179,25 @@ def _conditions(request: RunRequest, flag: str, texts: Sequence[str] | None) -> 
 
 
 def _filtered(
-    workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]]
+    workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]], usual: str | None
 ) -> tuple[Any, ...]:
-    """Apply flags to a recipe's workloads: an axis goes to the workloads whose task has it, and to at least one."""
-    from torchstone import registry
+    """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
+    from torchstone.plan import takes
 
     kept = [w for w in workloads if options.task in (None, w.task)]
     if not kept:
         raise unknown("task of this recipe", options.task, {w.task for w in workloads})
     for axis in axes:
-        if not any(axis in registry.load("engines", w.task).axes for w in kept):
+        if not any(takes(w.task, w.model, w.options, axis) for w in kept):
             raise UsageError(f"axis {axis} does not go with {', '.join(sorted({w.task for w in kept}))}")
     changed = []
     for w in kept:
-        own = {name: values for name, values in axes.items() if name in registry.load("engines", w.task).axes}
-        changed.append(
-            msgspec.structs.replace(
-                w, axes={**w.axes, **own}, data=options.data or w.data, options={**w.options, **_options(options)}
-            )
-        )
+        own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
+        asked = msgspec.structs.replace(
+            w, axes={**w.axes, **own}, data=_data(w, options, usual), options={**w.options, **_options(options)},
+            data_options={**w.data_options, **data_options_of(options)},
+        )  # fmt: skip
+        changed.append(asked)
     return tuple(changed)
 
 
@@ -201,11 +217,36 @@ def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
     return {name: tuple(AXES[name].parse(word) for word in words) for name, words in texts.items()}
 
 
+def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:
+    """Return the data: the recipe's, or that of --data. A bare path is read by the source `usual`, or the recipe's."""
+    from pathlib import Path
+
+    from torchstone import registry
+
+    word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
+    if word is None:
+        return str(workload.data) if workload.data is not None else None
+    bare = word.partition(":")[0] not in registry.names("data") and word != "example"
+    is_path = "/" in word or Path(word).expanduser().exists()
+    return f"{scheme}:{word}" if bare and scheme and is_path else str(word)
+
+
 def _options(options: argparse.Namespace) -> dict[str, Scalar]:
-    pairs = [text.partition("=") for text in options.option or ()]
+    return _pairs("--option", options.option, "weights=pretrained")
+
+
+def data_options_of(options: argparse.Namespace) -> dict[str, Scalar]:
+    """Return the options of the data that the flags give. Raises UsageError."""
+    everybodys = {"split": options.split, "limit": options.limit}
+    given = {name: value for name, value in everybodys.items() if value is not None}
+    return {**_pairs("--data-option", options.data_option, "label=stars"), **given}
+
+
+def _pairs(flag: str, texts: Sequence[str] | None, example: str) -> dict[str, Scalar]:
+    pairs = [text.partition("=") for text in texts or ()]
     for name, equals, value in pairs:
         if not name or not equals or not value:
-            raise UsageError(f"--option {name}{equals}{value}: write NAME=VALUE, for example weights=pretrained")
+            raise UsageError(f"{flag} {name}{equals}{value}: write NAME=VALUE, for example {example}")
     return {name: value for name, _, value in pairs}
 
 
@@ -215,7 +256,8 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
     changes: dict[str, Any] = {
         "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
         "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
-        "isolation": options.isolation, "heap": options.heap, "profile": options.profiling or None,
+        "isolation": options.isolation, "heap": options.heap, "settings": options.settings,
+        "profile": options.profiling or None,
         "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
         "foresee": False if options.no_foresight else None,
         "target": share(options.target, "--target") if options.target is not None else None,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from torchstone import registry
 from torchstone.cli._table import plain, terminal_width
-from torchstone.errors import unknown
+from torchstone.errors import MissingError, unknown
 from torchstone.terms.axis import AXES
 
 Rows = list[tuple[str, str]]
@@ -54,12 +54,15 @@ def _recipes() -> Rows:
 
 
 def _models() -> Rows:
-    return [row for scheme in registry.names("models") for row in _models_of(scheme)]
+    found = [row for scheme in registry.names("models") for row in _models_of(scheme)]
+    return found + [(f"{name}:", why) for name, why in registry.shadowed("models")]
 
 
 def _models_of(scheme: str) -> Rows:
     try:
         return [(f"{scheme}:{name}", meaning) for name, meaning in registry.load("models", scheme).names()]
+    except MissingError as error:
+        return [(f"{scheme}:", str(error))]
     except Exception as error:  # somebody else's plug-in
         return [(f"{scheme}:", f"cannot be loaded: {type(error).__name__}: {error}")]
 
@@ -73,12 +76,14 @@ def _values(values: tuple[str, ...] | None) -> str:
 
 
 def _family(family: str) -> Callable[[], Rows]:
-    return lambda: [(name, _described(family, name)) for name in registry.names(family)]
+    return lambda: [(n, _described(family, n)) for n in registry.names(family)] + registry.shadowed(family)
 
 
 def _described(family: str, name: str) -> str:
     try:
         return str(registry.load(family, name).describes)
+    except MissingError as error:
+        return str(error)
     except Exception as error:  # somebody else's plug-in: the others are listed all the same
         return f"cannot be loaded: {type(error).__name__}: {error}"
 

@@ -56,6 +56,7 @@ def _print(machine: Machine, found: Inspected) -> None:
                 "torch kind": d.torch_kind,
                 "memory": units.quantity(d.memory_bytes, "bytes"),
                 "compute capability": d.compute_capability,
+                "native precisions": ", ".join(d.precisions) or None,
                 "driver": d.driver,
                 "runtime": d.runtime,
                 "bus": d.bus_id,

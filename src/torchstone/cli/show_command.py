@@ -34,19 +34,24 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.json:
         from torchstone.cli._json import print_json
+        from torchstone.cli._run_json import whole
 
-        print_json(summary)
+        print_json(whole(summary))
         return 0
     from torchstone.cli._answer import in_duel, print_answer
     from torchstone.cli._case_table import print_cases
+    from torchstone.cli._convergence import print_convergence
     from torchstone.cli._findings import print_findings
     from torchstone.cli._report import print_head, print_report
+    from torchstone.cli._settings_block import print_settings
 
     print_head(summary)
     print_answer(summary)
     shown = summary if options.full else in_duel(summary)
     print_cases(shown, every=options.full)
+    print_convergence(shown, every=options.full)
     print_findings(shown, every=options.full)
+    print_settings(shown)
     if options.full:
         print_report(summary)
     return 0

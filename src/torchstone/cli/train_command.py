@@ -1,7 +1,8 @@
-"""Train for whole epochs with settings that are fixed, from the first step on: does a tune's answer hold?
+"""Train a model to an end: epochs, each judged on held-out data and saved; or see whether a tune's answer holds.
 
+torchstone train sst2-small --data reviews/ --output trained
+torchstone train --resume trained --epochs 20
 torchstone train my-run.yaml              (after torchstone tune my-run.yaml --apply my-run.yaml)
-torchstone train distilbert --data tsv:train.tsv --epochs 2
 torchstone train --model builtin:cnn --steps 100
 """
 
@@ -9,33 +10,28 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from torchstone import units
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least
+from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
 from torchstone.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torchstone.config.request import RunRequest, WorkloadRequest
     from torchstone.runner.results import Results
-    from torchstone.summary import CaseSummary
-    from torchstone.tuning.verifying import Epoch
-
-_LONGEST_S = 30 * 86400.0  # an epoch takes what it takes; a loader that hangs is ended some day
+    from torchstone.training.asking import TrainingAsked
+    from torchstone.training.campaign import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of train."""
     add_workload(parser)
     how = parser.add_argument_group("how")
-    how.add_argument("--epochs", type=int, metavar="N", help="passes over the data (default 1)")
-    how.add_argument("--steps", type=int, metavar="N", help="instead: so many steps after warm-up (data without end)")
+    how.add_argument("--epochs", type=int, metavar="N", help="most passes over the data (default: the recipe's, or 1)")
+    how.add_argument("--steps", type=int, metavar="N", help="instead: so many steps (data without end)")
+    how.add_argument("--output", metavar="DIR", help="checkpoints and metrics (default: a new one in outputs/training)")
+    how.add_argument("--resume", metavar="DIR", help="go on with the training in DIR, as if it had never been cut")
     how.add_argument("--timeout", metavar="T", help="most time of a training (default 30 days)")
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
     how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how its process starts (default auto)")
@@ -51,92 +47,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train, print the report of a run, and what the epoch took beside what was predicted."""
+    """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.runner.campaign import Campaign
+    from torchstone.cli._training import EpochLines, document, print_training
+    from torchstone.training.campaign import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
-    request, busy = _request(options), busy_of(options)
-    done: list[Results] = []
-
+    training, busy = _asked(options), busy_of(options)
+    output = Path(options.resume or options.output or default_output(folder, training.name))
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
+    lines = EpochLines(progress, training.procedure.epochs or 1, quiet=options.quiet)
+    campaign = TrainCampaign(training, output, progress, lines, busy)
+    done: list[TrainResults] = []
 
     def carry_out() -> Results:
-        done.append(Campaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
-        return done[0]
+        done.append(campaign.carry_out(folder, sys.argv[1:]))
+        return done[0].results
 
-    code = measured(options, folder, progress, carry_out)
+    code = measured(options, folder, progress, carry_out, document=lambda results: document(results, done[0]))
     if not done:
         return code
-    cases = done[0].summary.cases
-    if not options.json and request.procedure.epochs is not None:
-        for case in cases:
-            _print(case, request.procedure.epochs, done[0], folder)
-    untrained = any("throughput" not in case.estimates for case in cases)
-    return 1 if untrained and code == 0 else code
+    if not options.json:
+        print_training(done[0], folder)
+    return 1 if code == 0 and not done[0].ended_well else code
 
 
-def _request(options: argparse.Namespace) -> RunRequest:
-    """Return the trainings asked for: one configuration each, fed by the loader, one trial."""
-    if options.epochs is not None and options.steps is not None:
+def _asked(options: argparse.Namespace) -> TrainingAsked:
+    from torchstone.training.asking import asked_training
+    from torchstone.training.campaign import resumed
+
+    epochs = at_least("--epochs", options.epochs, 1)
+    if options.resume is not None:
+        given = ("recipe", "config", "model", "data", "axes", "steps", "output", "seed")
+        if wrong := next((name for name in given if getattr(options, name) is not None), None):
+            raise UsageError(f"--resume {options.resume} goes on with what was asked then; leave out {wrong}")
+        return resumed(Path(options.resume), epochs)
+    if epochs is not None and options.steps is not None:
         raise UsageError("give --epochs or --steps, not both")
-    epochs = at_least("--epochs", options.epochs, 1) or (1 if options.steps is None else None)
-    options.iterations = at_least("--steps", options.steps, 1)
-    request = asked(options)
-    limit_s = request.procedure.timeout_s if options.timeout is not None else _LONGEST_S
-    procedure = msgspec.structs.replace(
-        request.procedure, trials=1, epochs=epochs, iterations=options.iterations, timeout_s=limit_s, phases=False,
-        time_limit_s=None,
-    )  # fmt: skip
-    workloads = tuple(_fixed(workload, epochs) for workload in request.workloads)
-    return msgspec.structs.replace(request, workloads=workloads, procedure=procedure)
-
-
-def _fixed(workload: WorkloadRequest, epochs: int | None) -> WorkloadRequest:
-    from torchstone.plan import Ask, sketch
-
-    for axis, values in workload.axes.items():
-        if len(values) > 1:
-            several = ", ".join(map(str, values))
-            raise UsageError(
-                f"train takes one value of {axis}, and {workload.model} has {several}: `torchstone tune` picks one, "
-                f"or give --axis {axis}={values[0]}"
-            )
-    fed = msgspec.structs.replace(workload, axes={**workload.axes, "feed": ("loader",)})
-    checked = sketch(Ask(fed.task, fed.model, fed.data, fed.options, fed.axes)).workload
-    if epochs is not None and checked.data.partition(":")[0] in ("synthetic", "example"):
-        raise UsageError(f"{fed.model}: data {checked.data} has no end, so no epoch: name --data, or give --steps N")
-    return fed
-
-
-def _print(case: CaseSummary, epochs: int, results: Results, folder: Path) -> None:
-    from torchstone.cli._findings import labels
-    from torchstone.cli._table import plain
-    from torchstone.tuning.verifying import epoch_of
-
-    print("\n" + plain(f"{labels(results.summary.cases)[case.case_id]} on {case.placement}"))
-    epoch = epoch_of(case, epochs, results.summary.machine, folder)
-    if epoch is None:
-        print(plain(f"  not trained: {case.trials[-1].outcome.message if case.trials else 'not taken'}"))
-        return
-    each = "" if epochs == 1 else f" each, {epochs} epochs"
-    did = f"{epoch.steps} steps, {epoch.items:,} items"
-    first = f"the first step's {units.quantity(epoch.first_s * epochs, 's')} among them"
-    print(f"  epoch      {units.quantity(epoch.measured_s, 's')}{each}: {did}, {first}")
-    _print_prediction(epoch)
-    loss = [case.estimates[name].value for name in ("loss_first", "loss_last") if name in case.estimates]
-    print(f"  loss       {' → '.join(units.significant(value, 4) for value in loss)}")
-    rate = units.quantity(case.estimates["throughput"].value, f"{case.workload.item}s/s")
-    print(f"  rate       {rate} after the first step")
-
-
-def _print_prediction(epoch: Epoch) -> None:
-    told = epoch.predicted
-    if told is None or epoch.ratio is None:
-        print("  predicted  by no tune in this store")
-        return
-    between = f" [{units.quantity(told.low, 's')}, {units.quantity(told.high, 's')}]" if told.low is not None else ""
-    print(
-        f"  predicted  {units.quantity(told.value, 's')}{between} by tune {epoch.run_id}; "
-        f"without the first step it took {epoch.ratio:.3f} times that"
-    )
+    steps = at_least("--steps", options.steps, 1)
+    positive_s("--timeout", options.timeout)
+    return asked_training(asked(options), epochs, steps, limited=options.timeout is not None)

@@ -77,7 +77,9 @@ def parts_of(settings: Mapping[str, Scalar], values: Sequence[tuple[str, Any]]) 
     there = {key for key, _ in values}
     hugging = bool(there & (set(_HUGGING_FACE.values()) | set(_FLAGS)))
     found: list[Part] = []
-    for setting, value in settings.items():
+    for setting, chosen in settings.items():
+        # A switch of ours that is true or false everywhere else.
+        value = {"on": True, "off": False}.get(str(chosen), chosen) if setting == "channels_last" else chosen
         if setting in _OURS_ALONE or (setting == "prefetch_factor" and settings.get("num_workers") == 0):
             continue  # torch refuses a prefetch_factor without workers
         names = NAMES.get(setting, (setting,))

@@ -21,7 +21,7 @@ _SHORT: Mapping[str, str] = {
     "telemetry_period": "telemetry_period_s",
     "time_limit": "time_limit_s",
 }
-_WORDS = {"isolation": ("auto", "fork", "spawn"), "heap": ("fixed", "default")}
+_WORDS = {"isolation": ("auto", "fork", "spawn"), "heap": ("fixed", "default"), "settings": ("device", "torch")}
 
 
 def read_procedure(source: Source) -> Procedure:
@@ -95,7 +95,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "warmup": _whole(0, optional=True),
     "warmup_budget_s": duration_s,
     "iterations": _whole(1, optional=True),
-    "epochs": _whole(1, optional=True),
     "target": _target,
     "budget_s": _positive_s,
     "min_steps": _whole(1),
@@ -103,6 +102,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "seed": _whole(0),
     "isolation": _word("isolation"),
     "heap": _word("heap"),
+    "settings": _word("settings"),
     "telemetry_period_s": duration_s,
     "count_flops": _truth,
     "phases": _truth,
@@ -111,5 +111,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "nvtx": _truth,
     "profile": _truth,
 }
-if set(_READ) != set(msgspec.structs.asdict(Procedure())):
+_OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
+if set(_READ) | _OF_A_FIT != set(msgspec.structs.asdict(Procedure())):
     raise TypeError("config/procedure.py and terms/procedure.py name different keys")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -11,30 +11,41 @@ from typing import Any
 import msgspec
 
 from torchstone import registry
+from torchstone.config.fit import FitRequest, read_fit
 from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
 from torchstone.config.reading import Source
 from torchstone.config.seed_words import translated
 from torchstone.errors import UsageError, unknown
+from torchstone.plan import Ask
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Task
 from torchstone.terms.condition import Condition, comparison_of, parse
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Source as Origin
 
-_TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first")
+_TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first", "fit")
 _WORKLOAD = ("task", "model", "data", "options", "axes")
+_SOURCE = "source"  # the key of a mapping under `data` that names the source; all others are its options
 _DEVICE = re.compile(r"[a-z]+(:\d+)?", re.ASCII)
 
 
 class WorkloadRequest(msgspec.Struct, frozen=True):
-    """One workload in the user's words. `data` None leaves the choice to the model: synthetic, or its own example."""
+    """One workload in the user's words. `data` None leaves the choice to the model: synthetic, or its own example.
+
+    `options` are the model's, `data_options` the data's.
+    """
 
     task: str
     model: str
     data: str | None = None
     options: Mapping[str, Scalar] = {}
     axes: Mapping[str, tuple[Scalar, ...]] = {}
+    data_options: Mapping[str, Scalar] = {}
+
+    def ask(self, exclude: Sequence[Condition] = ()) -> Ask:
+        """Return it as the plan is asked for it."""
+        return Ask(self.task, self.model, self.data, self.options, self.axes, exclude, self.data_options)
 
 
 class RunRequest(msgspec.Struct, frozen=True):
@@ -50,6 +61,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     procedure: Procedure = Procedure()
     exclude: tuple[Condition, ...] = ()
     first: tuple[Condition, ...] = ()
+    fit: FitRequest = FitRequest()
     source: Origin | None = None  # the recipe or file this came from; None: flags alone
 
 
@@ -73,6 +85,7 @@ def read_request(source: Source) -> RunRequest:
         procedure=read_procedure(source),
         exclude=_conditions(source, "exclude"),
         first=_conditions(source, "first"),
+        fit=read_fit(source),
     )
 
 
@@ -88,13 +101,27 @@ def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
     if task not in list(Task):
         raise source.fault((*path, "task"), str(unknown("task", str(task), Task)))
     model = _text(source, item, path, "model")
+    data, data_options = _data(source, item, path)
     return WorkloadRequest(
         task=str(task),
         model=str(model),
-        data=_text(source, item, path, "data"),
+        data=data,
         options=_options(source, item.get("options"), (*path, "options")),
         axes=_axes(source, item.get("axes"), (*path, "axes")),
+        data_options=data_options,
     )
+
+
+def _data(source: Source, item: Mapping[str, Any], path: KeyPath) -> tuple[str | None, Mapping[str, Scalar]]:
+    """Return the data's source and options: a text, or a mapping of `source` and the options."""
+    value = item.get("data")
+    if not isinstance(value, dict):
+        return _text(source, item, path, "data"), {}
+    here = (*path, "data")
+    if value.get(_SOURCE) is None:
+        raise source.fault(here, f"'{_SOURCE}' is missing: what to read, for example {_SOURCE}: csv:reviews.csv")
+    options = _options(source, {key: inner for key, inner in value.items() if key != _SOURCE}, here)
+    return _text(source, value, here, _SOURCE), options
 
 
 def _options(source: Source, value: Any, path: KeyPath) -> Mapping[str, Scalar]:

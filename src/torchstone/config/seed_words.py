@@ -12,7 +12,8 @@ import msgspec
 
 from torchstone.config.positions import KeyPath, Position
 from torchstone.config.reading import Source
-from torchstone.errors import unknown
+from torchstone.errors import TorchstoneError, unknown
+from torchstone.plan import takes
 
 _AXES = {
     "batch_sizes": "batch_size",
@@ -21,6 +22,7 @@ _AXES = {
     "optimizers": "optimizer",
     "gradient_accumulation_steps": "grad_accumulation",
 }
+_LENGTH = "sequence_length"
 _TRAINING = ("learning_rate", "optimizer", "grad_accumulation")
 _PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
 _OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
@@ -69,7 +71,11 @@ def translated(source: Source) -> Source:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
         raise source.fault((), "names no model: give `model` or `model_families`")
-    result["workloads"] = [{"model": model, **shared} for model, _ in models]
+    unsuited = _unsuited(source, [model for model, _ in models], shared)
+    others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
+    result["workloads"] = [
+        {"model": model, **shared, "axes": others if model in unsuited else shared["axes"]} for model, _ in models
+    ]
     for index, (_, path) in enumerate(models):
         place = positions.get(path, (1, 1))
         positions["workloads", index] = positions["workloads", index, "model"] = place
@@ -149,13 +155,34 @@ def _models(source: Source) -> list[tuple[str, KeyPath]]:
     return found
 
 
+def _unsuited(source: Source, models: list[Any], shared: Mapping[str, Any]) -> list[Any]:
+    """Return the models that sequence_lengths is not for, among others that it is for: those of images and sound."""
+    if "sequence_lengths" not in source.data:
+        return []
+    options = shared.get("options")
+    unsuited = [model for model in models if not _takes_sequences(str(shared["task"]), model, options)]
+    return unsuited if len(unsuited) < len(models) else []
+
+
+def _takes_sequences(task: str, model: Any, options: Any) -> bool:
+    try:
+        return takes(task, str(model), options if isinstance(options, dict) else {}, _LENGTH)
+    except TorchstoneError:  # no such task or model, or a library that is not there: the plan tells it, and its place
+        return True
+
+
 def _check_distributed(source: Source) -> None:
+    """Let [{world_size: 1, backend: …}] pass: one process has no one to talk to, so a backend changes nothing."""
     configs = source.data.get("distributed_configs")
-    for index, one in enumerate(configs if isinstance(configs, list) else []):
-        if not isinstance(one, dict) or one.get("world_size", 1) != 1:
-            raise source.fault(("distributed_configs", index), "only world_size 1 can be measured so far")
     if configs is not None and not isinstance(configs, list):
         raise source.fault(("distributed_configs",), "must be a list")
+    for index, one in enumerate(configs or []):
+        place: KeyPath = ("distributed_configs", index)
+        if not isinstance(one, dict):
+            raise source.fault(place, "must be a mapping with world_size and backend")
+        if (size := one.get("world_size", 1)) != 1:
+            told = "one training is one process here; several devices and nodes in one training come with placements"
+            raise source.fault(place, f"only world_size 1 can be measured so far, not {str(size)[:20]}: {told}")
 
 
 def _moved(positions: dict[KeyPath, Position], old: KeyPath, new: KeyPath) -> None:

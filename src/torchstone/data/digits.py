@@ -10,14 +10,16 @@ from typing import Any
 from torchstone.errors import UsageError
 from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import DataCard
-from torchstone.terms.model import InputSpec
+from torchstone.terms.batch import DataCard, View
 
 _ITEMS, _CLASSES, _SIDE, _WHITE = 1797, 10, 8, 16.0
 
 
 class Digits:
-    """Items of `pixel_values`, float32, channels × side × side from -1 to 1, and `labels`, the digit."""
+    """Items of `pixel_values`, float32, channels × side × side from -1 to 1, and `labels`, the digit.
+
+    Never augmented: a mirrored digit is none.
+    """
 
     def __init__(self, lines: Sequence[str], channels: int, side: int) -> None:
         self._lines = lines
@@ -30,31 +32,35 @@ class Digits:
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         import torch
 
-        from torchstone.data._images import fitted
+        from torchstone.data._images import resized
 
         numbers = [int(word) for word in self._lines[index].split(",")]
         pixels = torch.tensor(numbers[:-1], dtype=torch.float32).view(1, _SIDE, _SIDE) / _WHITE
+        values = resized(pixels, self._side).mul_(2.0).sub_(1.0)
         return {
-            "pixel_values": fitted(pixels, self._channels, self._side).contiguous(),
+            "pixel_values": values.expand(self._channels, -1, -1).contiguous(),
             "labels": torch.tensor(numbers[-1]),
         }
+
+    def label(self, index: int) -> int:
+        """Return the digit without its image."""
+        return int(self._lines[index].rpartition(",")[2])
 
 
 class HandwrittenDigits:
     """Data source `digits`."""
 
     describes = "1,797 real handwritten digits in 10 classes, no download"
+    options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         if path:
             raise UsageError(f"data digits: comes with torchstone and takes no path; write digits, not digits:{path}")
-        return DataCard("image", _ITEMS, _CLASSES)
+        return DataCard("image", _ITEMS, _CLASSES, labels=tuple(map(str, range(_CLASSES))))
 
-    def samples(
-        self, path: str, spec: InputSpec, tokenizer: Any, configuration: Mapping[str, Scalar], seed: int
-    ) -> Samples:
+    def samples(self, path: str, view: View) -> Samples:
         data = gzip.decompress(files("torchstone.data").joinpath("_digits.csv.gz").read_bytes())
-        return Digits(data.decode().splitlines(), spec.channels, int(configuration.get("image_size") or 224))
+        return Digits(data.decode().splitlines(), view.input.channels, int(view.configuration.get("image_size") or 224))
 
 
 PLUGIN: DataSource = HandwrittenDigits()

@@ -12,7 +12,7 @@ from typing import Any
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import DataCard
+from torchstone.terms.batch import DataCard, View
 from torchstone.terms.model import InputSpec
 
 # Lengths in tokens, [CLS] and [SEP] with them, of the 6,920 sentences of SST-2's training set under a WordPiece
@@ -22,16 +22,22 @@ _SHORTEST = 3
 _ITEMS = 65_536
 _FIRST_WORD = 5  # ids below are padding and other special tokens in most vocabularies
 _VOCABULARY, _WIDTH, _CLASSES = 30_522, 64, 2  # where the model does not say
+_LOUDNESS = 0.1  # standard deviation of a waveform, whose values are between -1 and 1
 _WAYS = ("full",)
+_KINDS = ("text", "image", "image_text", "audio", "features")
 
 
 class Made:
-    """Items made when asked for: `input_ids` and `attention_mask`, `pixel_values` or `features`, and `labels`."""
+    """Items made when asked for: `input_ids` and `attention_mask`, `pixel_values`, `waveform` or `features`.
+
+    `labels` too, but for models that take the tokens, or the pairs of a batch, for labels.
+    """
 
     def __init__(self, spec: InputSpec, configuration: Mapping[str, Scalar], seed: int, *, full: bool) -> None:
         self._spec = spec
         self._length = int(configuration.get("sequence_length") or 128)
         self._side = int(configuration.get("image_size") or 224)
+        self._samples = round(float(configuration.get("audio_s") or 1.0) * spec.rate_hz)
         self._seed = seed
         self._full = full
 
@@ -46,13 +52,16 @@ class Made:
         number = self._seed * _ITEMS + index
         generator = torch.Generator().manual_seed(number)
         spec = self._spec
-        if spec.kind == "text":
+        item: dict[str, Any] = {}
+        if spec.kind in ("text", "image_text"):
             item = self._text(torch, generator, number)
-        elif spec.kind == "image":
-            item = {"pixel_values": torch.randn(spec.channels, self._side, self._side, generator=generator)}
-        else:
-            item = {"features": torch.randn(self._length, spec.width or _WIDTH, generator=generator)}
-        if not spec.causal:
+        if spec.kind in ("image", "image_text"):
+            item["pixel_values"] = torch.randn(spec.channels, self._side, self._side, generator=generator)
+        elif spec.kind == "audio":
+            item["waveform"] = _LOUDNESS * torch.randn(self._samples, generator=generator)
+        elif spec.kind == "features":
+            item["features"] = torch.randn(self._length, spec.width or _WIDTH, generator=generator)
+        if not spec.causal and spec.kind != "image_text":
             item["labels"] = torch.randint(spec.classes or _CLASSES, (), generator=generator)
         return item
 
@@ -62,6 +71,8 @@ class Made:
         vocabulary = self._spec.vocabulary or _VOCABULARY
         ids = torch.zeros(self._length, dtype=torch.int64)
         ids[:tokens] = torch.randint(min(_FIRST_WORD, vocabulary - 1), vocabulary, (tokens,), generator=generator)
+        if self._spec.kind == "image_text":
+            ids[tokens - 1] = vocabulary - 1  # CLIP reads a text at its end mark, the last word of its vocabulary
         mask = torch.zeros(self._length, dtype=torch.int64)
         mask[:tokens] = 1
         return {"input_ids": ids, "attention_mask": mask}
@@ -71,18 +82,17 @@ class Synthetic:
     """Data source `synthetic`."""
 
     describes = "made to measure for any model; synthetic:full is text without padding"
+    options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         if path and path not in _WAYS:
             raise unknown("way of data synthetic", path, _WAYS)
         return DataCard("any")
 
-    def samples(
-        self, path: str, spec: InputSpec, tokenizer: Any, configuration: Mapping[str, Scalar], seed: int
-    ) -> Samples:
-        if spec.kind not in ("text", "image", "features"):
+    def samples(self, path: str, view: View) -> Samples:
+        if view.input.kind not in _KINDS:
             raise UsageError("data synthetic: this model brings its own example batch; leave data away")
-        return Made(spec, configuration, seed, full=path == "full")
+        return Made(view.input, view.configuration, view.seed, full=path == "full")
 
 
 PLUGIN: DataSource = Synthetic()

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import Any
+from functools import partial
 
-from torchstone.data._sentences import Sentences, tokenizer_for
+from torchstone.data._named_files import digest_of, files_of
+from torchstone.data._sentences import Sentences, refuse_without_tokenizers
+from torchstone.data._table_items import Splits, card_of, numbered, rows_of
 from torchstone.data._tsv_rows import rows
-from torchstone.errors import MissingError, UsageError
 from torchstone.extend import DataSource, Samples
 from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import DataCard
-from torchstone.terms.model import InputSpec
+from torchstone.terms.batch import DataCard, View
 
 
 class Tsv:
     """Data source `tsv`."""
 
-    describes = "your own sentences: tsv:PATH, a row is sentence<TAB>label, with or without a header"
+    describes = "your own sentences: tsv:PATH, a row is sentence<TAB>label; a file, or a folder with train.tsv, dev.tsv"
+    options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
-        if find_spec("tokenizers") is None:
-            raise MissingError("data tsv: needs tokenizers: pip install 'torchstone[models]'")
-        digest = hashlib.sha256()
-        items = highest = 0
-        for row in rows(path, digest):
-            items += 1
-            highest = max(highest, row.label)
-        return DataCard("text", items, highest + 1, digest.hexdigest())
+        refuse_without_tokenizers("tsv")
+        files = files_of("tsv", path, (".tsv",))
+        return card_of("text", _splits(path), digest_of([file for part in files.values() for file in part]))
 
-    def samples(
-        self, path: str, spec: InputSpec, tokenizer: Any, configuration: Mapping[str, Scalar], seed: int
-    ) -> Samples:
-        data = list(rows(path))
-        for row in data:
-            if not spec.causal and spec.classes is not None and row.label >= spec.classes:
-                raise UsageError(
-                    f"{path}: row {row.number}: label {row.label}, but the model has {spec.classes} classes, "
-                    f"0 to {spec.classes - 1}; give it more: classes={max(r.label for r in data) + 1}"
-                )
-        length = int(configuration.get("sequence_length") or 128)
-        return Sentences(data, spec, tokenizer_for(data, spec, tokenizer, length), length)
+    def samples(self, path: str, view: View) -> Samples:
+        return Sentences(numbered(_splits(path), view), view)
+
+
+def _splits(path: str) -> Splits:
+    return {split: partial(rows_of, rows, files) for split, files in files_of("tsv", path, (".tsv",)).items()}
 
 
 PLUGIN: DataSource = Tsv()

@@ -10,12 +10,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from torchstone.devices._cores import worthwhile
 from torchstone.devices._stopwatch import EventStopwatch, WaitingStopwatch
 from torchstone.errors import Unsupported
-from torchstone.extend import Stopwatch
+from torchstone.extend_machine import Stopwatch
 from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
 
+HALF = ("bf16", "fp16")
 # torchstone's raw metric ← the allocator's own name for it
 STATISTICS = {
     "allocated_bytes": "allocated_bytes.all.current",
@@ -27,7 +29,7 @@ STATISTICS = {
 
 
 class TorchDevice:
-    """An open accelerator. Its kind says what it cannot do in `precision_objection` and `_objections`."""
+    """An open accelerator. What its kind cannot do, has and likes is said in the methods that it overrides."""
 
     elapsed_waits = False
 
@@ -64,9 +66,25 @@ class TorchDevice:
             return fused_objection(self._info)
         if axis == "compile" and value not in ("off", None):
             return self.compile_objection()
+        if axis == "sdpa":
+            return no_attention(self._info, str(value), self.attention())
         if axis == "pin_memory" and value is True:
             return self.pinning_objection()
         return None
+
+    def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
+        """Return the threads worth having, the layout of images, or None: torch's own choice."""
+        if axis == "threads":
+            return worthwhile()
+        return self.layout_preference(str(configuration.get("precision"))) if axis == "channels_last" else None
+
+    def layout_preference(self, precision: str) -> tuple[bool, str] | None:
+        """Say whether convolutions in that number format are faster on NHWC images; by default nobody knows."""
+        return None
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has here for scaled_dot_product_attention; by default its plain formula."""
+        return ("math",)
 
     def precision_objection(self, precision: str) -> str | None:
         """Say what stands against a number format; by default only that TF32 is NVIDIA's."""
@@ -153,6 +171,13 @@ def fused_objection(info: DeviceInfo) -> str | None:
 def no_tf32(info: DeviceInfo) -> str:
     """Return the objection to TF32 for a device that is not NVIDIA's."""
     return f"TF32 is a format of NVIDIA's tensor cores (Ampere and newer); {info.name} does not have it"
+
+
+def no_attention(info: DeviceInfo, wanted: str, kernels: Sequence[str]) -> str | None:
+    """Return the objection to an attention kernel that torch does not have for a device; None: it has it."""
+    if wanted in ("auto", *kernels):
+        return None
+    return f"torch has no {wanted} attention for {info.name}, only {', '.join(kernels)}"
 
 
 def compiler(variable: str, *names: str) -> str | None:

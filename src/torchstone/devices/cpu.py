@@ -10,14 +10,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from torchstone.devices._cores import worthwhile
 from torchstone.devices._stopwatch import HostStopwatch
-from torchstone.devices._torch_device import compiler, no_compiler, no_tf32, torch_or_reason
+from torchstone.devices._torch_device import HALF, compiler, no_attention, no_compiler, no_tf32, torch_or_reason
 from torchstone.errors import Unsupported
-from torchstone.extend import Device, Stopwatch, Vendor
+from torchstone.extend_machine import Device, Stopwatch, Vendor
 from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon", "0x41": "Arm", "0xc0": "Ampere"}
+# Instructions for products in a number format: of AMX, AVX-512 and Arm, as the kernel names them.
+_NATIVE = {"bf16": {"amx_bf16", "avx512_bf16", "bf16"}, "fp16": {"amx_fp16", "avx512_fp16"}}
 _COMPILERS = {"Linux": "g++", "Darwin": "clang++", "Windows": "cl"}  # where torch.compile looks without CXX
 
 
@@ -43,12 +46,26 @@ class CpuDevice:
         """Say why the CPU cannot do that value of that axis, or None if it can."""
         if axis == "precision" and value == "tf32":
             return no_tf32(self._info)
+        if axis == "sdpa":
+            return no_attention(self._info, str(value), ("flash", "math"))
         if axis == "pin_memory" and value is True:
             return "pinning needs an accelerator: there is none to transfer to"
         if axis == "compile" and value not in ("off", None):
             usual = _COMPILERS.get(platform.system(), "g++")
             return None if compiler("CXX", usual) else no_compiler("C++", "CXX", usual)
         return None
+
+    def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
+        """Return the threads worth having, and the layout that oneDNN's convolutions take without reordering."""
+        if axis == "threads":
+            return worthwhile()
+        if axis != "channels_last":
+            return None
+        precision = str(configuration.get("precision"))
+        wide = precision == "fp32" and self._info.compute_capability == "AVX512"
+        if wide or (precision in HALF and precision in self._info.precisions):
+            return True, f"oneDNN's {precision} convolutions read NHWC as it is"
+        return False, "known to be faster on a CPU in fp32 with AVX-512, and in native bf16 and fp16"
 
 
 class Cpu:
@@ -68,9 +85,10 @@ class Cpu:
         name = facts.get("model name") or _sysctl_name() or platform.processor() or platform.machine() or "CPU"
         return (
             DeviceInfo(
-                "cpu", "cpu", vendor or "unknown", 0, name, memory_bytes=_memory(), compute_capability=_instructions()
+                "cpu", "cpu", vendor or "unknown", 0, name, memory_bytes=_memory(), compute_capability=_instructions(),
+                precisions=_precisions(facts),
             ),
-        )
+        )  # fmt: skip
 
     def missing(self) -> str:
         """Say the impossible."""
@@ -93,6 +111,11 @@ def _facts(cpuinfo: Path) -> dict[str, str]:
         return {}
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, colon, value in pairs if colon}
+
+
+def _precisions(facts: Mapping[str, str]) -> tuple[str, ...]:
+    has = {*facts.get("flags", "").split(), *facts.get("Features", "").split()}  # x86 and Arm
+    return ("fp32", *(word for word, instructions in _NATIVE.items() if has & instructions))
 
 
 def _sysctl_name() -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
-from torchstone.extend import Device, Vendor
+from torchstone.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
 
 
@@ -22,6 +22,17 @@ class CudaDevice(TorchDevice):
         if precision == "bf16":
             return f"bf16 would be emulated on {card}: it needs 8.0 (Ampere) or newer; fp16 runs natively"
         return f"TF32 needs compute capability 8.0 (Ampere) or newer; {card} is older" if precision == "tf32" else None
+
+    def layout_preference(self, precision: str) -> tuple[bool, str] | None:
+        """Say that tensor cores read half precision as NHWC (NVIDIA, Convolutional Layers User Guide)."""
+        if precision in HALF and precision in self._info.precisions:
+            return True, f"tensor cores take {precision} convolutions as NHWC"
+        return False, "tensor cores take NHWC in half precision, and this is none"
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has for this compute capability."""
+        ampere = "bf16" in self._info.precisions
+        return ("flash", "efficient", "cudnn", "math") if ampere else ("efficient", "math")
 
 
 class Cuda:
@@ -59,10 +70,15 @@ def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
         DeviceInfo(
             kind="cuda", torch_kind="cuda", vendor="NVIDIA", index=index, name=props.name,
             memory_bytes=props.total_memory, compute_capability=f"{props.major}.{props.minor}", driver=driver,
-            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props),
+            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props), precisions=_precisions(props.major),
         )
         for index, props in enumerate(properties(torch, "cuda"))
     ]  # fmt: skip
+
+
+def _precisions(major: int) -> tuple[str, ...]:
+    """Return what the tensor cores of that compute capability take: Volta FP16, Ampere BF16 and TF32 too."""
+    return ("fp32", "tf32", "bf16", "fp16") if major >= 8 else ("fp32", "fp16") if major == 7 else ("fp32",)
 
 
 def _uuid(props: Any) -> str | None:

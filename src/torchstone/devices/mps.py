@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.devices._torch_device import TorchDevice, found, pick, torch_or_reason
-from torchstone.extend import Device, Vendor
+from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
 
 
@@ -89,8 +89,16 @@ def _devices(torch: Any) -> Sequence[DeviceInfo]:
             kind="mps", torch_kind="mps", vendor="Apple", index=0, name=str(named()) if named else "Apple GPU",
             memory_bytes=int(most()) if most is not None else None,
             driver=f"macOS {platform.mac_ver()[0]}" if platform.mac_ver()[0] else None,
+            precisions=_precisions(torch, str(named()) if named else ""),
         )
     ]  # fmt: skip
+
+
+def _precisions(torch: Any, name: str) -> tuple[str, ...]:
+    """Return the formats of the GPU: BF16 came with the M2, and to torch with macOS 14."""
+    newer = getattr(torch.backends.mps, "is_macos_or_newer", None)
+    native = name.startswith("Apple M") and not name.startswith("Apple M1") and newer is not None and newer(14, 0)
+    return ("fp32", "bf16", "fp16") if native else ("fp32", "fp16")
 
 
 PLUGIN: Vendor = Mps()

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
-from torchstone.extend import Device, Vendor
+from torchstone.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
+
+_INSTINCT = ("gfx90a", "gfx94", "gfx95")  # MI200, MI300, MI350: matrix cores with BF16
+_RADEON = ("gfx11", "gfx12")  # RDNA 3 and 4: wave matrix instructions, BF16 among them
+
+
+class RocmDevice(TorchDevice):
+    """An open AMD device."""
+
+    def layout_preference(self, precision: str) -> tuple[bool, str] | None:
+        """Say that MIOpen takes NHWC on Instinct; on Radeon it is slower there (pytorch/pytorch#170764)."""
+        if not str(self._info.compute_capability).startswith(_INSTINCT) or precision not in HALF:
+            return False, "MIOpen is faster with NHWC only on Instinct MI200 or newer, in half precision"
+        if _nhwc_in_use(self._info.runtime):
+            return True, f"MIOpen takes {precision} convolutions as NHWC"
+        return False, "before ROCm 7 torch takes NHWC only with PYTORCH_MIOPEN_SUGGEST_NHWC=1"
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has here: cuDNN is NVIDIA's."""
+        return ("flash", "efficient", "math")
 
 
 class Rocm:
@@ -40,7 +60,7 @@ class Rocm:
         """Open an AMD device and make it torch's current one."""
         info = pick("rocm", self.probe(), index, self.missing)
         torch, _ = torch_or_reason()
-        return TorchDevice(torch, torch.get_device_module("cuda"), info)
+        return RocmDevice(torch, torch.get_device_module("cuda"), info)
 
     def _devices(self, torch: Any) -> Sequence[DeviceInfo]:
         if not torch.version.hip:
@@ -51,6 +71,7 @@ class Rocm:
                 kind="rocm", torch_kind="cuda", vendor="AMD", index=index, name=props.name,
                 memory_bytes=props.total_memory, compute_capability=_architecture(props), driver=driver,
                 runtime=torch.version.hip, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+                precisions=_precisions(_architecture(props)),
             )
             for index, props in enumerate(properties(torch, "cuda"))
         ]  # fmt: skip
@@ -65,6 +86,18 @@ class Rocm:
 def _architecture(props: Any) -> str | None:
     name = getattr(props, "gcnArchName", None)
     return str(name).partition(":")[0] if name else None  # gfx90a:sramecc+:xnack- without its switches
+
+
+def _precisions(architecture: str | None) -> tuple[str, ...]:
+    modern = str(architecture).startswith((*_INSTINCT, *_RADEON))
+    return ("fp32", "bf16", "fp16") if modern else ("fp32", "fp16")
+
+
+def _nhwc_in_use(runtime: str | None) -> bool:
+    """Tell whether torch hands NHWC to MIOpen: as the variable says, else from ROCm 7 on."""
+    said = os.environ.get("PYTORCH_MIOPEN_SUGGEST_NHWC")
+    major = str(runtime).partition(".")[0]
+    return said == "1" if said else major.isdigit() and int(major) >= 7
 
 
 def _text(value: object) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
-from torchstone.extend import Device, Vendor
+from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
 
 
@@ -23,6 +23,10 @@ class XpuDevice(TorchDevice):
         if precision == "fp16" and not half:
             return f"{self._info.name} has no fp16"
         return super().precision_objection(precision)
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has here."""
+        return ("flash", "math")
 
 
 class Xpu:
@@ -67,9 +71,15 @@ def _devices(torch: Any) -> Sequence[DeviceInfo]:
             kind="xpu", torch_kind="xpu", vendor="Intel", index=index, name=props.name,
             memory_bytes=getattr(props, "total_memory", None), driver=getattr(props, "driver_version", None),
             runtime=str(runtime) if runtime else None, uuid=_text(getattr(props, "uuid", None)), bus_id=bus_id(props),
+            precisions=_precisions(props),
         )
         for index, props in enumerate(properties(torch, "xpu"))
     ]  # fmt: skip
+
+
+def _precisions(props: Any) -> tuple[str, ...]:
+    has = {"bf16": "has_bfloat16_conversions", "fp16": "has_fp16"}
+    return ("fp32", *(word for word, name in has.items() if getattr(props, name, False)))
 
 
 def _text(value: object) -> str | None:

@@ -15,10 +15,13 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, default_collate
 
-from torchstone.errors import Unsupported
-from torchstone.extend import Device
+from torchstone.engines._epochs import Epochs, Order
+from torchstone.engines._settings import nhwc
+from torchstone.errors import Unsupported, UsageError
+from torchstone.extend import Batches
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import Batch
+from torchstone.terms.batch import Batch, Unreadable
 from torchstone.terms.model import LoadedModel
 
 _RESIDENT_BATCHES = 4  # distinct ones, taken in turn, so that no cache learns a single batch by heart
@@ -39,28 +42,35 @@ class ExampleRows:
         return {name: tensor[index % self._rows] for name, tensor in self._example.items()}
 
 
-def collate(rows: Sequence[Mapping[str, Any]]) -> Batch:
-    """Stack items to a batch; count its items, and its tokens by the attention mask."""
-    tensors = default_collate(list(rows))
+def collate(rows: Sequence[Mapping[str, Any] | Unreadable]) -> Batch:
+    """Stack items to a batch; count its items, and its tokens by the attention mask. Unreadable ones are left out.
+
+    Raises UsageError if none is left: what was wrong with the first is worth more than an empty batch.
+    """
+    unreadable = tuple(row for row in rows if isinstance(row, Unreadable))
+    whole = [row for row in rows if not isinstance(row, Unreadable)]
+    if not whole:
+        raise UsageError(f"{unreadable[0].where}: {unreadable[0].why}; nothing else in its batch can be read either")
+    tensors = default_collate(whole)
     mask = tensors.get("attention_mask")
-    return Batch(tensors, len(rows), int(mask.sum()) if mask is not None else None)
+    return Batch(tensors, len(whole), int(mask.sum()) if mask is not None else None, unreadable)
 
 
 class Resident:
     """A few batches, already on the device, in turn, for ever."""
 
-    def __init__(self, samples: Any, configuration: Mapping[str, Scalar], device: Device, seed: int) -> None:
-        size = int(configuration["batch_size"] or 1)
-        order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
-        wanted = min(_RESIDENT_BATCHES, len(order) // size)
-        layout = torch.channels_last if configuration.get("channels_last") else None
-        batches = []
-        for n in range(wanted):
-            batch = collate([samples[i] for i in order[n * size : (n + 1) * size]])
+    def __init__(self, drawn: Sequence[Batch], configuration: Mapping[str, Scalar], device: Device) -> None:
+        layout = torch.channels_last if nhwc(configuration) else None
+        batches: list[Batch] = []
+        for batch in drawn:
             tensors = {name: _placed(tensor, device, layout) for name, tensor in batch.tensors.items()}
-            batches.append(Batch(tensors, batch.items, batch.tokens))
+            batches.append(Batch(tensors, batch.items, batch.tokens, batch.unreadable))
         self.queue, self.turn = 0, 1
+        self.unreadable = {bad.where: bad.why for batch in batches for bad in batch.unreadable}
         self.next: Callable[[], Batch] = itertools.cycle(batches).__next__
+
+    def begin_epoch(self, number: int) -> None:
+        """Nothing to begin: the same few batches have no end."""
 
     def close(self) -> None:
         """Nothing to end."""
@@ -76,23 +86,28 @@ class Loaded:
     """Batches from a DataLoader, epoch after epoch. `queue`: how many may wait in it before the loader is felt."""
 
     def __init__(self, samples: Any, configuration: Mapping[str, Scalar], device: Device, seed: int) -> None:
-        # How many workers are too many is what is measured here; torch would say its opinion twice a trial.
-        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
-        workers = int(configuration.get("num_workers") or 0)
-        prefetch = int(configuration.get("prefetch_factor") or 2) if workers else None
-        self._loader = DataLoader(
-            samples, batch_size=int(configuration["batch_size"] or 1), shuffle=True, drop_last=True, collate_fn=collate,
-            num_workers=workers, prefetch_factor=prefetch, persistent_workers=workers > 0,
-            worker_init_fn=partial(_end_with, os.getpid()),
-            pin_memory=bool(configuration.get("pin_memory")), generator=torch.Generator().manual_seed(seed),
-        )  # fmt: skip
-        self.queue, self.turn = workers * (prefetch or 0), max(1, workers)
+        self._order = Order(len(samples), seed)
+        rows: Any = Epochs(samples, seed)
+        workers, prefetch, same = _loader_settings(samples, configuration, seed)
+        self._loader = DataLoader(rows, sampler=self._order, drop_last=True, persistent_workers=workers > 0, **same)
+        self.queue = workers * prefetch
+        self.turn = max(1, self.queue)
+        self.unreadable: dict[str, str] = {}
         self._batches: Iterator[Batch] | None = self._epochs()
         self.next: Callable[[], Batch] = self._batches.__next__
 
     def _epochs(self) -> Iterator[Batch]:
         while True:
-            yield from self._loader
+            for batch in self._loader:
+                if batch.unreadable:
+                    self.unreadable.update((bad.where, bad.why) for bad in batch.unreadable)
+                yield batch
+
+    def begin_epoch(self, number: int) -> None:
+        """Begin with the items of that epoch; the loader's processes stay."""
+        self._order.epoch = number
+        self._batches = self._epochs()
+        self.next = self._batches.__next__
 
     def close(self) -> None:
         """End the loader's processes."""
@@ -112,13 +127,64 @@ def _end_with(trial: int, _worker: int) -> None:
             os._exit(1)
 
 
+class Whole:
+    """Every item of a data set once, in its order; the last batch may be short. `next` then raises StopIteration."""
+
+    def __init__(self, samples: Any, configuration: Mapping[str, Scalar]) -> None:
+        workers, prefetch, same = _loader_settings(samples, configuration, 0)
+        self.queue = workers * prefetch
+        self.turn = max(1, self.queue)
+        self.unreadable: dict[str, str] = {}
+        self.next: Callable[[], Batch] = self._next
+        self._batches: Iterator[Batch] | None = iter(DataLoader(samples, shuffle=False, **same))
+
+    def _next(self) -> Batch:
+        if self._batches is None:
+            raise StopIteration
+        batch = next(self._batches)
+        self.unreadable.update((bad.where, bad.why) for bad in batch.unreadable)
+        return batch
+
+    def begin_epoch(self, number: int) -> None:
+        """Nothing to begin: it is read once."""
+
+    def close(self) -> None:
+        """End the loader's processes."""
+        self._batches = None
+
+
+def _loader_settings(samples: Any, configuration: Mapping[str, Scalar], seed: int) -> tuple[int, int, dict[str, Any]]:
+    """Return how many processes load, how many batches each keeps ready, and what every DataLoader here is given."""
+    # How many workers are too many is what is measured here; torch would say its opinion twice a trial.
+    warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+    workers = int(configuration.get("num_workers") or 0)
+    prefetch = int(configuration.get("prefetch_factor") or 2) if workers else None
+    return workers, prefetch or 0, {
+        "batch_size": int(configuration["batch_size"] or 1), "collate_fn": _collate_of(samples),
+        "num_workers": workers, "prefetch_factor": prefetch, "worker_init_fn": partial(_end_with, os.getpid()),
+        "pin_memory": bool(configuration.get("pin_memory")), "generator": torch.Generator().manual_seed(seed),
+    }  # fmt: skip
+
+
 def _closed() -> Batch:
     raise StopIteration
 
 
+def _collate_of(samples: Any) -> Callable[[Sequence[Any]], Batch]:
+    """Return how items become a batch: the user's own way where the data has one."""
+    own: Callable[[Sequence[Any]], Batch] | None = getattr(samples, "collate", None)
+    return own or collate
+
+
+def _drawn(samples: Any, size: int, seed: int) -> list[Batch]:
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
+    wanted, stack = min(_RESIDENT_BATCHES, len(order) // size), _collate_of(samples)
+    return [stack([samples[i] for i in order[n * size : (n + 1) * size]]) for n in range(wanted)]
+
+
 def open_batches(
     configuration: Mapping[str, Scalar], model: LoadedModel, samples: Any, device: Device, seed: int
-) -> Resident | Loaded:
+) -> Batches:
     """Return the feed that the configuration asks for; without samples, of the model's own example.
 
     Raises Unsupported if there is less than one batch of data.
@@ -128,7 +194,18 @@ def open_batches(
         if model.example is None:
             raise Unsupported("the model came without an example batch, and no data was named")
         samples = ExampleRows(model.example, size * _RESIDENT_BATCHES)
+    if hasattr(samples, "open_batches"):  # the user's own, which come in batches only
+        return _of_stream(samples.open_batches(configuration), configuration, device)
     if len(samples) < size:
         raise Unsupported(f"batch_size={size}: the data set has {len(samples)} items, less than one batch")
-    kind = Loaded if configuration.get("feed") == "loader" else Resident
-    return kind(samples, configuration, device, seed)
+    if configuration.get("feed") == "loader":
+        return Loaded(samples, configuration, device, seed)
+    return Resident(_drawn(samples, size, seed), configuration, device)
+
+
+def _of_stream(stream: Batches, configuration: Mapping[str, Scalar], device: Device) -> Batches:
+    if configuration.get("feed") == "loader":
+        return stream
+    drawn = [stream.next() for _ in range(_RESIDENT_BATCHES)]
+    stream.close()
+    return Resident(drawn, configuration, device)

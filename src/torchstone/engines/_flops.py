@@ -2,8 +2,9 @@
 
 On a CPU torch 2.13 counts 0 for its flash-attention kernel, for the fast path of nn.TransformerEncoder and for oneDNN's
 LSTM (pytorch/pytorch#195460): attention is counted by its plain formula, the fast path and oneDNN are switched off.
-A multiply-add is 2 operations; element-wise work is left out; causal attention counts as full; recomputation under
-activation checkpointing is not counted, for it is not the model's work.
+Of a convolution in groups it counts the gradient of the weights without the groups, many times too much: here each
+gradient costs what the convolution does. A multiply-add is 2 operations; element-wise work is left out; causal
+attention counts as full; recomputation under activation checkpointing is not counted, for it is not the model's work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 from torchstone.engines._settings import switch_checkpointing
 
@@ -47,7 +48,7 @@ def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any]) ->
         with (
             sdpa_kernel(SDPBackend.MATH),
             torch.backends.mkldnn.flags(enabled=False),
-            FlopCounterMode(display=False) as counter,
+            FlopCounterMode(display=False, custom_mapping=_FORMULAS) as counter,
         ):
             loss = work(module, tensors)
             if loss is not None:
@@ -55,6 +56,18 @@ def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any]) ->
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
     return int(counter.get_total_flops())
+
+
+def _convolution_backward(
+    grad_out: Any, images: Any, weight: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool,
+    _output_padding: Any, _groups: Any, output_mask: Any, **_out: Any,
+) -> int:  # fmt: skip
+    """Return what the wanted gradients of inputs and weights cost, of the shapes of what goes in."""
+    once = conv_flop_count(images, weight, grad_out, transposed)
+    return once * (bool(output_mask[0]) + bool(output_mask[1]))
+
+
+_FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
 
 
 def _on_meta(module: torch.nn.Module) -> torch.nn.Module:

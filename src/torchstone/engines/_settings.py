@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch._inductor import config as inductor
 
+from torchstone.engines import _attention
 from torchstone.errors import Unsupported
-from torchstone.extend import Device, Mark
+from torchstone.extend import Mark
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.model import LoadedModel
@@ -28,10 +30,11 @@ def refuse(configuration: Mapping[str, Scalar], model: LoadedModel, device: Devi
 
 
 def set_numerics(configuration: Mapping[str, Scalar]) -> None:
-    """Set the process-wide switches: threads, and whether fp32 products may run in TF32."""
+    """Set the process-wide switches: threads, the kernel of attention, and whether fp32 products may run in TF32."""
     threads = configuration.get("threads")
     if threads:
         torch.set_num_threads(int(threads))
+    _attention.allow(configuration.get("sdpa"))
     tf32 = configuration.get("precision") == "tf32"
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = tf32
@@ -51,7 +54,11 @@ Pull = Callable[[], Batch]
 
 
 def in_precision(work: Work, configuration: Mapping[str, Scalar], device: Device) -> Work:
-    """Return `work` under autocast for bf16 and fp16; for the other formats as it is, at no cost a step."""
+    """Return `work` under autocast for bf16 and fp16, and insisting on the kernel of attention that was asked for.
+
+    For the other formats, and torch's own order of kernels, it is as it was, at no cost a step.
+    """
+    work = _attention.insisting(work, configuration.get("sdpa"), compiles=configuration.get("compile", "off") != "off")
     dtype = _DTYPES.get(str(configuration.get("precision")))
     if dtype is None:
         return work
@@ -68,16 +75,21 @@ def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device
     """Move the module to the device, with the memory layout and checkpointing asked for."""
     if configuration.get("gradient_checkpointing"):
         switch_checkpointing(module, on=True)
-    if configuration.get("channels_last"):
+    if nhwc(configuration):
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
-            raise Unsupported("channels_last=True: the model has no convolution, there is no layout to change")
+            raise Unsupported("channels_last=on: the model has no convolution, there is no layout to change")
         layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
         module = module.to(**layout)
     return module.to(device.torch_device)
 
 
+def nhwc(configuration: Mapping[str, Scalar]) -> bool:
+    """Say whether images are laid out as NHWC. An `auto` that nobody decided is as torch has it: NCHW."""
+    return configuration.get("channels_last") in (True, "on")
+
+
 def switch_checkpointing(module: Any, *, on: bool) -> None:
-    """Switch activation checkpointing by the method that transformers' models, or the user's, have for it."""
+    """Switch activation checkpointing by the method that the models of transformers and timm, or the user's, have."""
     word = "enable" if on else "disable"
     for name in (
         f"activation_checkpointing_{word}",
@@ -86,6 +98,9 @@ def switch_checkpointing(module: Any, *, on: bool) -> None:
         if hasattr(module, name):
             getattr(module, name)()
             return
+    if hasattr(module, "set_grad_checkpointing"):  # timm
+        module.set_grad_checkpointing(on)
+        return
     if on:
         raise Unsupported(
             "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
@@ -114,7 +129,7 @@ def fetcher(configuration: Mapping[str, Scalar], device: Device) -> Callable[[Pu
             return tensors
 
         return take
-    pinned, last = bool(configuration.get("pin_memory")), bool(configuration.get("channels_last"))
+    pinned, last = bool(configuration.get("pin_memory")), nhwc(configuration)
 
     def move(pull: Pull, mark: Mark) -> Mapping[str, Any]:
         tensors = pull().tensors

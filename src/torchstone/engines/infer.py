@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
+from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
@@ -48,10 +49,12 @@ class PreparedInference:
 
     def flops(self, batch: Batch) -> tuple[float | None, str | None]:
         """Count one forward pass."""
+        import torch
+
         from torchstone.engines import _flops
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
-            with self._inference_mode():
+            with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module
                 self._plain_forward(module, tensors)
 
         return _flops.count(self._plain, work, batch.tensors)
@@ -81,8 +84,8 @@ class Infer:
 
     describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "precision", "compile", "channels_last", "threads",
-        "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
+        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "channels_last", "sdpa",
+        "threads", "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
     )  # fmt: skip
 
     def preload(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
+from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
@@ -36,7 +37,8 @@ class Load:
 
     describes = "the loader alone: batches taken back to back, nothing computed"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "num_workers", "pin_memory", "prefetch_factor", "threads",
+        "batch_size", "sequence_length", "image_size", "audio_s", "num_workers", "pin_memory", "prefetch_factor",
+        "threads",
     )  # fmt: skip
 
     def preload(self) -> None:

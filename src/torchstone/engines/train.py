@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Batches, Device, Engine, Mark, Prepared, Samples
+from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
@@ -18,7 +19,7 @@ _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the la
 
 
 class PreparedTraining:
-    """A model in train mode, its optimizer and, for fp16, its loss scaler."""
+    """A model in train mode, its optimizer and, for fp16, its loss scaler. A `Trainable` (extend.py)."""
 
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
@@ -28,28 +29,32 @@ class PreparedTraining:
         if model.loss is None:
             raise Unsupported("task train: the model came without a loss; return (module, example, loss)")
         configuration = case.configuration
+        self._configuration = configuration
         _settings.refuse(configuration, model, device)
         _settings.set_numerics(configuration)
-        self._plain = _settings.arrange(model.module.train(), configuration, device)
-        self._module = _settings.compiled(self._plain, configuration)
+        self.module: Any = _settings.arrange(model.module.train(), configuration, device)
+        self._module = _settings.compiled(self.module, configuration)
         self._fetch = _settings.fetcher(configuration, device)
         self._plain_loss = model.loss
         self._loss = _settings.in_precision(model.loss, configuration, device)
+        self._forward = _settings.in_precision(model.forward, configuration, device)
+        self._no_grad = torch.no_grad
         if model.optimizer is not None:
-            self._optimizer, fused = model.optimizer(self._plain.parameters()), False
+            self.optimizer, fused = model.optimizer(self.module.parameters()), False
         else:
-            self._optimizer, fused = _optimizers.build(self._plain.parameters(), configuration)
+            self.optimizer, fused = _optimizers.build(self.module.parameters(), configuration)
         kind = torch.device(device.torch_device).type
-        self._scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
+        self.scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
         self._accumulation = int(configuration.get("grad_accumulation") or 1)
         self._clip = float(configuration.get("grad_clip") or 0.0)
-        self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
+        self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._clip_norm = torch.nn.utils.clip_grad_norm_
         self.facts: Mapping[str, Scalar] = {
             "fused_optimizer": fused,
             "effective_batch_size": int(configuration["batch_size"] or 1) * self._accumulation,
             **_settings.in_effect(),
         }
+        self.losses: list[Any] | None = None
         self._losses: list[Any] = []
         self._last_loss: Any = None
         # Reading a number from a CPU tensor waits for nothing and keeps nothing alive; a device's losses stay there.
@@ -62,6 +67,8 @@ class PreparedTraining:
             mark(BACKWARD)
         self._update()
         mark(OPTIMIZER)
+        if self.losses is not None:
+            self.losses.append(self._last_loss)
         if len(self._losses) < _KEPT_LOSSES:
             self._losses.append(self._last_loss)
 
@@ -70,20 +77,39 @@ class PreparedTraining:
         loss = self._loss(self._module, self._fetch(pull, mark))
         mark(FORWARD)
         share = loss if self._accumulation == 1 else loss / self._accumulation
-        (share if self._scaler is None else self._scaler.scale(share)).backward()
+        (share if self.scaler is None else self.scaler.scale(share)).backward()
         return self._note(loss)
 
     def _update(self) -> None:
         if self._clip > 0.0:
-            if self._scaler is not None:
-                self._scaler.unscale_(self._optimizer)
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
             self._clip_norm(self._parameters, self._clip)
-        if self._scaler is None:
-            self._optimizer.step()
+        if self.scaler is None:
+            self.optimizer.step()
         else:
-            self._scaler.step(self._optimizer)
-            self._scaler.update()
-        self._optimizer.zero_grad(set_to_none=True)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def answers(self, batch: Batch) -> Any:
+        """Return the output for a batch, without gradients.
+
+        `no_grad`, not `inference_mode`: buffers that a model fills on the way must stay fit for training.
+        """
+        with self._no_grad():
+            return self._forward(self.module, self._fetch(lambda: batch, _unmarked))
+
+    def loss_of(self, batch: Batch) -> float:
+        """Return the mean loss of a batch, without gradients."""
+        with self._no_grad():
+            return float(self._loss(self.module, self._fetch(lambda: batch, _unmarked)))
+
+    def open_whole(self, samples: Samples) -> Batches:
+        """Open a feed of every item once, in order; the last batch may be short."""
+        from torchstone.engines._batches import Whole
+
+        return Whole(samples, self._configuration)
 
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return the losses (the first thousands and the last); those of the first three steps are the fingerprint."""
@@ -101,8 +127,12 @@ class PreparedTraining:
         """Count the forward and backward passes of one step (the optimizer's element-wise work is not counted)."""
         from torchstone.engines import _flops
 
-        total, why_not = _flops.count(self._plain, self._plain_loss, batch.tensors)
+        total, why_not = _flops.count(self.module, self._plain_loss, batch.tensors)
         return (total * self._accumulation if total is not None else None), why_not
+
+
+def _unmarked(_phase: str) -> None:
+    """Judging is not cut into phases."""
 
 
 class Train:
@@ -110,8 +140,8 @@ class Train:
 
     describes = "forward, backward and optimizer steps, issued back to back"
     axes: tuple[str, ...] = (
-        "batch_size", "sequence_length", "image_size", "precision", "compile", "optimizer", "learning_rate",
-        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "threads",
+        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
+        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
         "num_workers", "pin_memory", "prefetch_factor", "feed",
     )  # fmt: skip
 

@@ -9,11 +9,11 @@ from typing import Any
 from torchstone.errors import MissingError, UsageError
 from torchstone.extend import Exporter
 from torchstone.terms.axis import Scalar
+from torchstone.terms.phase import PHASES
 from torchstone.terms.run import Run
 
 Row = Mapping[str, Scalar]
 
-_PHASES = ("data", "transfer", "forward", "backward", "optimizer", "rest")
 _MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 _WIDTH, _HEIGHT = 320, 220
 _BATCH = {"field": "batch_size", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
@@ -109,11 +109,11 @@ def _phases(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     values = [
         {"batch_size": row["batch_size"], "phase": phase, "place": place, "s": row[f"phase_{phase}_s"]}
         for row in rows if row["series"] == fastest
-        for place, phase in enumerate(_PHASES) if row.get(f"phase_{phase}_s") is not None
+        for place, phase in enumerate(PHASES) if row.get(f"phase_{phase}_s") is not None
     ]  # fmt: skip
     if not values:
         return None
-    shades = {"field": "phase", "type": "nominal", "sort": list(_PHASES), "title": None,
+    shades = {"field": "phase", "type": "nominal", "sort": list(PHASES), "title": None,
               "legend": {"orient": "bottom", "columns": 6}}  # fmt: skip
     return {
         "title": "step phases" + (f" ({fastest})" if fastest != "all" else ""), "width": _WIDTH, "height": _HEIGHT,

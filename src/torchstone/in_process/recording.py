@@ -29,8 +29,8 @@ def default_folder() -> Path:
     return Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
 
 
-def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callable[[int], Trial]) -> RunSummary:
-    """Write a run of one Case whose trials `take(number)` gives, and return its summary.
+def keep(plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callable[[Slot, int], Trial]) -> RunSummary:
+    """Write a run whose trials `take(slot, order)` gives, one after another, and return its summary.
 
     The first is taken before anything is written: where the module or the request is wrong it raises, and no half
     record is left. A later one that raises leaves those before it in the record.
@@ -39,23 +39,14 @@ def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callab
     machine = Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings())
     now = datetime.datetime.now(datetime.UTC)
     run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
-    slots = tuple(Slot(0, number) for number in range(procedure.trials))
-    head = Head(
-        SCHEMA,
-        run_id,
-        name,
-        now.isoformat(timespec="seconds"),
-        tuple(sys.argv),
-        machine,
-        procedure,
-        Plan((case,), slots),
-    )
+    started = now.isoformat(timespec="seconds")
+    head = Head(SCHEMA, run_id, name, started, tuple(sys.argv), machine, procedure, plan)
     path = record_path(folder, run_id)
-    first = take(0)
+    first = take(plan.slots[0], 0)
     with RecordWriter(path, head) as writer:
         writer.append(first)
-        for number in range(1, procedure.trials):
-            writer.append(take(number))
+        for order, slot in enumerate(plan.slots[1:], 1):
+            writer.append(take(slot, order))
         for finding in look(read_record(path)):
             writer.append(Noted(finding))
         writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "done"))
@@ -63,11 +54,11 @@ def keep(case: Case, procedure: Procedure, name: str, folder: Path, take: Callab
     return summarize(find(folder, run_id))
 
 
-def trial_of(case: Case, number: int, began_s: float, ended_s: float, parts: Mapping[str, object]) -> Trial:
+def trial_of(case: Case, number: int, order: int, began_s: float, ended_s: float, parts: Mapping[str, object]) -> Trial:
     """Return a finished Trial with those parts (facts, measurements, series, its Outcome if it is not ok)."""
     started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=ended_s - began_s)
     return Trial(
-        trial_id=uuid.uuid4().hex[:12], case_id=case.case_id, number=number, order=number,
+        trial_id=uuid.uuid4().hex[:12], case_id=case.case_id, number=number, order=order,
         started_utc=started.isoformat(timespec="milliseconds"), duration_s=round(ended_s - began_s, 6),
         **{"outcome": Outcome(Status.OK), **parts},  # type: ignore[arg-type]
     )  # fmt: skip

@@ -30,6 +30,7 @@ from torchstone.summary import RunSummary
 from torchstone.terms.case import Case, Task, Workload
 from torchstone.terms.phase import DATA, REST
 from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import Plan, Slot
 from torchstone.terms.trial import Measurement, Stage, Trial
 
 T = TypeVar("T")
@@ -80,7 +81,8 @@ class Window:
 
     def __enter__(self) -> Self:
         """Open the device."""
-        self._device, self._placement = open_device(self._device_word)
+        opened = open_device(self._device_word)
+        self._device, self._placement = opened.device, opened.placement
         self._segments = Segments(self._device.stopwatch())
         return self
 
@@ -130,8 +132,11 @@ class Window:
         if not self._items:
             raise UsageError("window: no step was measured; loop over w.batches(loader) inside the block")
         case = Case(self._workload, {"batch_size": max(set(self._items), key=self._items.count)}, self._placement)
-        procedure = Procedure(trials=1, warmup=self._warmup, isolation="inline", heap="default", telemetry_period_s=0.0)
-        self.summary = keep(case, procedure, self._name, self._folder, lambda _: self._trial(case))
+        procedure = Procedure(
+            trials=1, warmup=self._warmup, isolation="inline", heap="default", settings="torch", telemetry_period_s=0.0
+        )
+        plan = Plan((case,), (Slot(0, 0),))
+        self.summary = keep(plan, procedure, self._name, self._folder, lambda _slot, _order: self._trial(case))
 
     def _trial(self, case: Case) -> Trial:
         steps = self._segments.finish()
@@ -169,7 +174,7 @@ class Window:
             "measurements": tuple(measurements),
             "series": self._recorder.series(),
         }
-        return trial_of(case, 0, self._began_s, ended_s, parts)
+        return trial_of(case, 0, 0, self._began_s, ended_s, parts)
 
     def _first_steady(self, steps_s: list[float]) -> int:
         """The process's first step is never steady; then as many as were asked for, or as MSER-5 cuts off."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from torchstone.extend import Mark, Stopwatch
+from torchstone.extend import Mark
+from torchstone.extend_machine import Stopwatch
 from torchstone.instrument.clock import Clock
 from torchstone.instrument.feed import Feed
 from torchstone.instrument.segments import Segments, Steps

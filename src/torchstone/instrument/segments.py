@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from torchstone.extend import Stopwatch
+from torchstone.extend_machine import Stopwatch
 from torchstone.instrument.clock import Clock
 
 

@@ -45,9 +45,9 @@ class UntilQuiet:
     would take more than four budgets (the half-width falls with the root of the steps), more steps will not help:
     only more trials do. The ladder of early returns follows nvbench's stdrel criterion.
 
-    `turn`: the window is a whole number of so many steps. The processes of a loader deliver in turn and finish about
-    together, so batches come in bursts; whole turns begin and end at the same place of a burst, and their mean is right
-    however few they are, where part of a burst makes a slow loader look up to twice as fast.
+    `turn`: the window is a whole number of so many steps, and two turns at least. The processes of a loader finish
+    about together, so batches come in bursts; whole turns begin and end at the same place of a burst, where part of
+    one makes a slow loader look up to twice as fast, faster than the device itself (docs/measured.md §13).
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class UntilQuiet:
         self._turn = turn
         self._target = target
         self._budget_s = budget_s
-        self._min_steps = min_steps
-        self._enough_steps = max(enough_steps, min_steps)
+        self._min_steps = max(min_steps, 2 * turn) if turn > 1 else min_steps
+        self._enough_steps = max(enough_steps, self._min_steps)
         self._next_look_s = budget_s / 8
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.errors import TorchstoneError
-from torchstone.extend import Launcher
+from torchstone.extend_machine import Launcher
 from torchstone.launchers._process import PipedTrial, environment
 from torchstone.terms.message import Request
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.extend import Launcher
+from torchstone.extend_machine import Launcher
 from torchstone.launchers._process import PipedTrial, environment
 from torchstone.terms.message import Request
 

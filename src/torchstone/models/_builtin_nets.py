@@ -10,47 +10,75 @@ from torch import nn
 
 
 class SmallConvNet(nn.Module):
-    """Three convolutions and two layers over images of any size. Logits of 10 classes."""
+    """Three convolutions and two layers over images of any size. Logits of the classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int = 10) -> None:
         super().__init__()
         self.features = nn.Sequential(
             nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(64, 128, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
         )  # fmt: skip
-        self.head = nn.Sequential(nn.Flatten(), nn.Linear(2048, 256), nn.ReLU(), nn.Linear(256, 10))
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(2048, 256), nn.ReLU(), nn.Linear(256, classes))
 
     def forward(self, images: torch.Tensor) -> Any:
-        """Images × 3 × side × side → images × 10."""
+        """Images × 3 × side × side → images × classes."""
         return self.head(self.features(images))
 
 
 class Perceptron(nn.Module):
-    """Three layers over the pixels of an image of one size. Logits of 10 classes."""
+    """Three layers over the pixels of an image of one size. Logits of the classes."""
 
-    def __init__(self, side: int) -> None:
+    def __init__(self, side: int, classes: int = 10) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Flatten(), nn.Linear(3 * side * side, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+            nn.Flatten(),
+            nn.Linear(3 * side * side, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, classes),
         )
 
     def forward(self, images: torch.Tensor) -> Any:
-        """Images × 3 × side × side → images × 10."""
+        """Images × 3 × side × side → images × classes."""
         return self.layers(images)
 
 
 class GestureNet(nn.Module):
-    """An LSTM over the frames of a skeleton (25 joints × 3 coordinates); the last frame decides among 9 gestures."""
+    """An LSTM over the frames of a skeleton (25 joints × 3 coordinates); the last frame decides among the gestures."""
 
-    def __init__(self, hidden: int, layers: int) -> None:
+    def __init__(self, hidden: int, layers: int, classes: int = 9) -> None:
         super().__init__()
         self.recurrent = nn.LSTM(75, hidden, layers, batch_first=True)
-        self.head = nn.Linear(hidden, 9)
+        self.head = nn.Linear(hidden, classes)
 
     def forward(self, frames: torch.Tensor) -> Any:
-        """Sequences × frames × 75 → sequences × 9."""
+        """Sequences × frames × 75 → sequences × classes."""
         return self.head(self.recurrent(frames)[0][:, -1])
+
+
+class TextNet(nn.Module):
+    """A small transformer encoder over token ids, to be trained from nothing; the mean over the tokens decides."""
+
+    def __init__(self, vocabulary: int, hidden: int, depth: int, longest: int, classes: int, dropout: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, hidden, padding_idx=0)
+        self.positions: torch.Tensor
+        self.register_buffer("positions", _waves(longest, hidden), persistent=False)
+        self.dropout = nn.Dropout(dropout)
+        layer = nn.TransformerEncoderLayer(
+            hidden, 4, 2 * hidden, dropout=dropout, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.head = nn.Linear(hidden, classes)
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> Any:
+        """Sentences × tokens, twice → sentences × classes."""
+        told = self.dropout(self.words(ids) + self.positions[: ids.shape[1]])
+        told = self.encoder(told, src_key_padding_mask=mask == 0)
+        kept = mask.unsqueeze(2).to(told.dtype)
+        return self.head(self.dropout((told * kept).sum(1) / kept.sum(1).clamp(min=1.0)))
 
 
 class Denoiser(nn.Module):

@@ -1,17 +1,15 @@
-"""Reads what a user's function returns: a module, an example batch, its loss, its optimizer.
+"""Names the tensors of a user's batch, and makes the calls of module and loss that go with them.
 
-    module                                        with an attribute `example_inputs`
-    (module, example[, loss[, optimizer]])        or a dictionary with the keys model, example, loss, optimizer
+A batch, with the items along dimension 0 of every tensor, is one of
 
-`example` is one of, with the items along dimension 0 of every tensor:
+    tensor, or tuple of tensors           the module's positional arguments
+    dictionary of tensors                 its keyword arguments; labels and targets are for the loss
+    (inputs, targets) with a loss         inputs as above; (a, b, targets) is the same as ((a, b), targets)
 
-    tensor, or tuple of tensors                   the module's positional arguments
-    dictionary of tensors                         its keyword arguments; labels and targets are for the loss
-    (inputs, targets) when there is a loss        inputs as above
-
-`loss` is called as `loss(output, targets)` where the example is a pair or `loss` is a module (nn.CrossEntropyLoss()),
-as `loss(module, batch)` where the example is a dictionary. Without one, a dictionary with labels trains on the `.loss`
-of what the module returns. `optimizer` is called with the parameters.
+`loss` is called as `loss(output, targets)` where the batch has its targets beside the inputs, or the loss is torch's
+own (nn.CrossEntropyLoss(), nn.functional.cross_entropy). Where the batch is a dictionary it is called as
+`loss(module, batch)`, unless its first argument has the name of an output (output, outputs, logits, prediction, …).
+Without a loss, a dictionary with labels trains on the `.loss` of what the module returns.
 """
 
 from __future__ import annotations
@@ -24,95 +22,144 @@ import msgspec
 import torch
 
 from torchstone.errors import UsageError
+from torchstone.models._returned import first_argument, kind_of
 
-_TARGETS = ("labels", "label", "targets", "target")
+TARGETS = ("labels", "label", "targets", "target")
 _TARGET = "target"
-_KEYS = ("model", "example", "loss", "optimizer")
+_OUTPUTS = ("output", "outputs", "logits", "prediction", "predictions", "pred", "preds", "y_pred", "y_hat", "input")
 
 Work = Callable[[Any, Mapping[str, Any]], Any]
 
 
-class Parts(msgspec.Struct):
-    """What a trial needs of it. `example`: tensors by name."""
+class Naming(msgspec.Struct, frozen=True):
+    """Names the parts of batches, or of items, that are built alike. `with_target`: the last part is the target."""
 
-    module: Any
-    example: dict[str, Any]
+    where: str
+    with_target: bool
+
+    def __call__(self, batch: Any, *, tensors_only: bool = True) -> dict[str, Any]:
+        """Return the parts by name. Raises UsageError for what is no tensor, unless items may be other than that."""
+        inputs, target = self._split(batch) if self.with_target else (batch, None)
+        parts = _named(self.where, inputs, tensors_only=tensors_only)
+        if self.with_target:
+            parts[_TARGET] = target
+        if tensors_only:
+            for name, part in parts.items():
+                if not isinstance(part, torch.Tensor):
+                    raise UsageError(f"{self.where}: {_called(name)} of the example is {kind_of(part)}, not a tensor")
+        return parts
+
+    def positional(self, batch: Any) -> bool:
+        """Say whether the inputs are positional arguments."""
+        return not isinstance(self._split(batch)[0] if self.with_target else batch, Mapping)
+
+    def _split(self, batch: Any) -> tuple[Any, Any]:
+        if not isinstance(batch, tuple | list) or len(batch) < 2:
+            raise UsageError(f"{self.where}: {kind_of(batch)} where pairs (inputs, targets) came before")
+        *inputs, target = batch
+        return inputs[0] if len(inputs) == 1 else tuple(inputs), target
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """How module and loss are called with named tensors."""
+
     forward: Work
     loss: Work | None
-    optimizer: Callable[[Any], Any] | None
 
 
-def parts_of(where: str, returned: Any) -> Parts:
-    """Take apart what the function `where` returned. Raises UsageError saying what to return instead."""
-    module, example, loss, optimizer = _four(where, returned)
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(f"{where} returned {_kind(module)}, not a torch.nn.Module; return (module, example)")
-    if example is None:
-        example = getattr(module, "example_inputs", None)
-    if example is None:
-        raise UsageError(f"{where} returned a module without an example batch; return (module, example)")
-    for what, given in (("loss", loss), ("optimizer", optimizer)):
-        if given is not None and not callable(given):
-            raise UsageError(f"{where}: the {what} is {_kind(given)}, not a function")
-    inputs, target = _split(where, example, loss)
-    tensors, positional = _named(where, inputs)
-    if target is not None:
-        tensors[_TARGET] = _tensor(where, "the targets", target)
-    _check_rows(where, tensors)
-    forward = _forward(module, tuple(n for n in tensors if n != _TARGET) if positional else None)
-    return Parts(module, tensors, forward, _loss(where, forward, loss, tensors, pair=target is not None), optimizer)
+def naming_of(where: str, loss: Any, batch: Any, module: Any = None) -> Naming:
+    """Return how batches like this one are named.
+
+    `module` is given where the batch comes from data: without a loss, the last of more parts than the module has to be
+    called with is the target, and left out.
+    """
+    if isinstance(batch, Mapping):
+        return Naming(where, with_target=False)
+    parts = len(batch) if isinstance(batch, tuple | list) else 1
+    if loss is not None and parts < 2:
+        pair = "a pair (inputs, targets) or a dictionary of tensors"
+        raise UsageError(f"{where}: with a loss, the example is {pair}, not {kind_of(batch)}")
+    spare = module is not None and parts == _needed(module) + 1
+    return Naming(where, with_target=loss is not None or spare)
 
 
-def _four(where: str, returned: Any) -> tuple[Any, Any, Any, Any]:
-    if isinstance(returned, Mapping):
-        wrong = [str(key) for key in returned if key not in _KEYS]
-        if wrong or "model" not in returned:
-            found = ", ".join(wrong) or "no model"
-            raise UsageError(f"{where} returned a dictionary with {found}; its keys are {', '.join(_KEYS)}")
-        return returned["model"], returned.get("example"), returned.get("loss"), returned.get("optimizer")
-    if isinstance(returned, tuple | list):
-        if not 1 <= len(returned) <= 4:
-            raise UsageError(f"{where} returned {len(returned)} things; return (module, example, loss, optimizer)")
-        module, example, loss, optimizer = [*returned, None, None, None][:4]
-        return module, example, loss, optimizer
-    return returned, None, None, None
-
-
-def _split(where: str, example: Any, loss: Any) -> tuple[Any, Any]:
-    """Return (inputs, targets); targets are None unless the example is a pair for the loss."""
-    if loss is None:
-        return example, None
-    if isinstance(example, tuple | list) and len(example) == 2:
-        return example[0], example[1]
-    if isinstance(example, Mapping):
-        return example, None
-    pair = "a pair (inputs, targets) or a dictionary of tensors"
-    raise UsageError(f"{where}: with a loss, the example is {pair}, not {_kind(example)}")
-
-
-def _named(where: str, inputs: Any) -> tuple[dict[str, Any], bool]:
-    """Return the inputs by name, and whether they are positional arguments."""
-    if isinstance(inputs, torch.Tensor):
-        return {"input": inputs}, True
-    if isinstance(inputs, tuple | list) and inputs:
-        return {f"input{n}": _tensor(where, f"input {n}", tensor) for n, tensor in enumerate(inputs)}, True
-    if isinstance(inputs, Mapping) and inputs:
-        return {str(name): _tensor(where, f"'{name}'", tensor) for name, tensor in inputs.items()}, False
-    right = "a tensor, a tuple of tensors or a dictionary of tensors"
-    raise UsageError(f"{where}: the example is {_kind(inputs)}; return {right}")
-
-
-def _tensor(where: str, what: str, value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        raise UsageError(f"{where}: {what} of the example is {_kind(value)}, not a tensor")
-    return value
-
-
-def _check_rows(where: str, tensors: Mapping[str, Any]) -> None:
+def check_rows(where: str, tensors: Mapping[str, Any]) -> None:
+    """Refuse an example whose tensors have different numbers of items: batches are made of its rows."""
     rows = {name: tensor.shape[0] if tensor.dim() else None for name, tensor in tensors.items()}
     if None in rows.values() or 0 in rows.values() or len(set(rows.values())) != 1:
         said = ", ".join(f"{name} {tuple(tensors[name].shape)}" for name in rows)
         raise UsageError(f"{where}: all tensors of the example need equally many items along dimension 0; got {said}")
+
+
+def calls_of(where: str, module: Any, loss: Any, tensors: Mapping[str, Any], naming: Naming, batch: Any) -> Calls:
+    """Return the calls for batches like this one, of which `tensors` are the names."""
+    names = tuple(name for name in tensors if not (naming.with_target and name == _TARGET))
+    forward = _forward(module, names if naming.positional(batch) else None)
+    labels = _TARGET if naming.with_target else next((name for name in TARGETS if name in tensors), None)
+    if loss is None:
+        own = labels is not None and not naming.with_target
+        return Calls(forward, scalar(where, _own_loss) if own else None)
+    if not naming.with_target and not on_output(loss):
+        return Calls(forward, scalar(where, loss))
+    if labels is None:
+        raise UsageError(f"{where}: the loss needs targets; give the example an entry 'labels'")
+    return Calls(forward, scalar(where, _against(labels, loss, forward)))
+
+
+def _against(labels: str, loss: Any, forward: Work) -> Work:
+    if not torchs_own(loss):
+        return lambda network, tensors: loss(forward(network, tensors), tensors[labels])
+    return lambda network, tensors: loss(logits_of(forward(network, tensors)), tensors[labels])
+
+
+def on_output(loss: Any) -> bool:
+    """Say whether a loss takes (output, targets), and not (module, batch), where it might be either."""
+    return torchs_own(loss) or first_argument(loss) in _OUTPUTS
+
+
+def torchs_own(loss: Any) -> bool:
+    """Say whether a loss works on tensors alone: a module, or a function of torch."""
+    return isinstance(loss, torch.nn.Module) or str(getattr(loss, "__module__", "")).startswith("torch.")
+
+
+def logits_of(output: Any) -> Any:
+    """Return the logits of an output that has more beside them; a tensor as it is."""
+    if isinstance(output, torch.Tensor):
+        return output
+    found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    return output if found is None else found
+
+
+def scalar(where: str, work: Work) -> Work:
+    """Return the loss `work`, which is refused where it is no scalar tensor."""
+
+    def loss(network: Any, tensors: Mapping[str, Any]) -> Any:
+        value = work(network, tensors)
+        if not isinstance(value, torch.Tensor) or value.dim() != 0:
+            shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else kind_of(value)
+            raise UsageError(f"{where}: the loss is {shape}, not a scalar tensor")
+        return value
+
+    return loss
+
+
+def _named(where: str, inputs: Any, *, tensors_only: bool) -> dict[str, Any]:
+    if isinstance(inputs, torch.Tensor):
+        return {"input": inputs}
+    if isinstance(inputs, tuple | list) and inputs:
+        return {f"input{n}": part for n, part in enumerate(inputs)}
+    if isinstance(inputs, Mapping) and inputs:
+        return {str(name): part for name, part in inputs.items()}
+    if not tensors_only:  # a number, an array: it becomes a tensor where items become a batch
+        return {"input": inputs}
+    right = "a tensor, a tuple of tensors or a dictionary of tensors"
+    raise UsageError(f"{where}: the example is {kind_of(inputs)}; return {right}")
+
+
+def _called(name: str) -> str:
+    if name == _TARGET:
+        return "the targets"
+    return f"'{name}'"
 
 
 def _forward(module: Any, positional: tuple[str, ...] | None) -> Work:
@@ -121,19 +168,17 @@ def _forward(module: Any, positional: tuple[str, ...] | None) -> Work:
     parameters = inspect.signature(module.forward).parameters
     starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind not in starred}
-    dropped = {name for name in _TARGETS if name not in needed}
+    dropped = {name for name in TARGETS if name not in needed}
     return lambda network, tensors: network(**{name: t for name, t in tensors.items() if name not in dropped})
 
 
-def _loss(where: str, forward: Work, loss: Any, tensors: Mapping[str, Any], *, pair: bool) -> Work | None:
-    labels = next((name for name in _TARGETS if name in tensors), None)
-    if loss is None:
-        return _scalar(where, _own_loss) if labels is not None else None
-    if not pair and not isinstance(loss, torch.nn.Module):
-        return _scalar(where, loss)
-    if labels is None:
-        raise UsageError(f"{where}: the loss needs targets; give the example an entry 'labels'")
-    return _scalar(where, lambda network, batch: loss(forward(network, batch), batch[labels]))
+def _needed(module: Any) -> int:
+    """Return how many positional arguments a module must be called with; one that takes any number needs them all."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        return -1
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in by_place and p.default is p.empty for p in parameters)
 
 
 def _own_loss(network: Any, tensors: Mapping[str, Any]) -> Any:
@@ -142,18 +187,3 @@ def _own_loss(network: Any, tensors: Mapping[str, Any]) -> Any:
     if loss is None:
         raise UsageError("the model returns no `.loss` for its labels; return (module, example, loss)")
     return loss
-
-
-def _scalar(where: str, work: Work) -> Work:
-    def loss(network: Any, tensors: Mapping[str, Any]) -> Any:
-        value = work(network, tensors)
-        if not isinstance(value, torch.Tensor) or value.dim() != 0:
-            shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else _kind(value)
-            raise UsageError(f"{where}: the loss is {shape}, not a scalar tensor")
-        return value
-
-    return loss
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"

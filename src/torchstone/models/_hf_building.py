@@ -1,4 +1,4 @@
-"""Builds a transformers model on the CPU: random weights, the hub's, or a folder's."""
+"""Builds a transformers model on the CPU: random weights, the hub's, a file's, or a folder's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import msgspec
 import transformers
 from transformers.utils import logging
 
-from torchstone.models import _hf_families, _hf_folder, _hf_weights
+from torchstone.models import _hf_families, _hf_folder, _hf_weights, _weights_file
 from torchstone.models._hf_families import ARCHITECTURES, Architecture, Known
 from torchstone.terms.axis import Scalar
+
+_HEADS = {
+    "text": "AutoModelForSequenceClassification", "image": "AutoModelForImageClassification",
+    "audio": "AutoModelForAudioClassification", "image_text": "AutoModel",
+}  # fmt: skip
 
 
 class Built(msgspec.Struct):
@@ -32,32 +37,39 @@ def build(name: str, weights: str, classes: int | None, configuration: Mapping[s
     full, known = found
     if weights == "pretrained" and known.hub is not None:
         return _from_hub(full, known.hub, known, classes)
-    settings = {**known.settings, **_asked(ARCHITECTURES[known.model_type], classes or known.classes, configuration)}
-    return _random(transformers.AutoConfig.for_model(known.model_type, **settings))
+    wished = _wished(ARCHITECTURES[known.model_type], classes or known.classes)
+    config = transformers.AutoConfig.for_model(known.model_type, **{**known.settings, **wished})
+    built = _random(config, configuration)
+    if weights == "file":
+        _weights_file.fill(built.module, f"hf:{full}", name.partition("@")[2])
+    return built
 
 
-def _asked(shape: Architecture, classes: int | None, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    asked: dict[str, Scalar] = {}
-    if classes and not shape.causal:
-        asked["num_labels"] = classes
-    if shape.kind == "image" and configuration.get("image_size"):
-        asked["image_size"] = configuration["image_size"]
-    return asked
+def _wished(shape: Architecture, classes: int | None) -> dict[str, Scalar]:
+    return {"num_labels": classes} if classes and not shape.causal and shape.kind != "image_text" else {}
 
 
-def _random(config: Any) -> Built:
-    module = _head(config.model_type).from_config(config, attn_implementation="sdpa", trust_remote_code=False)
+def _random(config: Any, configuration: Mapping[str, Scalar]) -> Built:
+    eyes = getattr(config, "vision_config", config)
+    if configuration.get("image_size") and hasattr(eyes, "image_size"):
+        eyes.image_size = configuration["image_size"]
+    kind = config.model_type
+    module = _head(kind).from_config(config, **_kernels(ARCHITECTURES[kind]), trust_remote_code=False)
     return Built(module, module.config)
 
 
+def _kernels(shape: Architecture) -> dict[str, str]:
+    return {"attn_implementation": "sdpa"} if shape.attention else {}
+
+
 def _from_hub(full: str, hub: str, known: Known, classes: int | None) -> Built:
+    shape = ARCHITECTURES[known.model_type]
     with _hf_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})"):
-        wished = {} if ARCHITECTURES[known.model_type].causal or not classes else {"num_labels": classes}
-        config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **wished)
+        config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
         module = _head(known.model_type).from_pretrained(
-            hub, config=config, attn_implementation="sdpa", dtype="float32", trust_remote_code=False
+            hub, config=config, **_kernels(shape), dtype="float32", trust_remote_code=False
         )
-        tokenizer = _hf_weights.load_tokenizer(hub) if ARCHITECTURES[known.model_type].kind == "text" else None
+        tokenizer = _hf_weights.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
     return Built(module, module.config, tokenizer)
 
 
@@ -65,19 +77,19 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
     folder = _hf_folder.open_folder(name, weights_needed=weights != "random")
     source, shape = str(folder.path), folder.architecture
     with _hf_weights.one_line_errors(f"hf:{name}"):
-        asked = _asked(shape, classes, configuration if weights == "random" else {})
         config = transformers.AutoConfig.from_pretrained(
-            source, trust_remote_code=False, local_files_only=True, **asked
+            source, trust_remote_code=False, local_files_only=True, **_wished(shape, classes)
         )
-        tokenizer = _hf_weights.load_tokenizer(source) if folder.has_tokenizer and shape.kind == "text" else None
+        reads = folder.has_tokenizer and shape.kind in ("text", "image_text")
+        tokenizer = _hf_weights.load_tokenizer(source) if reads else None
         if weights == "random":
-            built = _random(config)
+            built = _random(config, configuration)
             return Built(built.module, built.config, tokenizer)
         for file in folder.weights:
             if file.suffix != ".safetensors":
                 _hf_weights.refuse_code(file)
         module = _head(config.model_type).from_pretrained(
-            source, config=config, attn_implementation="sdpa", dtype="float32", trust_remote_code=False,
+            source, config=config, **_kernels(shape), dtype="float32", trust_remote_code=False,
             local_files_only=True, use_safetensors=folder.weights[0].suffix == ".safetensors", weights_only=True,
         )  # fmt: skip
     return Built(module, module.config, tokenizer)
@@ -85,8 +97,4 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
 
 def _head(model_type: str) -> Any:
     shape = ARCHITECTURES[model_type]
-    if shape.causal:
-        return transformers.AutoModelForCausalLM
-    if shape.kind == "image":
-        return transformers.AutoModelForImageClassification
-    return transformers.AutoModelForSequenceClassification
+    return getattr(transformers, "AutoModelForCausalLM" if shape.causal else _HEADS[shape.kind])

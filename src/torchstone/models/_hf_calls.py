@@ -27,6 +27,18 @@ class Classifying:
         return module(**_inputs(tensors), labels=tensors["labels"]).loss
 
 
+class Matching:
+    """Models of images and texts. Tensors: pixel_values, input_ids, attention_mask."""
+
+    def forward(self, module: Any, tensors: Mapping[str, Any]) -> Any:
+        """Return how well they match, images × texts."""
+        return module(**_inputs(tensors)).logits_per_image
+
+    def loss(self, module: Any, tensors: Mapping[str, Any]) -> Any:
+        """Return the contrastive loss: each image belongs to the text of its own pair, and to no other of the batch."""
+        return module(**_inputs(tensors), return_loss=True).loss
+
+
 class Continuing:
     """Language models. Tensors: input_ids, attention_mask."""
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from torchstone.errors import UsageError
-from torchstone.models._hf_families import ARCHITECTURES, Architecture
+from torchstone.models import _weights_file
+from torchstone.models._hf_families import ARCHITECTURES, FRAMES_PER_S, Architecture
 
 WEIGHTS = (
     "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
@@ -19,10 +20,14 @@ WEIGHTS = (
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
 _LARGEST_CONFIG_BYTES = 1 << 20
 _LARGEST_INDEX_BYTES = 1 << 24
+_PARTS = ("text_config", "vision_config")  # of the config of a model of images and texts
 _SIZES = (
     "vocab_size", "max_position_embeddings", "n_positions", "hidden_size", "dim", "n_embd", "num_hidden_layers",
     "n_layers", "n_layer", "num_attention_heads", "n_heads", "n_head", "intermediate_size", "hidden_dim", "ffn_dim",
-    "image_size", "patch_size", "num_channels", "num_labels",
+    "image_size", "patch_size", "num_channels", "num_labels", "embedding_size", "hidden_sizes", "depths", "conv_dim",
+    "conv_kernel", "conv_stride", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups", "classifier_proj_size",
+    "d_model", "encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "max_source_positions", "num_mel_bins",
+    "projection_dim",
 )  # fmt: skip
 _LARGEST_SIZE = 10_000_000  # no table of any model has so many rows; a config that says so is broken or hostile
 
@@ -38,13 +43,14 @@ class Folder(msgspec.Struct, frozen=True):
     has_tokenizer: bool
 
     def number(self, *names: str) -> int | None:
-        """Return the first of these entries of config.json that is there."""
-        return next((int(self.config[name]) for name in names if self.config.get(name) is not None), None)
+        """Return the first of these entries of config.json, or of its parts, that is there."""
+        found = (part.get(name) for _, part in _parts(self.config) for name in names)
+        return next((value for value in found if type(value) is int), None)
 
     @property
     def classes(self) -> int | None:
-        """How many classes the head has: two where config.json does not say, None for a language model."""
-        if self.architecture.causal:
+        """How many classes the head has: two where config.json does not say, None for a model without such a head."""
+        if self.architecture.causal or self.architecture.kind == "image_text":
             return None
         labels = self.config.get("id2label")
         return len(labels) if isinstance(labels, dict) and labels else self.number("num_labels") or 2
@@ -52,8 +58,22 @@ class Folder(msgspec.Struct, frozen=True):
     @property
     def longest(self) -> int | None:
         """How many positions a sequence may have, in tokens; None where config.json does not say."""
+        if self.architecture.kind not in ("text", "image_text"):
+            return None
         rows = self.number("max_position_embeddings", "n_positions")
-        return rows - self.architecture.reserved if rows is not None and self.architecture.kind == "text" else None
+        return rows - self.architecture.reserved if rows is not None else self.architecture.longest
+
+    @property
+    def window_s(self) -> float | None:
+        """The length of sound that the model takes, always; None where it takes any."""
+        positions = self.number("max_source_positions")
+        return positions / FRAMES_PER_S if positions is not None and self.architecture.kind == "audio" else None
+
+    @property
+    def files_sha256(self) -> str:
+        """SHA-256 of the names and sizes of the weights' files: cheap, and other weights seldom have both."""
+        told = "\n".join(f"{file.name} {file.stat().st_size}" for file in self.weights)
+        return hashlib.sha256(told.encode()).hexdigest()
 
 
 def open_folder(name: str, *, weights_needed: bool) -> Folder:
@@ -64,18 +84,32 @@ def open_folder(name: str, *, weights_needed: bool) -> Folder:
     file = path / "config.json"
     data = _read(file, _LARGEST_CONFIG_BYTES, f"hf:{name}: no config.json in {path} (also needed: {_either()})")
     config = _parsed(data, file)
-    for key in _SIZES:
-        value = config.get(key)
-        if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST_SIZE):
-            raise UsageError(f"{file}: {key} is {str(value)[:40]!r}, not a whole number from 1 to {_LARGEST_SIZE}")
+    for prefix, part in _parts(config):
+        for key in _SIZES:
+            value = part.get(key)
+            for number in value if isinstance(value, list) else [value]:
+                _check_size(file, f"{prefix}{key}", number)
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise UsageError(f"{file}: model_type is {str(kind)[:40]!r}; known: {', '.join(sorted(ARCHITECTURES))}")
     weights = _weights(path)
     if weights_needed and not weights:
         raise UsageError(f"hf:{name}: no weights in {path}; looked for {_either()}. Without them: weights=random")
+    for one in weights if weights_needed else ():
+        if one.suffix == ".safetensors":
+            _weights_file.refuse_torn(one)
     has_tokenizer = any((path / file).is_file() for file in TOKENIZERS)
     return Folder(path, config, ARCHITECTURES[kind], hashlib.sha256(data).hexdigest(), weights, has_tokenizer)
+
+
+def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "", config
+    yield from ((f"{name}.", config[name]) for name in _PARTS if isinstance(config.get(name), dict))
+
+
+def _check_size(file: Path, key: str, value: Any) -> None:
+    if value is not None and (type(value) is not int or not 1 <= value <= _LARGEST_SIZE):
+        raise UsageError(f"{file}: {key} is {str(value)[:40]!r}, not a whole number from 1 to {_LARGEST_SIZE}")
 
 
 def _either() -> str:

@@ -7,19 +7,22 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from torchstone.errors import TorchstoneError, Unsupported, UsageError
+from torchstone.models import _py_arguments
 from torchstone.models._py_source import Target
+from torchstone.terms.axis import Scalar
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+_running = 0  # how many of the user's functions are being imported or called just now
 
 
-def call(name: str, target: Target) -> Any:
-    """Import the user's module and return what the function returns.
+def call(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
+    """Import the user's module, call the function with these arguments, and return what it returns.
 
     Raises UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
     """
@@ -27,7 +30,7 @@ def call(name: str, target: Target) -> Any:
     function = getattr(module, target.function, None)
     if not callable(function):
         raise UsageError(f"py:{name}: {target.function} is {type(function).__name__}, not a function")
-    return _guarded(name, function)
+    return _guarded(name, lambda: function(**_py_arguments.completed(function, arguments)))
 
 
 def _imported(target: Target) -> ModuleType:
@@ -52,7 +55,14 @@ def _on_path(folder: str) -> None:
         sys.path.insert(0, folder)
 
 
+def loading() -> bool:
+    """Say whether a function of the user's is being imported or called: a benchmark begun there would never end."""
+    return _running > 0
+
+
 def _guarded(name: str, work: Callable[[], Any]) -> Any:
+    global _running
+    _running += 1
     try:
         return work()
     except (TorchstoneError, Unsupported):
@@ -61,6 +71,8 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
         if _out_of_memory(error):
             raise
         raise UsageError(f"py:{name} raised {_summary(error)}{own_lines(error)}") from error
+    finally:
+        _running -= 1
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -1,14 +1,14 @@
 """`hf:<name>`: transformers models in full size with random weights, pretrained ones, or a folder of your own.
 
-Text encoders and vision models get a classification head, GPT-2 and OPT their language-model head; both tasks use it.
-Inference is one forward pass over the whole sequence, without a cache. Training a language model takes the tokens as
-labels, with padding left out.
+Text encoders, vision and audio models get a classification head, GPT-2 and OPT their language-model head, CLIP its two
+projections; all tasks use it. Inference is one pass over the whole sequence; generation keeps a cache. Training a
+language model takes the tokens as labels, with padding left out; training CLIP, the pairs of the batch.
+`hf:<name>@<file>` takes the weights of a file that torch.save or safetensors wrote.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Any
 
 from torchstone.errors import MissingError, UsageError, unknown
 from torchstone.extend import ModelSource
-from torchstone.models import _hf_families, _hf_folder
-from torchstone.models._hf_families import ARCHITECTURES, Architecture
+from torchstone.models import _hf_families, _hf_folder, _hub, _weights_file
+from torchstone.models._hf_families import ARCHITECTURES, ITEMS, Architecture, Known
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Workload
 from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
@@ -29,7 +29,7 @@ _WEIGHTS = ("random", "pretrained")
 class Transformers:
     """Model source `hf`. Options: `weights` (random, pretrained) and `classes` (of the classification head)."""
 
-    describes = "transformers models by name, or a folder with config.json and weights"
+    describes = "transformers models: NAME, NAME@FILE of weights, or a folder with config.json and weights"
 
     def names(self) -> Iterable[tuple[str, str]]:
         for name, known in _hf_families.MODELS.items():
@@ -50,15 +50,17 @@ class Transformers:
         if found is None:
             return self._folder_card(name, options)
         full, known = found
-        if wish == "pretrained":
-            _refuse_absent(full, known.hub)
         shape = ARCHITECTURES[known.model_type]
         classes = _classes(options, known.classes, shape)
         spec = InputSpec(shape.kind, classes, known.vocabulary, known.longest, causal=shape.causal)
-        fixed: dict[str, Scalar] = {"weights": wish or "random", "source": full}
+        fixed = _weights_of(full, known, name, wish)
         if classes:
             fixed["classes"] = classes
-        return ModelCard(_item(shape), spec, full, shape.family, fixed)
+        _, at, file = name.partition("@")
+        return ModelCard(
+            ITEMS[shape.kind], spec, _weights_file.in_full(full, file) if at else full, shape.family, fixed,
+            _tasks(shape), _hf_families.usual(shape.kind, known.longest, known.window_s), own=bool(at),
+        )  # fmt: skip
 
     def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         if not (name.startswith(("/", ".", "~")) or Path(name).is_dir()):
@@ -69,71 +71,80 @@ class Transformers:
         folder = _hf_folder.open_folder(name, weights_needed=not random)
         shape = folder.architecture
         classes = _classes(options, folder.classes, shape)
-        words, channels = folder.number("vocab_size"), folder.number("num_channels") or 3
+        words = folder.number("vocab_size") if shape.kind in ("text", "image_text") else None
+        channels = folder.number("num_channels") or 3
         spec = InputSpec(shape.kind, classes, words, folder.longest, channels, causal=shape.causal)
         fixed: dict[str, Scalar] = {"weights": "random" if random else "folder", "source": "folder"}
         fixed["config_sha256"] = folder.config_sha256[:16]
+        if not random:
+            fixed["files_sha256"] = folder.files_sha256[:16]
         if classes:
             fixed["classes"] = classes
-        return ModelCard(_item(shape), spec, None, shape.family, fixed, own=True)
+        return ModelCard(
+            ITEMS[shape.kind], spec, None, shape.family, fixed, _tasks(shape),
+            _hf_families.usual(shape.kind, folder.longest, folder.window_s, folder.number("image_size")), own=True,
+        )  # fmt: skip
 
     def preload(self, name: str) -> None:
+        from torchstone.models import _hf_building, _hf_calls, _hf_decoding, _hf_limits  # noqa: F401  for `load`
+
         _import_modelling(_model_type(name))
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torchstone.models import _hf_building, _hf_calls
+        from torchstone.models import _hf_audio, _hf_building, _hf_decoding, _hf_limits
 
         weights = str(workload.fixed.get("weights") or ("random" if _hf_families.find(name) else "folder"))
         classes = workload.fixed.get("classes")
         _import_modelling(_model_type(name))
         built = _hf_building.build(name, weights, int(classes) if classes else None, configuration)
         shape, config = ARCHITECTURES[built.config.model_type], built.config
-        rows = getattr(config, "max_position_embeddings", None)
-        longest = rows - shape.reserved if isinstance(rows, int) and shape.kind == "text" else None
-        spec = InputSpec(
-            shape.kind,
-            None if shape.causal else int(config.num_labels),
-            getattr(config, "vocab_size", None),
-            longest,
-            getattr(config, "num_channels", 3),
-            causal=shape.causal,
-        )
+        spec = _hf_limits.input_of(config, shape)
         facts: dict[str, Scalar] = {
             "parameters": sum(p.numel() for p in built.module.parameters()),
-            "attention": str(config._attn_implementation),
             "weights": weights,
         }
-        calls = _hf_calls.Continuing(config.model_type) if shape.causal else _hf_calls.Classifying()
-        objection = _objection(built.module, config, longest, fixed_size=weights != "random")
+        if shape.attention:
+            facts["attention"] = str(config._attn_implementation)
+        if shape.kind == "audio":
+            _hf_audio.fit_ears(built.module)
+        calls = _calls(shape, config.model_type)
+        fixed_size = weights in ("pretrained", "folder")
         return LoadedModel(
-            built.module, calls.forward, calls.loss, spec, tokenizer=built.tokenizer, objection=objection, facts=facts
-        )
+            built.module, calls.forward, calls.loss, spec, tokenizer=built.tokenizer,
+            objection=_hf_limits.objection_of(built.module, config, spec, fixed_size=fixed_size), facts=facts,
+            decoding=_hf_decoding.decoding(config, configuration) if shape.causal else None,
+        )  # fmt: skip
+
+
+def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, Scalar]:
+    """Return what is recorded of the weights. Raises UsageError if they are not there."""
+    bare, at, file = name.partition("@")
+    if at:
+        if wish is not None:
+            raise UsageError(f"hf:{name}: the weights are the file's; leave out the option weights")
+        return {"weights": "file", "source": full, "weights_sha256": _weights_file.checked(f"hf:{bare}", file)[:16]}
+    if wish == "pretrained" and known.hub is None:
+        raise UsageError(f"hf:{full}: a twin for trying things out, it has no pretrained weights; use weights=random")
+    if wish == "pretrained" and known.hub is not None:
+        _hub.refuse_absent(f"hf:{full}", known.hub)
+    return {"weights": wish or "random", "source": full}
 
 
 def _classes(options: Mapping[str, Scalar], default: int | None, shape: Architecture) -> int | None:
     asked = options.get("classes")
     if asked is None:
         return default
+    if shape.causal or shape.kind == "image_text":
+        what = "a language model" if shape.causal else "a model of images and texts"
+        raise UsageError(f"option classes: {what} has none")
     number = AXES["batch_size"].parse(asked, "option classes")  # the same words: a whole number from 1 up
-    if shape.causal or not isinstance(number, int) or number < 2:
-        raise UsageError("option classes: a language model has none" if shape.causal else "option classes: at least 2")
+    if not isinstance(number, int) or number < 2:
+        raise UsageError("option classes: at least 2")
     return number
 
 
-def _item(shape: Architecture) -> str:
-    return "sequence" if shape.kind == "text" else "image"
-
-
-def _refuse_absent(full: str, hub: str | None) -> None:
-    if hub is None:
-        raise UsageError(f"hf:{full}: a twin for trying things out, it has no pretrained weights; use weights=random")
-    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-    home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
-    if offline and not (cache / ("models--" + hub.replace("/", "--"))).is_dir():
-        raise UsageError(
-            f"hf:{full}: weights=pretrained: {hub} is not in {cache}, and HF_HUB_OFFLINE is set; use weights=random"
-        )
+def _tasks(shape: Architecture) -> tuple[str, ...]:
+    return ("infer", "train", "generate") if shape.causal else ("infer", "train")
 
 
 def _model_type(name: str) -> str:
@@ -149,26 +160,13 @@ def _import_modelling(model_type: str) -> None:
     import_module(f"transformers.models.{package}.modeling_{package}")
 
 
-def _objection(
-    module: Any, config: Any, longest: int | None, *, fixed_size: bool
-) -> Callable[[str, Scalar], str | None]:
-    kind = config.model_type
-    patch, side = getattr(config, "patch_size", None), getattr(config, "image_size", None)
+def _calls(shape: Architecture, model_type: str) -> Any:
+    from torchstone.models import _hf_audio, _hf_calls
 
-    def objection(axis: str, value: Scalar) -> str | None:
-        if axis == "sequence_length" and longest is not None and int(value or 0) > longest:
-            return f"{kind}: at most {longest} positions"
-        if axis == "image_size" and patch and (int(value or 0) < patch or int(value or 0) % patch):
-            return f"{kind}: a multiple of its patch size, {patch}"
-        if axis == "image_size" and fixed_size and side and value != side:
-            return f"{kind}: these weights are for image_size={side}"
-        if axis == "channels_last" and value and patch is None:
-            return f"{kind}: text has no channels"
-        if axis == "gradient_checkpointing" and value and not module.supports_gradient_checkpointing:
-            return f"{kind}: transformers has no gradient checkpointing for it"
-        return None
-
-    return objection
+    if shape.causal:
+        return _hf_calls.Continuing(model_type)
+    others = {"audio": _hf_audio.Listening, "image_text": _hf_calls.Matching}
+    return others.get(shape.kind, _hf_calls.Classifying)()
 
 
 PLUGIN: ModelSource = Transformers()

@@ -1,6 +1,6 @@
-"""`py:path.py:function` and `py:package.module:function`: the user's own model, loss and optimizer.
+"""`py:path.py:function` and `py:package.module:function`: the user's own model, data, loss and optimizer.
 
-What the function may return is written at the top of _example.py. Packages are looked for in the working folder first.
+What the function may return is written at the top of _returned.py. Packages are looked for in the working folder first.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from typing import Any
 
 from torchstone.errors import UsageError
 from torchstone.extend import ModelSource
-from torchstone.models import _py_source
+from torchstone.models import _py_arguments, _py_source
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Workload
 from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
 
+_ARGUMENT = "argument_"  # what the user's function is called with is part of the Workload, under this and its name
+_FAMILY = "family"
+
 
 class Own:
-    """Model source `py`. The function is found without running it; it runs, without arguments, in each trial."""
+    """Model source `py`. The function is found without running it; it runs in each trial.
+
+    Options are its arguments; `family` is everybody's: what the model is listed as. An argument called `device` that
+    nothing is said of gets the CPU: torchstone itself moves the model.
+    """
 
     describes = "your own model: py:path.py:function or py:package.module:function"
 
@@ -26,12 +33,15 @@ class Own:
         return ()
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
-        if options:
-            raise UsageError(f"py:{name}: takes no option, and got {', '.join(options)}")
-        file = _py_source.file_of(_py_source.find(name))
+        target = _py_source.find(name)
+        arguments = {key: value for key, value in options.items() if key != _FAMILY}
+        _py_arguments.check_arguments(name, target, arguments)
+        file = _py_source.file_of(target)
         digest = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
-        fixed: Mapping[str, Scalar] = {"weights": "own", "source": "py"}
-        return ModelCard("sample", InputSpec("own"), family="custom", fixed=fixed, own=True, code_sha256=digest)
+        fixed: dict[str, Scalar] = {"weights": "own", "source": "py"}
+        fixed.update((f"{_ARGUMENT}{key}", value) for key, value in arguments.items())
+        family = str(options.get(_FAMILY, "custom"))
+        return ModelCard("sample", InputSpec("own"), family=family, fixed=fixed, own=True, code_sha256=digest)
 
     def preload(self, name: str) -> None:
         """Import the well-known libraries that the user's file names, and nothing of the user's own."""
@@ -44,17 +54,34 @@ class Own:
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
         from torchstone.models import _user_code
 
-        return self.adopt(_user_code.call(name, _py_source.find(name)), f"py:{name}")
+        given = {k.removeprefix(_ARGUMENT): v for k, v in workload.fixed.items() if k.startswith(_ARGUMENT)}
+        model = self.adopt(_user_code.call(name, _py_source.find(name), given), f"py:{name}")
+        if model.tokenizer is None and workload.data != "example":
+            raise UsageError(
+                f"py:{name}: brings no tokenizer to read {workload.data} with: leave --data out, or return "
+                "(module, tokenizer, optimizer, loss)"
+            )
+        if model.tokenizer is not None and workload.data == "example":
+            model.facts = {**model.facts, "own_data": "synthetic sentences of 128 tokens: no --data was named"}
+        return model
 
     def adopt(self, returned: Any, where: str) -> LoadedModel:
         """Make a model of what a user's function returned, or of what `torchstone.measure` was given."""
-        from torchstone.models import _example
+        from torchstone.models import _adopting
 
-        parts = _example.parts_of(where, returned)
-        facts: dict[str, Scalar] = {"parameters": sum(p.numel() for p in parts.module.parameters()), "weights": "own"}
-        return LoadedModel(
-            parts.module, parts.forward, parts.loss, InputSpec("own"), parts.example, parts.optimizer, facts=facts
-        )
+        return _adopting.adopted(where, returned)
+
+    @staticmethod
+    def loading() -> bool:
+        """Say whether this process is importing or calling a user's function just now."""
+        from torchstone.models import _user_code
+
+        return _user_code.loading()
+
+    @staticmethod
+    def spelled(function: object) -> str:
+        """Return `path.py:function` or `package.module:function` of a function. Raises UsageError if it has none."""
+        return _py_arguments.spelled(function)
 
 
 PLUGIN: ModelSource = Own()

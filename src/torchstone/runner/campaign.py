@@ -12,7 +12,7 @@ from torchstone.runner.open_run import take_all
 from torchstone.runner.results import Results, published
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Watcher
-from torchstone.terms.case import Case, Placement
+from torchstone.terms.case import Case
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest
@@ -25,7 +25,7 @@ class Campaign:
         self._request = request
         self._watcher = watcher
         self._busy = busy
-        asks = [plan.Ask(w.task, w.model, w.data, w.options, w.axes, request.exclude) for w in request.workloads]
+        asks = [workload.ask(request.exclude) for workload in request.workloads]
         self._sketches = [plan.sketch(ask) for ask in asks]
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
@@ -35,14 +35,14 @@ class Campaign:
             machine, found = session.inspect()
             placements = [plan.place(word, found, machine) for word in (request.device or "auto").split(",")]
             how = session.procedure
-            whole = plan.arrange(self._sketches, placements, how.trials, how.seed, request.first)
+            whole = plan.arrange(self._sketches, placements, machine, how.trials, how.seed, request.first)
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
             head = session.head(whole, machine, request.name or "run", command, source=request.source, code=code)
             with held(placements, machine, head.run_id, self._busy):
-                session.rehearse(self._own(placements))
+                session.rehearse(self._own(whole.cases))
                 run = take_all(session, head, folder)
         return published(run, folder)
 
-    def _own(self, placements: Sequence[Placement]) -> list[Case]:
+    def _own(self, cases: Sequence[Case]) -> list[Case]:
         """One Case for each workload that is the user's own, in its first configuration."""
-        return [Case(s.workload, s.configurations[0], placements[0]) for s in self._sketches if s.own]
+        return [next(c for c in cases if c.workload == s.workload) for s in self._sketches if s.own]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torchstone import registry
 from torchstone.errors import MissingError
-from torchstone.extend import Gauge
+from torchstone.extend_machine import Gauge
 from torchstone.instrument.clock import Clock
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.trial import Series

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone import machine_facts, plan, registry
+from torchstone import machine_facts, registry
 from torchstone.config.recipes import digest_of
 from torchstone.errors import UsageError
+from torchstone.plan import Ask, sketch
 from torchstone.runner.device_lock import WhenBusy, held
 from torchstone.runner.open_run import RESUMED, OpenRun, finish, missing
 from torchstone.runner.results import Results, published, table_path
@@ -63,6 +64,10 @@ class Resumption:
                 if table_path(self._folder, head.run_id).exists():
                     raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are taken")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
+            if (fit := head.procedure.fit) is not None:
+                raise UsageError(
+                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` goes on with it"
+                )
             own = self._own_cases(head)
             self._insist(head, "has changed since it was begun")
             self._changes += of_host(head.machine, machine_facts.host(), machine_facts.settings())
@@ -107,18 +112,18 @@ class Resumption:
         own = []
         for workload in _workloads(head):
             try:
-                sketch = plan.sketch(plan.Ask(str(workload.task), workload.model, workload.data, _options(workload)))
+                found = sketch(_ask(workload))
             except UsageError as fault:
                 self._changes.append(str(fault))
                 continue
-            now, then = dict(sketch.workload.fixed), dict(workload.fixed)
+            now, then = dict(found.workload.fixed), dict(workload.fixed)
             self._changes += [
                 f"{workload.model}, {workload.data}: {name} was {then.get(name)}, is {now.get(name)}"
                 for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)
             ]  # fmt: skip
-            if head.code.get(workload.model, sketch.code_sha256) != sketch.code_sha256:
+            if head.code.get(workload.model, found.code_sha256) != found.code_sha256:
                 self._changes.append(f"{workload.model}: its file was edited")
-            if sketch.own:
+            if found.own:
                 own.append(next(case for case in _cases(head) if case.workload == workload))
         return own
 
@@ -147,12 +152,12 @@ def _workloads(head: Head) -> list[Workload]:
     return found
 
 
-def _options(workload: Workload) -> dict[str, str | int]:
-    """Return the options that the workload was asked for with, as far as they are part of what it is."""
+def _ask(workload: Workload) -> Ask:
+    """Return what the workload was asked for with, as far as it is part of what it is."""
     fixed = workload.fixed
     options: dict[str, str | int] = {}
     if (weights := fixed.get("weights")) in ("random", "pretrained"):
         options["weights"] = str(weights)
     if isinstance(classes := fixed.get("classes"), int):
         options["classes"] = classes
-    return options
+    return Ask(str(workload.task), workload.model, workload.data, options, data_options=workload.data_options)

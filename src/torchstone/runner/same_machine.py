@@ -9,7 +9,7 @@ from torchstone.terms.machine import DeviceInfo, Host, Machine
 
 _HOST = ("hostname", "processor", "physical_cores", "logical_cores", "memory_bytes", "governor")
 _DEVICE = ("name", "memory_bytes", "uuid", "driver")
-_SOFTWARE = ("python", "torch", "transformers")
+_SOFTWARE = ("python", "torch", "transformers", "timm", "torchvision")
 
 
 def of_host(then: Machine, host: Host, settings: Mapping[str, str | None]) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from torchstone import machine_facts, registry
 from torchstone.errors import TorchstoneError, UsageError
-from torchstone.extend import Launcher
+from torchstone.extend_machine import Launcher
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.terms.case import Case

@@ -6,7 +6,7 @@ import datetime
 import select
 import uuid
 
-from torchstone.extend import Launcher, LiveTrial
+from torchstone.extend_machine import Launcher, LiveTrial
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.ending import Ending
 from torchstone.runner.recorder import Recorder
@@ -118,7 +118,8 @@ class TrialDrive:
             return self._ending.timed_out(self._request.procedure.timeout_s)
         if self._ended is None:
             return self._ending.died(wrong)
-        if self._ended.outcome.status == Status.OK and self._measured is None and not self._request.rehearse:
+        measuring = not self._request.rehearse and self._request.evaluation is None
+        if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
             return Outcome(Status.CRASHED, "ended without having measured anything")
         return self._ending.said(self._ended.outcome)
 

@@ -13,7 +13,7 @@ from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 4
+FIGURES_VERSION = 5
 _LAYOUT = 2
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0

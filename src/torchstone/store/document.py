@@ -9,14 +9,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from torchstone.errors import UsageError
-from torchstone.store.reading import checked_id, read_bounded
+from torchstone.store.reading import Said, as_said, checked_id, read_bounded
 from torchstone.store.record import flush_folder
 from torchstone.store.unwritten import unwritten
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import check_stamp, decode
 from torchstone.terms.document import Document, document_bytes
 from torchstone.terms.run import Run
+
+
+class _Headed(msgspec.Struct):
+    head: Said
 
 
 def write_document(run: Run, folder: Path, rows: Sequence[Mapping[str, Scalar]] = ()) -> Path:
@@ -48,7 +54,8 @@ def read_document(path: Path) -> Run:
     for trial in found.trials:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
-    return Run(found.head, found.trials, found.findings, found.end, found.answer)
+    head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
+    return Run(head, found.trials, found.findings, found.end, found.answer)
 
 
 def vendor_of(run: Run) -> str:

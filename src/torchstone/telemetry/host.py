@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.extend import Gauge, TelemetrySource
+from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._gauges import KeptOpen, Reading, Shared, file_gauge, first_line, present
 from torchstone.terms.machine import DeviceInfo
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from torchstone.extend import Gauge, TelemetrySource
+from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Reading, present
 from torchstone.terms.machine import DeviceInfo

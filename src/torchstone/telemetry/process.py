@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.extend import Gauge, TelemetrySource
+from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Shared, present
 from torchstone.terms.machine import DeviceInfo

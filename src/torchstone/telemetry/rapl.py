@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from torchstone.extend import Gauge, TelemetrySource
+from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._gauges import KeptOpen, Reading, first_line, present
 from torchstone.terms.machine import DeviceInfo
 

@@ -13,15 +13,19 @@ Scalar = str | int | float | bool | None
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """One thing that may vary. `values` lists the allowed words; None means any value of `kind` from `least` up."""
+    """One thing that may vary. `values` lists the allowed words; None means any value of `kind` from `least` up.
+
+    `before`: words that came later, and what the ids of older records have in their place (None: no such axis).
+    """
 
     name: str
-    kind: str  # "int", "float", "bool", "str"
+    kind: str  # "int", "float", "bool", "str", "switch"
     default: Scalar
     changes_result: bool
     meaning: str
     values: tuple[str, ...] | None = None
     least: float | None = None
+    before: Mapping[str, Scalar] = {}
 
     def parse(self, text: str | int | float | bool | None, where: str = "") -> Scalar:
         """Return the value that `text` spells on this axis, or raise UsageError naming the axis and the fault."""
@@ -41,7 +45,9 @@ class Axis(msgspec.Struct, frozen=True):
         return f" (a value from {self.least:g} up)" if self.least is not None else ""
 
 
-_ARTICLE = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word"}
+_ARTICLE = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "str": "a word", "switch": "on, off or auto",
+}  # fmt: skip
 
 
 def _whole(value: Scalar) -> int | None:
@@ -78,7 +84,12 @@ def _word(value: Scalar) -> str | None:
     return str(value).strip() or None
 
 
-_READ = {"int": _whole, "float": _number, "bool": _truth, "str": _word}
+def _switch(value: Scalar) -> str | None:
+    truth = _truth(value)
+    return _word(value) if truth is None else "on" if truth else "off"
+
+
+_READ = {"int": _whole, "float": _number, "bool": _truth, "str": _word, "switch": _switch}
 
 
 def _axes(*axes: Axis) -> Mapping[str, Axis]:
@@ -89,14 +100,17 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
 AXES: Mapping[str, Axis] = _axes(
     Axis("batch_size", "int", 1, True, "items in one batch on one device", least=1),
     Axis("sequence_length", "int", 128, True, "tokens (or frames) an item is padded or cut to", least=1),
+    Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no token ends it sooner", least=1),
     Axis("image_size", "int", 224, True, "pixels on each side an image is resized to", least=1),
+    Axis("audio_s", "float", 1.0, True, "seconds of sound an item is padded or cut to", least=0.1),
     Axis(
         "precision",
         "str",
         "fp32",
         True,
-        "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler",
-        values=("fp32", "tf32", "bf16", "fp16"),
+        "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler; auto: bf16, else tf32, "
+        "where the device has it natively",
+        values=("fp32", "tf32", "bf16", "fp16", "auto"),
     ),
     Axis(
         "compile",
@@ -117,16 +131,33 @@ AXES: Mapping[str, Axis] = _axes(
         False,
         "recompute activations in the backward pass instead of keeping them",
     ),
-    Axis("channels_last", "bool", False, False, "image tensors and weights laid out as NHWC"),
+    Axis(
+        "channels_last",
+        "switch",
+        "auto",
+        False,
+        "image tensors and weights laid out as NHWC; auto: of convolution nets, where the device is faster with it",
+        values=("auto", "on", "off"),
+        before={"auto": False, "on": True},
+    ),
     Axis(
         "fused",
-        "str",
+        "switch",
         "auto",
         False,
         "fused optimizer kernels: auto takes them where the device has them",
         values=("auto", "on", "off"),
     ),
-    Axis("threads", "int", 0, False, "threads for CPU operators; 0 leaves torch's own choice", least=0),
+    Axis(
+        "sdpa",
+        "str",
+        "auto",
+        False,
+        "the only kernel that torch may take for scaled_dot_product_attention; auto: torch's own order",
+        values=("auto", "flash", "efficient", "cudnn", "math"),
+        before={"auto": None},
+    ),
+    Axis("threads", "int", 0, False, "threads for CPU operators; 0: one for each core that is ours", least=0),
     Axis("num_workers", "int", 0, False, "processes that load data; 0 loads in the trial's own process", least=0),
     Axis("pin_memory", "bool", False, False, "loader puts batches into page-locked memory, transfers do not wait"),
     Axis("prefetch_factor", "int", 2, False, "batches each loader process keeps ready", least=1),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import PurePath
 
 import msgspec
 
-from torchstone.terms.axis import Scalar
+from torchstone.terms.axis import AXES, Scalar
 
 
 class Task(StrEnum):
@@ -18,10 +18,14 @@ class Task(StrEnum):
     INFER = "infer"
     TRAIN = "train"
     LOAD = "load"
+    GENERATE = "generate"
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """What is computed. `fixed` holds what never varies within a run (weights, digest of the data, …)."""
+    """What is computed. `fixed` holds what never varies within a run (weights, digest of the data, …).
+
+    `data_options`: which split of the data, how much of it, and what its source was told beside its path.
+    """
 
     task: Task
     model: str
@@ -29,6 +33,7 @@ class Workload(msgspec.Struct, frozen=True):
     item: str
     family: str | None = None
     fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    data_options: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
 
     def canonical(self) -> Mapping[str, object]:
         """Return what identifies the Workload on any machine: without folders; the digest of data is in `fixed`."""
@@ -38,6 +43,7 @@ class Workload(msgspec.Struct, frozen=True):
             "data": portable(self.data),
             "item": self.item,
             "fixed": dict(self.fixed),
+            **({"data_options": dict(self.data_options)} if self.data_options else {}),
         }
 
 
@@ -69,10 +75,20 @@ class Case(msgspec.Struct, frozen=True):
         """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
         body = {
             "workload": self.workload.canonical(),
-            "configuration": dict(self.configuration),
+            "configuration": dict(_as_before(self.configuration)),
             "placement": self.placement.canonical(),
         }
         return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:12]
+
+
+def _as_before(configuration: Mapping[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
+    """Yield a Configuration with what older records have in the place of words that came later: ids stay."""
+    for name, value in configuration.items():
+        before = AXES[name].before if name in AXES else {}
+        if value not in before:
+            yield name, value
+        elif (old := before[str(value)]) is not None:
+            yield name, old
 
 
 def portable(spec: str) -> str:
@@ -82,7 +98,7 @@ def portable(spec: str) -> str:
 
 
 def _is_path(scheme: str, rest: str) -> bool:
-    """Tell a folder from an owner/name of the model hub."""
-    if scheme == "hf":
-        return rest.startswith(("/", ".", "~"))
+    """Tell a folder, or a file after an @, from an owner/name of the model hub."""
+    if scheme in ("hf", "hub"):
+        return rest.startswith(("/", ".", "~")) or "@" in rest
     return len(PurePath(rest).parts) > 1

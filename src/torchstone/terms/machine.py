@@ -20,7 +20,10 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class DeviceInfo(msgspec.Struct, frozen=True):
-    """One device. `kind` is torchstone's word (rocm), `torch_kind` is torch's (cuda), `vendor` who made it."""
+    """One device. `kind` is torchstone's word (rocm), `torch_kind` is torch's (cuda), `vendor` who made it.
+
+    `precisions`: the number formats that its units for products take as they are; empty where that was not recorded.
+    """
 
     kind: str
     torch_kind: str
@@ -33,6 +36,7 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     runtime: str | None = None
     uuid: str | None = None
     bus_id: str | None = None
+    precisions: tuple[str, ...] = ()
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -8,19 +8,24 @@ import msgspec
 
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.fit import EpochEnded, Evaluation, Judged
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Outcome
 
 
 class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
-    """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?"""
+    """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
+
+    A Procedure with a Fit trains to an end instead; an `evaluation` judges weights.
+    """
 
     case: Case
     procedure: Procedure
     number: int
     rehearse: bool = False
     trace_path: str | None = None
+    evaluation: Evaluation | None = None
 
 
 class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):
@@ -84,4 +89,4 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
     mistake: str | None = None  # the line for a user whose own model or data is at fault
 
 
-Event = Live | Entered | Progress | Measured | Inspected | Stack | Ended
+Event = Live | Entered | Progress | EpochEnded | Judged | Measured | Inspected | Stack | Ended

@@ -11,15 +11,20 @@ from torchstone.terms.axis import Scalar
 
 
 class InputSpec(msgspec.Struct, frozen=True):
-    """What a model eats: text (token ids), image (channels × side × side), or features (length × width)."""
+    """What a model eats, by `kind`.
 
-    kind: str  # "text", "image", "features", "own" (the model brings its own example batch)
+    text: `input_ids` and `attention_mask`. image: `pixel_values`, channels × side × side. image_text: both. audio:
+    `waveform`, samples at `rate_hz`. features: `features`, length × width. own: the model brings its example batch.
+    """
+
+    kind: str
     classes: int | None = None
     vocabulary: int | None = None
     longest: int | None = None
     channels: int = 3
     width: int | None = None
     causal: bool = False  # labels are the tokens themselves
+    rate_hz: int = 16_000
 
 
 class ModelCard(msgspec.Struct, frozen=True):
@@ -36,6 +41,22 @@ class ModelCard(msgspec.Struct, frozen=True):
     code_sha256: str | None = None  # of the user's own code; a changed file is the same Case all the same
 
 
+class Decoding(msgspec.Struct, frozen=True):
+    """How a causal model generates: its prompts in one pass, then a pass a token, keys and values kept in a cache.
+
+    start: module, tensors, how many tokens will be generated → logits after each prompt (items × vocabulary), and the
+        state in which it goes on. A padded prompt has its padding before it, and an attention mask.
+    go_on: module, the tokens chosen last (items), state → logits as before; the state is changed.
+    cache_bytes: state → what its keys and values take.
+    expected_bytes: items, tokens kept of each, bytes of one number → what the model's config says they take.
+    """
+
+    start: Callable[[Any, Mapping[str, Any], int], tuple[Any, Any]]
+    go_on: Callable[[Any, Any, Any], Any]
+    cache_bytes: Callable[[Any], int]
+    expected_bytes: Callable[[int, int, int], int]
+
+
 class LoadedModel(msgspec.Struct):
     """A model in the process of a trial. `loss(module, batch)` returns a scalar tensor, `forward` the output."""
 
@@ -48,3 +69,5 @@ class LoadedModel(msgspec.Struct):
     tokenizer: Any = None
     objection: Callable[[str, Scalar], str | None] | None = None
     facts: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    decoding: Decoding | None = None  # of models that can generate text
+    samples: Any = None  # the model's own data: Samples, or what has `open_batches` (Streamable in extend.py)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from torchstone.terms.fit import Fit
+
 
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a Case is measured. Times in seconds; `None` leaves the choice to detection."""
@@ -12,7 +14,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     warmup: int | None = None  # least number of warm-up steps; None: detected, within warmup_budget_s
     warmup_budget_s: float = 3.0
     iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
-    epochs: int | None = None  # train: so many passes over the data from the first step on, and nothing else decides
+    epochs: int | None = None  # of a fit: most passes over the data, each of `iterations` steps where data has no end
     target: float | None = 0.01  # stop when the relative half-width of a window's mean is this small
     budget_s: float = 5.0  # most steady time of one window
     min_steps: int = 5
@@ -20,10 +22,12 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
     heap: str = "fixed"  # fixed: glibc keeps what it has been given; default: as the system has it
+    settings: str | None = "device"  # device: what it is faster with; torch: as torch has it; None: in older records
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
     time_limit_s: float | None = None  # of the whole run: what has not begun by then is left for `resume`
     foresee: bool = True  # skip trials that cannot end well: more memory than there is, or than ran out before
     nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
+    fit: Fit | None = None  # train to an end instead of measuring windows
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows

@@ -23,11 +23,6 @@ def accumulation_for(batch_size: int, effective: int) -> int | None:
     return effective // batch_size if batch_size <= effective and effective % batch_size == 0 else None
 
 
-def steps_in(epochs: int, items: int, batch_size: int, accumulation: int) -> int:
-    """Return the optimizer steps of so many epochs: whole batches only, as the loader gives them, and whole steps."""
-    return epochs * (items // batch_size) // accumulation
-
-
 def learning_rate_for(rate: float, effective: int, new_effective: int, rule: str) -> float:
     """Return the learning rate at a new effective batch, given that of the old one, to 3 significant digits.
 

@@ -12,7 +12,7 @@ from torchstone.errors import UsageError, unknown
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Placement
-from torchstone.terms.machine import Machine
+from torchstone.terms.machine import DeviceInfo, Machine
 from torchstone.tuning.scoring import OBJECTIVES
 from torchstone.tuning.space import LOADER_AXES, usual_axes
 
@@ -52,8 +52,8 @@ class TuneSketch:
         self._asked = _one_workload(request.run.workloads)
         asked = self._asked
         single = {axis: values[0] for axis, values in asked.axes.items()}
-        ask = plan.Ask(asked.task, asked.model, asked.data, asked.options, {a: (v,) for a, v in single.items()})
-        self.sketch = plan.sketch(ask)
+        one = msgspec.structs.replace(asked, axes={axis: (value,) for axis, value in single.items()})
+        self.sketch = plan.sketch(one.ask())
         self.base = dict(self.sketch.configurations[0])
         for axis in (*request.present, *request.only):
             if axis not in self.base:
@@ -66,7 +66,10 @@ class TuneSketch:
         device = machine.device(placement.device, placement.index)
         axes = usual_axes(self._asked.task, self.sketch.workload.data, device, machine.host.logical_cores, self.base)
         axes.update({axis: values for axis, values in self._asked.axes.items() if len(values) > 1})
-        base = {**self.base, **self._now, **request.fixed}
+        if "precision" in axes:
+            meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
+            axes["precision"] = tuple(dict.fromkeys(meant))
+        base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
             axis: _with(values, base[axis]) for axis, values in axes.items()
@@ -83,19 +86,21 @@ class TuneSketch:
             base["mode"] = "throughput"
         return Quest(
             objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
-            axes=varying, present=self._present(varying), exclude=tuple(map(str, request.run.exclude)),
+            axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
             constraints=self._constraints(device.memory_bytes if device is not None else None),
             learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
             most_probes=request.most_probes, duel_trials=trials,
         )  # fmt: skip
 
-    def _present(self, varying: Mapping[str, Sequence[Scalar]]) -> Mapping[str, Scalar] | None:
+    def _present(
+        self, varying: Mapping[str, Sequence[Scalar]], device: DeviceInfo | None
+    ) -> Mapping[str, Scalar] | None:
         """Return what the user has now: as given, or the single values of the file; None where there is neither."""
         single = {axis: values[0] for axis, values in self._asked.axes.items() if len(values) == 1}
         said = {**single, **self._now}
         if not any(axis in said for axis in varying):
             return None
-        return {axis: said.get(axis, self.base[axis]) for axis in varying}
+        return plan.on_device({axis: said.get(axis, self.base[axis]) for axis in varying}, device)
 
     def _rule(self) -> str | None:
         """Return the rule of the learning rate, where there is a rate of the user's to follow it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from torchstone.extend import Device
+from torchstone.extend_machine import Device
 from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.segments import Segments

@@ -5,13 +5,15 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from torchstone import registry
-from torchstone.errors import Unsupported
-from torchstone.extend import Batches, Device, Engine, Prepared, Samples
+from torchstone.extend import Batches, Engine, Prepared, Windowed
+from torchstone.extend_machine import Device
 from torchstone.instrument.clock import resolution_s, system_clock
 from torchstone.instrument.loop import Instrument, Step
-from torchstone.terms.case import Case
 from torchstone.terms.message import (
     Ended,
     Entered,
@@ -22,12 +24,15 @@ from torchstone.terms.message import (
     Request,
     TrialRequest,
 )
-from torchstone.terms.model import LoadedModel
 from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.anatomy import ANATOMY, measure_anatomy
+from torchstone.worker.evaluating import evaluate
+from torchstone.worker.fitting import fit_model
+from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
 from torchstone.worker.outcome import ended_by
+from torchstone.worker.settling import settle
 from torchstone.worker.tally import Tally
-from torchstone.worker.window import measure_window, planned_steps, turn_of, warm_up_plan
+from torchstone.worker.window import measure_window, turn_of, warm_up_plan
 
 Send = Callable[[Event], None]
 
@@ -56,17 +61,24 @@ def _trial(request: TrialRequest, send: Send) -> Outcome:
     tally = Tally(case)
     send(Entered("building", system_clock()))
     began_s = system_clock()
-    device = _open_device(case)
+    device = open_device(case)
     engine: Engine = registry.load("engines", str(case.workload.task))
-    model = _load_model(case)
-    prepared = engine.prepare(case, model, device)
+    model = load_model(case)
+    case, settings = settle(case, model, device, procedure.settings)
+    request = msgspec.structs.replace(request, case=case)
+    prepared: Any = engine.prepare(case, model, device)
     device.synchronize()
     tally.setup("model_load_time_s", system_clock() - began_s)
     tally.facts.update(model.facts)
-    tally.facts.update(prepared.facts)
-    samples = _open_samples(case, model, procedure.seed)
-    made = case.workload.data.partition(":")[0] in ("synthetic", "example")  # no data set, so no epoch
-    tally.facts["dataset_items"] = None if made or samples is None else len(samples)
+    tally.facts.update({**prepared.facts, **settings})
+    if request.evaluation is not None:
+        evaluate(request, request.evaluation, send, prepared, model)
+        return Outcome(Status.OK)
+    if procedure.fit is not None and not request.rehearse:
+        fit_model(request, send, engine, prepared, model, device, tally)
+        return tally.outcome()
+    samples = open_samples(case, model, procedure.seed)
+    tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
     batches = engine.open_batches(case, model, samples, device, procedure.seed)
     try:
         measure_prepared(request, send, engine, prepared, batches, device, tally)
@@ -87,8 +99,7 @@ def measure_prepared(
     """Warm up and measure every window of a model that is ready; send what was measured."""
     case, procedure = request.case, request.procedure
     stage = "warm-up"
-    items = tally.facts.get("dataset_items")
-    planned = planned_steps(procedure, case, items if isinstance(items, int) else None)
+    planned = procedure.iterations
 
     def listen(steps: int, elapsed_s: float, step_s: float) -> None:
         send(Progress(stage, steps, elapsed_s, step_s, planned))
@@ -109,6 +120,8 @@ def measure_prepared(
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock()))
+        if isinstance(prepared, Windowed):
+            prepared.enter(stage)
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
@@ -130,31 +143,9 @@ def measure_prepared(
         from torchstone.worker.profiling import trace
 
         tally.facts["trace"] = trace(step, batches.next, device, request.trace_path)
+    tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     send(tally.measured())
-
-
-def _open_device(case: Case) -> Device:
-    try:
-        device: Device = registry.load("devices", case.placement.device).open(case.placement.index)
-    except Unsupported as gone:  # only devices that were there when the run began are in its plan
-        raise RuntimeError(f"device lost: {gone}") from gone
-    return device
-
-
-def _load_model(case: Case) -> LoadedModel:
-    scheme, _, name = case.workload.model.partition(":")
-    model: LoadedModel = registry.load("models", scheme).load(name, case.workload, case.configuration)
-    return model
-
-
-def _open_samples(case: Case, model: LoadedModel, seed: int) -> Samples | None:
-    scheme, _, path = case.workload.data.partition(":")
-    if scheme == "example":
-        return None
-    source = registry.load("data", scheme)
-    samples: Samples = source.samples(path, model.input, model.tokenizer, case.configuration, seed)
-    return samples
 
 
 def _seed(seed: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from torchstone.extend import Device
+from torchstone.extend_machine import Device
 from torchstone.instrument.loop import Source, Step, unmarked
 from torchstone.instrument.ranges import Ranges
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from resource import struct_rusage
+
+import msgspec
 
 from torchstone.instrument.loop import Window
 from torchstone.terms.axis import Scalar
@@ -60,12 +62,34 @@ class Tally:
         self.facts[f"{name}_stopped_because"] = str(window.stopped_because)
         self._spans_s[name] = (window.begin_s, window.end_s)
 
+    def epoch(self, name: str, window: Window) -> None:
+        """Add one epoch as a window of its own.
+
+        The first step of all, in which loader processes start and kernels are compiled, is kept apart as ever.
+        """
+        if "warmup_steps" not in self.facts:
+            self.setup("first_step_time_s", window.laps_s[0])
+            self.warmed_up((), settled=True)
+            first_s = window.laps_s[0]
+            window = msgspec.structs.replace(
+                window, laps_s=window.laps_s[1:], waits_s=window.waits_s[1:], items=window.items[1:],
+                tokens=window.tokens[1:] if window.tokens is not None else None, total_s=window.total_s - first_s,
+                begin_s=window.begin_s + first_s,
+            )  # fmt: skip
+        self.window(name, window)
+
     def usage(self, before: struct_rusage, after: struct_rusage) -> None:
         """Add what the kernel counted for this process over the windows, and its peak resident memory."""
         self.steady("minor_faults", [after.ru_minflt - before.ru_minflt])
         self.steady("major_faults", [after.ru_majflt - before.ru_majflt])
         self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
         self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
+
+    def left_out(self, unreadable: Mapping[str, str]) -> None:
+        """Add how many items could not be read, and the first of them."""
+        if unreadable:
+            where, why = next(iter(unreadable.items()))
+            self.facts["unreadable_items"], self.facts["unreadable_first"] = len(unreadable), f"{where}: {why}"
 
     def outcome(self) -> Outcome:
         """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""

@@ -60,8 +60,8 @@ def _import_for(models: Sequence[str]) -> None:
     for model in models:
         scheme, _, name = model.partition(":")
         registry.load("models", scheme).preload(name)
-    for engine in registry.names("engines"):
-        registry.load("engines", engine).preload()
+    for _, engine in registry.usable("engines"):
+        engine.preload()
 
 
 def _fork_for_request(control: socket.socket, living: set[int]) -> bool:

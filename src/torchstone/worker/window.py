@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from torchstone.errors import Unsupported
-from torchstone.extend import Batches, Device
+from torchstone.extend import Batches
+from torchstone.extend_machine import Device
 from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount, StoppingRule, UntilQuiet
@@ -14,32 +14,12 @@ from torchstone.instrument.warmup import WarmUp
 from torchstone.stats.quantile import needed
 from torchstone.terms.case import Case
 from torchstone.terms.procedure import Procedure
-from torchstone.tuning.batch_rules import steps_in
 from torchstone.worker.tally import Tally
 
 
 def warm_up_plan(procedure: Procedure, queue: int, *, rehearse: bool) -> WarmUp:
-    """Return how to warm up. A training of whole epochs does not: its first step counts, and is only timed apart."""
-    if procedure.epochs is not None:
-        return WarmUp(0, 0.0)
+    """Return how to warm up; a rehearsal does one step only."""
     return WarmUp(0 if rehearse else procedure.warmup, 0.0 if rehearse else procedure.warmup_budget_s, queue)
-
-
-def planned_steps(procedure: Procedure, case: Case, items: int | None) -> int | None:
-    """Return how many steps a window has, after the first of all; None where its stopping rule decides.
-
-    `items`: of the data set, None where it has no end. Raises Unsupported if no epoch can be made of it.
-    """
-    if procedure.epochs is None:
-        return procedure.iterations
-    if items is None:
-        raise Unsupported(f"epochs={procedure.epochs}: data {case.workload.data} has no end; name data, or iterations")
-    size, accumulation = (int(case.configuration.get(name) or 1) for name in ("batch_size", "grad_accumulation"))
-    steps = steps_in(procedure.epochs, items, size, accumulation)
-    if steps < 2:
-        each = f"{size} × {accumulation}" if accumulation > 1 else str(size)
-        raise Unsupported(f"epochs={procedure.epochs}: {items} items make {steps} steps of {each}; 2 are the least")
-    return steps - 1
 
 
 def turn_of(batches: Batches, case: Case) -> int:

@@ -72,3 +72,10 @@ def test_transfer_optimizer_and_rest_have_their_own_words_the_largest_first():
 def test_nothing_measured_nothing_said():
     assert told({}) == []
     assert told({"forward": 0.0}) == []
+
+
+def test_decoding_that_limits_is_shared_by_a_larger_batch():
+    (one,) = told({"data": 0.001, "prefill": 0.2, "decode": 0.79, "rest": 0.009})
+    assert one.startswith("prefill is 20 % of the step (200 ms) and decode is 79 % of the step (790 ms): computing")
+    assert "a larger batch: a token of every item shares one reading of the weights" in one
+    assert "shares" not in told({"prefill": 0.9, "decode": 0.1})[0]

@@ -30,6 +30,19 @@ def test_a_curve_is_of_cases_that_differ_in_batch_size_and_the_learning_rate_tha
     assert [case.configuration["precision"] for case, _ in curves(run.cases, run.machine)] == ["fp32", "bf16"]
 
 
+def test_learning_rates_that_vary_by_themselves_are_curves_apart():
+    points = [
+        ({"batch_size": b, "learning_rate": rate}, 0.01 + 1e-4 * b) for b in (8, 64, 512) for rate in (1e-4, 1e-3)
+    ]
+    run = summary(points)
+    curve = curve_of(run.cases[1], run.cases, run.machine)
+    assert curve is not None
+    assert [p.batch for p in curve.points] == [8, 64, 512]
+    assert [case.configuration["learning_rate"] for case, _ in curves(run.cases, run.machine)] == [1e-4, 1e-3]
+    alone = summary([({"batch_size": 8, "learning_rate": rate}, 0.01) for rate in (1e-4, 1e-3, 1e-2)])
+    assert curves(alone.cases, alone.machine) == []
+
+
 def test_a_case_that_failed_is_no_point_and_two_points_are_no_curve():
     run = summary(status={0: Status.OUT_OF_MEMORY})
     assert curve_of(run.cases[0], run.cases, run.machine) is None

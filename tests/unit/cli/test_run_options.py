@@ -84,3 +84,8 @@ def test_what_looks_closer_is_asked_for_and_phases_are_there_unless_left_out():
     assert (usual.phases, usual.nvtx) == (True, False)
     other = request("--model", "builtin:mlp", "--no-phases", "--nvtx").procedure
     assert (other.phases, other.nvtx) == (False, True)
+
+
+def test_settings_are_the_devices_unless_left_to_torch():
+    assert request("--model", "builtin:mlp").procedure.settings == "device"
+    assert request("--model", "builtin:mlp", "--settings", "torch").procedure.settings == "torch"

@@ -205,7 +205,7 @@ def test_a_run_file_then_asks_for_one_configuration(tmp_path, name):
     after = applied(path)
     assert re.findall("# [a-z ]+", after) == re.findall("# [a-z ]+", text)
     workload = read_request(read_file(path)).workloads[-1]
-    sketch = plan.sketch(plan.Ask(workload.task, workload.model, workload.data, workload.options, workload.axes))
+    sketch = plan.sketch(workload.ask())
     (configuration,) = sketch.configurations
     assert {name: configuration[name] for name in TUNED} == TUNED
     assert write(plan_changes(path, TUNED)) is None
@@ -437,3 +437,9 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_nothing_beside_it(tmp_path, m
         write(changes)
     assert path.read_text() == "batch_size: 8"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_switch_of_ours_is_true_or_false_in_a_script(tmp_path):
+    path = file(tmp_path, "c.yaml", "channels_last: false\n")
+    assert applied(path, {"channels_last": "on"}) == "channels_last: true\n"
+    assert applied(path, {"channels_last": "off"}) == "channels_last: false\n"

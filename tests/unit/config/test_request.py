@@ -85,6 +85,7 @@ TOP = "task: infer\nmodel: builtin:cnn\n"
         (TOP + "procedure: {budget: 1s, budget_s: 2}\n", "budget_s is given twice"),
         (TOP + "procedure: {target: 150%}\n", "procedure.target: 1.5 is not between 0 and 1"),
         (TOP + "procedure: {heap: big}\n", "procedure.heap: unknown value 'big'"),
+        (TOP + "procedure: {settings: mine}\n", "procedure.settings: unknown value 'mine'"),
         ("task: infre\nmodel: x\n", "mine.yaml:1:1: task: unknown task 'infre'. Did you mean 'infer'?"),
         ("task: infer\n", "mine.yaml:1:1: 'model' is missing"),
         ("task: infer\nmodel: 3\n", "mine.yaml:2:1: model: 3 is not a text"),

@@ -2,6 +2,7 @@ import hashlib
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import transformers
@@ -9,10 +10,10 @@ import transformers
 from torchstone import registry
 from torchstone.data import _word_pieces
 from torchstone.errors import UsageError
-from torchstone.extend import DataSource
+from torchstone.terms.batch import View
 from torchstone.terms.model import InputSpec
 
-TSV: DataSource = registry.load("data", "tsv")
+TSV: Any = registry.load("data", "tsv")
 SPEC = InputSpec("text", classes=2, vocabulary=200)
 REAL = (
     Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[4] / "shared" / "data") / "sst2" / "dev.tsv"
@@ -90,12 +91,12 @@ def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
 def test_a_label_beyond_the_models_classes_names_its_row(tmp_path: Path) -> None:
     path = written(tmp_path, b"good\t1\nodd\t2\n")
     with pytest.raises(UsageError, match=r"row 2: label 2, but the model has 2 classes, 0 to 1; .* classes=3"):
-        TSV.samples(path, SPEC, None, {"sequence_length": 8}, 0)
+        TSV.samples(path, View(SPEC, {"sequence_length": 8}))
 
 
 def test_items_are_padded_cut_and_marked(tmp_path: Path) -> None:
     path = written(tmp_path, b"good\t1\n" + b"a very long sentence of so many words that it is cut\t0\n")
-    samples = TSV.samples(path, SPEC, None, {"sequence_length": 8}, 0)
+    samples = TSV.samples(path, View(SPEC, {"sequence_length": 8}))
     short, long = samples[0], samples[1]
     assert short["input_ids"][0] == 2
     assert short["attention_mask"].sum() < 8
@@ -109,13 +110,13 @@ def test_items_are_padded_cut_and_marked(tmp_path: Path) -> None:
 def test_a_causal_model_gets_no_labels(tmp_path: Path) -> None:
     path = written(tmp_path, b"good\t7\n")
     spec = InputSpec("text", vocabulary=200, causal=True)
-    assert set(TSV.samples(path, spec, None, {"sequence_length": 8}, 0)[0]) == {"input_ids", "attention_mask"}
+    assert set(TSV.samples(path, View(spec, {"sequence_length": 8}))[0]) == {"input_ids", "attention_mask"}
 
 
 def test_the_models_tokenizer_goes_first(tmp_path: Path) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
     tokenizer = transformers.BertTokenizer(vocab={word: n for n, word in enumerate(words)})
-    samples = TSV.samples(written(tmp_path, b"good good\t1\n"), SPEC, tokenizer, {"sequence_length": 6}, 0)
+    samples = TSV.samples(written(tmp_path, b"good good\t1\n"), View(SPEC, {"sequence_length": 6}, tokenizer))
     assert samples[0]["input_ids"].tolist() == [2, 5, 5, 3, 0, 0]
 
 
@@ -132,6 +133,6 @@ def test_the_same_text_makes_the_same_tokenizer(vocabulary: int) -> None:
 def test_sst2() -> None:
     card = TSV.card(str(REAL), {})
     assert (card.items, card.classes) == (872, 2)
-    samples = TSV.samples(str(REAL), InputSpec("text", classes=2, vocabulary=8000), None, {"sequence_length": 64}, 0)
+    samples = TSV.samples(str(REAL), View(InputSpec("text", classes=2, vocabulary=8000), {"sequence_length": 64}))
     unknown = sum(int((samples[n]["input_ids"] == 1).sum()) for n in range(0, 872, 20))
     assert unknown == 0

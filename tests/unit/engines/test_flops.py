@@ -52,6 +52,16 @@ def test_a_backward_pass_costs_two_forward_passes():
     assert total == forward + 2 * forward - 2 * 8 * 64 * 64, "the gradient of the input is not needed"
 
 
+@pytest.mark.parametrize("groups", [1, 4, 16])
+@pytest.mark.parametrize("kind", [torch.nn.Conv2d, torch.nn.ConvTranspose2d])
+def test_a_convolution_in_groups_costs_the_same_forwards_and_for_each_gradient(kind, groups):
+    before, conv = torch.nn.Conv2d(3, 16, 1), kind(16, 16, 3, padding=1, groups=groups)
+    net = torch.nn.Sequential(before, conv)
+    total, _ = _flops.count(net, lambda network, tensors: network(tensors["x"]).sum(), {"x": torch.zeros(2, 3, 8, 8)})
+    first, second = 2 * 2 * 64 * 3 * 16, 2 * 2 * 64 * 9 * 16 * 16 // groups
+    assert total == 2 * first + 3 * second
+
+
 def test_what_cannot_be_counted_says_why():
     class Own(torch.nn.Module):
         def forward(self, x):

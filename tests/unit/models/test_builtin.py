@@ -3,7 +3,7 @@ import torch
 
 from torchstone import registry
 from torchstone.errors import UsageError
-from torchstone.models import builtin
+from torchstone.models import _builtin_names as builtin
 from torchstone.models._builtin_nets import Denoiser, GestureNet
 from torchstone.terms.case import Task, Workload
 

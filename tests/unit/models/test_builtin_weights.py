@@ -252,7 +252,7 @@ def test_a_file_is_the_same_case_in_every_folder(tmp_path: Path, monkeypatch: py
     cases = [case_of(f"builtin:gesture-tiny@{word}") for word in words]
     assert len({case.case_id for case in cases}) == 1
     assert cases[0].workload.fixed == {
-        "weights": "file", "source": "builtin", "weights_sha256": hashlib.sha256(data).hexdigest()[:16],
+        "weights": "file", "source": "builtin", "weights_sha256": hashlib.sha256(data).hexdigest()[:16], "classes": 9,
     }  # fmt: skip
     for case in cases:
         name = case.workload.model.removeprefix("builtin:")

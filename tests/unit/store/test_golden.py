@@ -17,6 +17,7 @@ def test_records_of_every_schema_are_read(schema):
     run = read_run(GOLDEN / f"schema_{schema}.jsonl")
     assert run.head.schema == schema
     assert run.end is not None
+    assert run.head.procedure.settings is None, "nobody chose what the device liked, when this was written"
     assert [t.outcome.status for t in run.trials] == [Status.OK, Status.OK, Status.OUT_OF_MEMORY]
     assert math.isnan(run.trials[1].values("loss")[-1])
     assert run.findings[0].check == "nan_loss"

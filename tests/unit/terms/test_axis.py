@@ -19,6 +19,11 @@ from torchstone.terms.axis import AXES
         ("pin_memory", True, True),
         ("precision", "bf16", "bf16"),
         ("compile", "max-autotune", "max-autotune"),
+        ("channels_last", "auto", "auto"),
+        ("channels_last", "on", "on"),
+        ("fused", "off", "off"),
+        ("sdpa", "flash", "flash"),
+        ("precision", "auto", "auto"),
         ("threads", "0", 0),
     ],
 )
@@ -44,6 +49,9 @@ def test_what_a_word_means(axis, text, value):
         ("precision", "fp23", "Did you mean"),
         ("pin_memory", "perhaps", "true or false"),
         ("optimizer", None, "not a word"),
+        ("channels_last", "perhaps", "unknown value"),
+        ("fused", None, "on, off or auto"),
+        ("sdpa", "flush", "Did you mean 'flash'"),
     ],
 )
 def test_what_is_refused_names_the_axis_and_the_fault(axis, text, said):
@@ -56,3 +64,9 @@ def test_every_default_is_a_value_of_its_axis():
     for axis in AXES.values():
         assert axis.parse(axis.default) == axis.default
         assert axis.meaning
+
+
+@pytest.mark.parametrize("axis", ["channels_last", "fused"])
+def test_a_switch_is_said_in_many_words(axis):
+    assert [AXES[axis].parse(word) for word in (True, "true", "yes", "ON", "1")] == ["on"] * 5
+    assert [AXES[axis].parse(word) for word in (False, "false", "no", "off", "0")] == ["off"] * 5

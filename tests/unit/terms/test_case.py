@@ -32,6 +32,7 @@ def test_which_of_several_equal_cards_it_was_is_not_part_of_it():
         ("hf:google/vit-base-patch16-224", "hf:google/vit-base-patch16-224"),
         ("hf:/home/a/bert", "hf:bert"),
         ("hf:./bert", "hf:bert"),
+        ("hf:facebook/opt-125m@/home/a/w.pth", "hf:w.pth"),
         ("synthetic:full", "synthetic:full"),
         ("digits", "digits"),
     ],
@@ -42,3 +43,18 @@ def test_folders_do_not_count(spec, same):
 
 def test_a_placement_reads_as_it_is_typed():
     assert [str(Placement(kind, 1)) for kind in ("cpu", "mps", "cuda", "rocm")] == ["cpu", "mps", "cuda:1", "rocm:1"]
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [({"channels_last": "auto"}, {"channels_last": False}), ({"channels_last": "on"}, {"channels_last": True}),
+     ({"sdpa": "auto"}, {})],
+)  # fmt: skip
+def test_words_that_came_later_leave_ids_as_they_were(now, then):
+    assert a_case(now).case_id == a_case(then).case_id
+
+
+def test_what_could_not_be_asked_for_then_has_an_id_of_its_own():
+    ids = {a_case({"channels_last": word}).case_id for word in ("auto", "on", "off")}
+    ids |= {a_case({"sdpa": word}).case_id for word in ("flash", "efficient", "cudnn", "math")}
+    assert len(ids) == 7

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from build import a_machine
 
@@ -80,3 +81,13 @@ def test_one_workload_at_a_time_and_rather_the_training():
 def test_latency_is_measured_in_a_closed_loop():
     found = quest(task="infer", objective="latency")
     assert found.base.configuration["mode"] == "latency"
+
+
+def test_auto_precision_is_decided_before_the_search():
+    native = msgspec.structs.replace(MACHINE.devices[0], precisions=("fp32", "bf16"))
+    sketched = TuneSketch(a_request({"precision": ("auto", "bf16", "fp32")}, present={"precision": "auto"}))
+    found = sketched.quest(Placement("cpu"), a_machine(devices=(native,)), 3)
+    assert found.axes["precision"] == ("bf16", "fp32")
+    assert found.base.configuration["precision"] == "bf16"
+    assert found.present is not None
+    assert found.present["precision"] == "bf16"

@@ -1,0 +1,56 @@
+"""Everything that is read from a run beside its numbers, as `--json` gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.advice import batch_curve
+from torchstone.advice.advice import Advice
+from torchstone.advice.convergence import Convergence, convergence
+from torchstone.advice.grouping import groups
+from torchstone.advice.loss_curves import read_curves
+from torchstone.advice.performance_summary import PerformanceSummary, performance_summary
+from torchstone.advice.reading import curves, read_phases
+from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.estimate import Verdict
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One advice, and of which Case: its phases, or the curve over batch sizes that it lies on."""
+
+    about: str
+    case_id: str
+    seen: str
+    causes: tuple[str, ...]
+    remedies: tuple[str, ...]
+
+
+class Readings(msgspec.Struct, frozen=True):
+    """What measured Cases say: advice on each, trainings beside each other, and a sweep in a few numbers."""
+
+    advice: tuple[Said, ...]
+    convergence: tuple[Convergence, ...]
+    performance_summary: tuple[PerformanceSummary, ...]
+
+
+def readings(run: RunSummary) -> Readings:
+    """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
+    advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
+    told = convergence(run, read_curves(run))
+    return Readings(tuple(advice), tuple(told), tuple(performance_summary(run)))
+
+
+def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
+    believed = [case for case in cases if case.verdict != Verdict.INVALID]
+    for case in believed:
+        for one in read_phases(case, run.machine):
+            yield _said("phases", case, one)
+    for case, curve in curves(believed, run.machine):
+        for one in batch_curve.advise(curve, case.configuration):
+            yield _said("batch_size", case, one)
+
+
+def _said(about: str, case: CaseSummary, one: Advice) -> Said:
+    return Said(about, case.case_id, one.seen, one.causes, one.remedies)

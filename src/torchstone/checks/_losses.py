@@ -1,0 +1,54 @@
+"""The ground of the checks on losses: the curves of a run, and what steadies a training that it does not do yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.checks._cases import sound
+from torchstone.figures import loss_curve
+from torchstone.stats.stability import has_diverged
+from torchstone.terms.case import Case
+from torchstone.terms.run import Run
+
+Curves = Sequence[Sequence[float]]
+_RISE = "let the learning rate rise slowly over the first steps"
+
+
+def curves(run: Run) -> Iterator[tuple[str, Case, Curves]]:
+    """Yield (case_id, Case, the losses of each of its sound trials) for each Case that has losses."""
+    for case_id, case, trials in sound(run):
+        if found := [curve for trial in trials if (curve := loss_curve(trial))]:
+            yield case_id, case, found
+
+
+def steadier(case: Case, run: Run) -> str:
+    """Return what to change, the likeliest cure first; what the Case does already is left out."""
+    configuration, cures = case.configuration, []
+    if configuration.get("precision") == "fp16":
+        cures.append("--axis precision=bf16, which has the range of fp32")
+    rate, clip = configuration.get("learning_rate"), configuration.get("grad_clip")
+    if isinstance(rate, int | float) and rate > 0.0:
+        lower = _lower_and_steady(case, run, rate)
+        cures.append(
+            f"--axis learning_rate={lower:g}, which was steady here"
+            if lower is not None
+            else f"--axis learning_rate={rate / 10.0:g} (it was {rate:g})"
+        )
+    if isinstance(clip, int | float):
+        cures.append("--axis grad_clip=1" if clip == 0.0 else f"--axis grad_clip={clip / 4.0:g} (it was {clip:g})")
+    return f"measure again with {'; or with '.join(cures)}; or {_RISE}" if cures else _RISE
+
+
+def _lower_and_steady(case: Case, run: Run, rate: float) -> float | None:
+    """Return the highest lower learning rate of a Case that is equal but for it, and whose losses came back."""
+    rates = []
+    for _, other, losses in curves(run):
+        lower = other.configuration.get("learning_rate")
+        if isinstance(lower, int | float) and lower < rate and _rest(other) == _rest(case):
+            rates += [lower] if not any(map(has_diverged, losses)) else []
+    return max(rates, default=None)
+
+
+def _rest(case: Case) -> tuple[object, ...]:
+    others = sorted((name, value) for name, value in case.configuration.items() if name != "learning_rate")
+    return (case.workload.canonical(), str(case.placement), others)

@@ -1,0 +1,170 @@
+"""What the losses of a run say, below its tables: a table of the trainings, the best learning rate, optimizers, AMP."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone import units
+from torchstone.advice.convergence import Convergence, convergence
+from torchstone.advice.learning_rates import LearningRates
+from torchstone.advice.loss_curves import read_curves
+from torchstone.advice.optimizers import Standing
+from torchstone.advice.precisions import PrecisionEffect
+from torchstone.advice.trainings import Span, Training
+from torchstone.cli._table import Column, plain, show, terminal_width
+from torchstone.stats.convergence import FEWEST
+from torchstone.stats.equivalence import Sameness
+from torchstone.stats.stability import Behaviour
+from torchstone.summary import RunSummary
+from torchstone.terms.axis import Scalar
+
+_MOST = 3  # groups of trainings, without --full
+_STEEP = 50.0  # as a rise of ln(loss): more digits would say no more
+_WORDS = {
+    Behaviour.FALLING: "falls",
+    Behaviour.FLAT: "no fall seen",
+    Behaviour.RISING: "rises",
+    Behaviour.DIVERGED: "DIVERGED",
+    Behaviour.NOT_FINITE: "NaN",
+    Behaviour.SHORT: "too few steps",
+}
+
+
+def print_convergence(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:
+    """Print each group of trainings that differ in learning rate, optimizer, accumulation or precision alone."""
+    width = width or terminal_width()
+    found = convergence(run, read_curves(run))
+    for group in found[: None if every else _MOST]:
+        _print(group, width)
+    if not every and len(found) > _MOST:
+        rest = len(found) - _MOST
+        print(plain(f"{rest} more group{'s' * (rest > 1)} of trainings: torchstone show {run.run_id} --full"))
+
+
+def _print(group: Convergence, width: int) -> None:
+    size = f", batch_size {group.batch_size}" if group.batch_size is not None else ""
+    print("\n" + plain(f"convergence: {group.model} on {group.device}, data {group.data}{size}"))
+    if all(one.behaviour == Behaviour.SHORT for one in group.trainings):
+        lines = [*_precisions(group), f"note: under {FEWEST} steps a training there is nothing to see in their losses"]
+    else:
+        over = f"over the first {_count(group.horizon_items)} {group.item}s, which each of them saw"
+        how = f"  {over}; ± and [ ] are 95 % intervals over the steps of one training"
+        print(textwrap.fill(plain(how), width, subsequent_indent="  "))
+        show(list(_columns(group)), width)
+        lines = list(_lines(group))
+    for line in lines:
+        print(textwrap.fill(plain(line), width, subsequent_indent="  "))
+
+
+def _columns(group: Convergence) -> Iterator[Column]:
+    each = group.trainings
+    for axis in each[0].point:
+        yield Column(axis.replace("_", "\n", 1), [plain(one.point[axis]) for one in each])
+    yield Column("loss\nstart", [units.significant(one.loss_start, 3) for one in each], 3)
+    yield Column("loss\nend", [_value(one.loss_end) for one in each], 1)
+    yield Column("±", [_around(one.loss_end) for one in each], 1)
+    rates = [_percent(None if one.broke else one.rate_per_1000_items) for one in each]
+    yield Column(f"per 1,000\n{group.item}s", [value for value, _ in rates], 2)
+    yield Column("[ ]", [interval for _, interval in rates], 4)
+    if group.target_loss is not None:
+        target = units.significant(group.target_loss, 3)
+        yield Column(f"{group.item}s to\nloss {target}", [_count(one.items_to_target) for one in each], 5)
+        yield Column(f"time to\nloss {target}", [units.quantity(one.time_to_target_s, "s") for one in each], 5)
+    yield Column("loss", [_did(one) for one in each], 0, left=True)
+
+
+def _value(span: Span | None) -> str:
+    return units.significant(span.value, 3) if span is not None else units.MISSING
+
+
+def _around(span: Span | None) -> str:
+    return units.spread(span.value, span.low, span.high) if span is not None else ""
+
+
+def _percent(rate: Span | None) -> tuple[str, str]:
+    """Return by how much the loss changes over 1,000 items, in percent, and the ends of its interval."""
+    if rate is None or rate.low is None or rate.high is None:
+        return units.MISSING, ""
+    value, low, high = (f"{100 * math.expm1(min(slope, _STEEP)):+.3g}" for slope in (rate.value, rate.low, rate.high))
+    return f"{value} %", f"[{low}, {high}]"
+
+
+def _did(one: Training) -> str:
+    several = f", {one.spikes} spike{'s' * (one.spikes > 1)}" if one.spikes else ""
+    return _WORDS[one.behaviour] + several
+
+
+def _count(value: float | None) -> str:
+    return units.MISSING if value is None else f"{value:,.0f}"
+
+
+def _lines(group: Convergence) -> Iterator[str]:
+    for rates in group.learning_rates:
+        yield f"learning rate{_where(rates.where)}: {_best(rates, group.item, group.horizon_items)}"
+    for found in group.optimizers:
+        how = "each at its best learning rate here" if found.tuned else "at one learning rate, which is none's best"
+        yield f"optimizer{_where(found.where)}, {how}: {'; '.join(_standing(s, group.item) for s in found.standings)}"
+    yield from _precisions(group)
+    yield from (f"note: {note}" for note in group.notes)
+
+
+def _precisions(group: Convergence) -> Iterator[str]:
+    for effect in group.precisions:
+        yield f"precision {effect.precision} against {effect.against}{_where(effect.where)}: {_effect(effect)}"
+
+
+def _where(point: Mapping[str, Scalar]) -> str:
+    return f" with {', '.join(f'{axis} {value}' for axis, value in point.items())}" if point else ""
+
+
+def _best(rates: LearningRates, item: str, horizon: float) -> str:
+    told = [f"with {_listed(rates.unsteady)} the loss rises or breaks down"] if rates.unsteady else []
+    if rates.best is None:
+        if len(rates.unsteady) == len(rates.tried):
+            return f"no steady one; {told[0]}: try {min(rates.tried) / 10:g}, or --axis grad_clip=1"
+        seen = f"none of {_listed(rates.tried)} lowers the loss beyond its noise in {_count(horizon)} {item}s"
+        other = "one in between" if rates.unsteady else f"{10 * max(rates.tried):g}"
+        return "; ".join([seen, *told, f"try {other}, another optimizer, or more steps"])
+    same = f", as good as it: {_listed(rates.as_good)}" if rates.as_good else ", the lowest loss beyond the noise"
+    if len(rates.tried) - len(rates.unsteady) < 2:
+        same = ", the only one that is steady"
+    last = [f"it is the last on its side: try {rates.try_next:.3g}"] if rates.try_next is not None else []
+    return "; ".join([f"{rates.best:g} is best{same}", *told, *last])
+
+
+def _listed(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates)
+
+
+def _standing(one: Standing, item: str) -> str:
+    rate = f" (learning_rate {one.learning_rate})" if one.learning_rate is not None else ""
+    end = f"loss {_value(one.loss_end)} {_around(one.loss_end)}".rstrip()
+    loss = end if one.behaviour in (Behaviour.FALLING, Behaviour.FLAT) else f"loss {_WORDS[one.behaviour]}"
+    speed = units.quantity(one.throughput, f"{item}s/s") if one.throughput is not None else "no throughput"
+    return f"{one.optimizer}{rate} {speed}, {units.quantity(one.memory_bytes, 'bytes')}, {loss}"
+
+
+def _effect(effect: PrecisionEffect) -> str:
+    told = []
+    if (speed := effect.speed_ratio) is not None:
+        between = f" [{speed.low:.2f}, {speed.high:.2f}]" if speed.low is not None and speed.high is not None else ""
+        told.append(f"{speed.value:.2f} times the throughput{between}")
+    if effect.memory_ratio is not None:
+        told.append(f"{effect.memory_ratio:.2f} times the memory")
+    return ", ".join([*told, _same(effect)])
+
+
+def _same(effect: PrecisionEffect) -> str:
+    margin = f"within {100 * effect.margin:g} %"
+    if effect.difference is None or effect.low is None or effect.high is None:
+        broke = effect.verdict == Sameness.DIFFERENT
+        return "the loss breaks down" if broke else "too few steps to tell whether the loss is the same"
+    by = f"{100 * effect.difference:+.2g} % [{100 * effect.low:+.2g}, {100 * effect.high:+.2g}]"
+    words = {
+        Sameness.EQUIVALENT: f"loss the same {margin}: {by}",
+        Sameness.DIFFERENT: f"loss different: {by}, not {margin}",
+        Sameness.UNCLEAR: f"unclear whether the loss is the same {margin}: {by}",
+    }
+    return f"{words[effect.verdict]}, over {effect.units} {effect.unit}"

@@ -1,0 +1,105 @@
+"""Judge a checkpoint: accuracy, precision, recall, F1 and the confusion matrix, on held-out or new data.
+
+torchstone evaluate trained
+torchstone evaluate trained --data new-reviews/ --json
+torchstone evaluate                       (the latest training, its best epoch)
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchstone import units
+from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._run_options import at_least, data_options_of
+from torchstone.cli._table import Column, plain, show
+
+if TYPE_CHECKING:
+    from torchstone.training.evaluation import TestResults
+    from torchstone.training.quality import TestMetrics
+
+_SHOWN_CLASSES = 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of evaluate."""
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the --output of a train (default: the latest)")
+    parser.add_argument("--model-dir", "--model_dir", metavar="DIR", help="the same as naming the folder")
+    parser.add_argument("--checkpoint", default="best", metavar="N", help="an epoch's number, best (default) or last")
+    parser.add_argument("--data", help="other data than that of the training: PATH, or SOURCE:PATH")
+    parser.add_argument("--data-option", action="append", metavar="NAME=VALUE", help="option of the data")
+    parser.add_argument("--split", metavar="S", help="train, validation or test (default: test, where there is one)")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many items (default: all)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="items in a batch (default: the training's)")
+    parser.add_argument("--device", metavar="D", help="where (default: the training's)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judge, print the figures, and say where the files are."""
+    from torchstone.errors import UsageError
+    from torchstone.training.evaluation import Asked, evaluate
+    from torchstone.training.folder import newest
+
+    if options.folder is not None and options.model_dir is not None:
+        raise UsageError("name the folder once: DIR or --model-dir")
+    named = options.folder or options.model_dir
+    folder = Path(named) if named is not None else newest(folder_of(options) / "training")
+    batch_size = at_least("--batch-size", options.batch_size, 1)
+    chosen = data_options_of(options)
+    results = evaluate(Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device))
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(_document(results))
+    else:
+        _print(results, folder)
+    return 0
+
+
+def _document(results: TestResults) -> dict[str, Any]:
+    """Return the figures of quality at the top, and all else beside them."""
+    import msgspec
+
+    whole: dict[str, Any] = msgspec.to_builtins(results)
+    quality = whole.pop("quality") or {}
+    return {**quality, **whole}
+
+
+def _print(results: TestResults, folder: Path) -> None:
+    split = f", split {results.split}" if results.split else ""
+    print(plain(f"{folder}, epoch {results.epoch}, on {results.data}{split}: {results.items:,} items"))
+    print(f"  loss       {units.significant(results.loss, 4)}")
+    if results.quality is not None:
+        _print_quality(results.quality)
+    rate, batch = units.quantity(results.throughput, "items/s"), units.quantity(results.time_per_batch_s, "s")
+    print(f"  speed      {rate}, {batch} a batch (median, answers read)")
+    for name, path in results.files.items():
+        print(plain(f"{name:<12} {path}"))
+
+
+def _print_quality(quality: TestMetrics) -> None:
+    print(f"  accuracy   {quality.accuracy:.2%}")
+    means = f"{quality.precision:.2%}, recall {quality.recall:.2%}, F1 {quality.f1:.2%}"
+    print(f"  precision  {means} (means over classes)")
+    print()
+    if len(quality.classes) > _SHOWN_CLASSES:
+        print(f"{len(quality.classes)} classes: those of each, and the confusion matrix, are in the file of metrics")
+        return
+    names = [f"{n} {plain(name)}" for n, name in enumerate(quality.classes)]
+    each = quality.per_class
+    columns = [
+        Column("class", names, left=True), Column("items", [str(c.support) for c in each]),
+        Column("precision", [_share(c.precision) for c in each]), Column("recall", [_share(c.recall) for c in each]),
+        Column("F1", [_share(c.f1) for c in each]),
+        *(Column(f"→{n}", [str(row[n]) for row in quality.confusion_matrix], rank=1) for n in range(len(names))),
+    ]  # fmt: skip
+    show(columns)
+    print()
+
+
+def _share(value: float | None) -> str:
+    return units.MISSING if value is None else f"{value:.1%}"

@@ -1,0 +1,91 @@
+"""The part `fit:` of a run file: how a model is trained to an end. Shares as 10%."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from torchstone.config.durations import share
+from torchstone.config.reading import Source
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.fit import KEPT, SCHEDULES, Fit
+
+
+class FitRequest(msgspec.Struct, frozen=True):
+    """What a run file says of training to an end. `data`: the source that reads a bare path given by --data."""
+
+    fit: Fit = Fit()
+    epochs: int | None = None
+    data: str | None = None
+
+
+def read_fit(source: Source) -> FitRequest:
+    """Return it. Raises UsageError naming file, line and key."""
+    given = source.data.get("fit")
+    if given is not None and not isinstance(given, dict):
+        raise source.fault(("fit",), "must be a mapping of names to values")
+    values: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        if key not in _READ:
+            near = get_close_matches(key, _READ, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise source.fault(("fit", key), f"unknown key.{hint} Known: {', '.join(_READ)}")
+        try:
+            values[key] = _READ[key](value)
+        except UsageError as fault:
+            raise source.fault(("fit", key), str(fault)) from None
+    epochs, data = values.pop("epochs", None), values.pop("data", None)
+    return FitRequest(Fit(**values), epochs, data)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{value!r} is not a whole number from 1 up")
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{value!r} is not true or false")
+    return value
+
+
+def _part(value: Any) -> float:
+    found = share(value)
+    if not 0.0 < found < 1.0:
+        raise UsageError(f"{value!r} is not a share between 0 and 1")
+    return found
+
+
+def _rise(value: Any) -> float:
+    return 0.0 if value == 0 and not isinstance(value, bool) else _part(value)
+
+
+def _word(words: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in words:
+            raise unknown("value", str(value), words)
+        return str(value)
+
+    return read
+
+
+def _source(value: Any) -> str:
+    from torchstone import registry
+
+    return _word(tuple(registry.names("data")))(value)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "epochs": _whole,
+    "data": _source,
+    "schedule": _word(SCHEDULES),
+    "warmup_share": _rise,
+    "early_stop": _whole,
+    "validation": _part,
+    "augment": _truth,
+    "keep": _word(KEPT),
+}

@@ -1,0 +1,1 @@
+"""`torchstone.Diagnostics`: one model at hand over batch sizes and devices, with pictures and a report."""

@@ -1,0 +1,114 @@
+"""A module in the user's own process, set up and measured by the same engines as in a trial's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from torchstone import registry
+from torchstone.errors import UsageError, unknown
+from torchstone.extend import Engine
+from torchstone.in_process.devices import Opened
+from torchstone.in_process.peaks import reset_peaks
+from torchstone.in_process.recording import trial_of
+from torchstone.instrument.clock import system_clock
+from torchstone.plan import on_device
+from torchstone.runner.recorder import Recorder
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.message import Event, Measured, TrialRequest
+from torchstone.terms.model import LoadedModel
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.run import Slot
+from torchstone.terms.trial import Measurement, Stage, Trial
+from torchstone.worker.execution import measure_prepared
+from torchstone.worker.opening import dataset_items
+from torchstone.worker.settling import settle
+from torchstone.worker.tally import Tally
+
+_OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own
+_OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
+
+
+class Bench:
+    """A module at hand. For messages: `who` is asking, and what the loss is called there."""
+
+    def __init__(
+        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, loss_word: str = "loss"
+    ) -> None:
+        if task not in registry.names("engines"):
+            raise unknown("task", task, registry.names("engines"))
+        given = {name: part for name, part in parts.items() if part is not None}
+        self.model: LoadedModel = registry.load("models", "py").adopt(given, f"{who}({title})")
+        if task == "train" and self.model.loss is None:
+            how = f"pass {loss_word}=…, or batches that are mappings with labels"
+            raise UsageError(f"{who}: task train needs a loss: {how}")
+        self._engine: Engine = registry.load("engines", task)
+        self._procedure = procedure
+        data = "example" if self.model.samples is None else f"loader:{type(given['example']).__name__}"
+        self._workload = Workload(Task(task), f"module:{title}", data, "sample", "custom")
+
+    def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
+        """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
+        allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA]
+        for axis in axes:
+            if axis not in allowed:
+                raise unknown("axis", axis, allowed)
+        defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
+        defaults.update((axis, value) for axis, value in self._own(placement).items() if axis in allowed)
+        given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
+        values: Mapping[str, Scalar] = {**defaults, **given}
+        if values.get("precision") == "auto":
+            values = on_device(values, registry.load("devices", placement.device).probe()[placement.index])
+        return Case(self._workload, values, placement)
+
+    def _own(self, placement: Placement) -> Mapping[str, Scalar]:
+        if self.model.example is not None:
+            return {"batch_size": len(next(iter(self.model.example.values())))}
+        own = {axis: self.model.facts.get(f"own_{axis}") for axis in _OF_A_LOADER}
+        own.update(getattr(self.model.samples, "fixed", None) or {})
+        if placement.device == "cpu":  # there is nowhere to transfer to
+            own["pin_memory"] = False
+        return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
+
+    def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
+        """Set the module up anew, warm up and measure; return the Trial."""
+        device, seed = opened.device, self._procedure.seed
+        reset_peaks(device.torch_device)
+        began_s = system_clock()
+        tally = Tally(case)
+        # The device's gauges and the process's are read at both ends only: a reading thread would contend with the
+        # step for the interpreter.
+        recorder = Recorder(os.getpid(), opened.info, began_s, system_clock)
+        as_set, settings = settle(case, self.model, device, self._procedure.settings)
+        prepared = self._engine.prepare(as_set, self.model, device)
+        device.synchronize()
+        tally.setup("model_load_time_s", system_clock() - began_s)
+        tally.facts.update({**self.model.facts, **prepared.facts, **settings})
+        samples = self.model.samples
+        tally.facts["dataset_items"] = dataset_items(case, samples, own=samples is not None)
+        batches = self._engine.open_batches(as_set, self.model, samples, device, seed)
+        events: list[Event] = []
+        request = TrialRequest(as_set, self._procedure, slot.number)
+        recorder.read()
+        try:
+            measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
+        finally:
+            batches.close()
+        recorder.read()
+        measured = next(event for event in events if isinstance(event, Measured))
+        parts = {
+            "outcome": tally.outcome(),
+            "facts": measured.facts,
+            "measurements": measured.measurements + _spans(measured, began_s),
+            "series": recorder.series(),
+        }
+        return trial_of(case, slot.number, order, began_s, system_clock(), parts)
+
+
+def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement("window_span_s", Stage.STEADY, (begin_s - began_s, end_s - began_s), name)
+        for name, (begin_s, end_s) in measured.windows_s.items()
+    )

@@ -1,0 +1,98 @@
+"""What a training was asked for, checked without torch: one workload, one value of each axis, and its Fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone import plan
+from torchstone.data_choice import has_end
+from torchstone.errors import UsageError
+from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
+from torchstone.terms.case import Workload
+from torchstone.terms.procedure import Procedure
+
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest, WorkloadRequest
+
+_LONGEST_S = 30 * 86400.0  # a training takes what it takes; a loader that hangs is ended some day
+_JUDGED_ON = ("validation", "test")  # the split to judge epochs on: the first that there is
+
+
+class TrainingAsked(msgspec.Struct, frozen=True):
+    """A training that is checked as far as it can be without torch."""
+
+    name: str
+    device: str
+    workload: Workload
+    configuration: Mapping[str, Scalar]
+    procedure: Procedure
+    labels: tuple[str, ...]
+    own: bool
+    source: object = None
+    code_sha256: str | None = None
+
+
+def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingAsked:
+    """Check what a recipe and flags ask for. Raises UsageError if it is no training, or more than one.
+
+    `epochs` and `steps` as given on the command line; without them the recipe's. `limited`: the Procedure's timeout was
+    given, and is meant.
+    """
+    if len(request.workloads) > 1:
+        models = ", ".join(w.model for w in request.workloads)
+        raise UsageError(f"train takes one model at a time, and {request.name} trains {models}; name one by --model")
+    (asked,) = request.workloads
+    if asked.task != "train":
+        raise UsageError(f"train does task train, not {asked.task}")
+    one = _fixed(asked)
+    sketch = plan.sketch(one.ask())
+    # Whether a user's own function brings a data set is known when it has been called.
+    if not has_end(sketch.workload.data) and sketch.workload.data != "example" and steps is None:
+        raise UsageError(
+            f"{one.model}: data {sketch.workload.data} has no end, so no epoch: name --data, or give --steps N"
+        )
+    fit = request.fit.fit
+    split = sketch.workload.data_options.get("split")
+    if sketch.data is not None and split == "train":
+        found = next((other for other in _JUDGED_ON if other in sketch.data.splits), None)
+        fit = msgspec.structs.replace(fit, validation_split=found)
+    procedure = msgspec.structs.replace(
+        request.procedure, trials=1, epochs=epochs or (1 if steps is not None else request.fit.epochs or 1),
+        iterations=steps, timeout_s=request.procedure.timeout_s if limited else _LONGEST_S, phases=False,
+        time_limit_s=None, count_flops=False, fit=fit,
+    )  # fmt: skip
+    return TrainingAsked(
+        request.name or "train", request.device, absolute(sketch.workload), sketch.configurations[0], procedure,
+        _labels(sketch.data), sketch.own, request.source, sketch.code_sha256,
+    )  # fmt: skip
+
+
+def _fixed(workload: WorkloadRequest) -> WorkloadRequest:
+    for axis, values in workload.axes.items():
+        if len(values) > 1:
+            several = ", ".join(map(str, values))
+            raise UsageError(
+                f"train takes one value of {axis}, and {workload.model} has {several}: `torchstone tune` picks one, "
+                f"or give --axis {axis}={values[0]}"
+            )
+    return msgspec.structs.replace(workload, axes={**workload.axes, "feed": ("loader",)})
+
+
+def _labels(card: DataCard | None) -> tuple[str, ...]:
+    if card is None:
+        return ()
+    return card.labels or tuple(str(n) for n in range(card.classes or 0))
+
+
+def absolute(workload: Workload) -> Workload:
+    """Return the workload with the path of its data made absolute: its folder may be used from anywhere."""
+    scheme, colon, path = workload.data.partition(":")
+    here = Path(path).expanduser()
+    if not colon or not here.exists():
+        return workload
+    return msgspec.structs.replace(workload, data=f"{scheme}:{here.resolve()}")

@@ -1,0 +1,88 @@
+"""What the losses of a run say, as printed and as JSON, from records made by hand."""
+
+import json
+import math
+
+import pytest
+from learning import falling, of_losses, rising
+
+from torchstone.cli import main
+from torchstone.cli._convergence import print_convergence
+from torchstone.store.query import find
+from torchstone.summary import summarize
+from torchstone.terms.codec import encode
+
+SWEEP = [
+    ({"optimizer": optimizer, "learning_rate": rate, "precision": precision}, falling(slope=slope))
+    for optimizer, rate, slope in (("adamw", 1e-3, -0.02), ("adamw", 1e-4, -0.002), ("sgd", 1e-3, -0.001))
+    for precision in ("fp32", "bf16")
+]
+LOST = [({"learning_rate": 1.0}, rising()), ({"learning_rate": 9.0}, [*falling(60), math.nan])]
+
+
+def stored(outputs, trainings):
+    run = of_losses(trainings)
+    path = outputs / "records" / f"{run.head.run_id}.jsonl"
+    path.parent.mkdir(parents=True)
+    assert run.end is not None
+    path.write_bytes(b"".join(encode(line) + b"\n" for line in (run.head, *run.trials, run.end)))
+    return summarize(find(outputs, "latest"))
+
+
+@pytest.fixture
+def shown(outputs, capsys):
+    def show(trainings, width=160, **settings):
+        print_convergence(stored(outputs, trainings), width, **settings)
+        return capsys.readouterr().out
+
+    return show
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_table_and_a_line_for_each_question(shown, width):
+    text = shown([*SWEEP, *LOST], width)
+    assert max(map(len, text.splitlines())) <= width
+    flat = " ".join(text.split())
+    assert "convergence: net:cnn on cpu, data digits, batch_size 16" in flat
+    assert "over the first 1,600 images" in flat
+    assert "DIVERGED" in flat
+    assert "NaN" in flat
+    assert "learning rate with optimizer adamw, precision fp32: 0.001 is best, the lowest loss beyond the noise" in flat
+    assert "with 1, 9 the loss rises or breaks down" in flat
+    assert "optimizer with precision fp32" in flat
+    assert "precision bf16 against fp32 with learning_rate 0.001, optimizer adamw: 1.00 times the throughput" in flat
+    assert "loss the same within 1 %: +0 % [+0, +0], over 20 blocks of steps of one seed" in flat
+    assert "note: every trial has the same seed" in flat
+
+
+def test_words_for_what_is_not_so_clear(shown):
+    text = " ".join(shown([({"learning_rate": rate}, falling(slope=0.0, seed=3)) for rate in (1e-6, 1e-5)]).split())
+    assert "none of 1e-06, 1e-05 lowers the loss beyond its noise in 1,600 images; try 0.0001" in text
+    assert "no fall seen" in text
+
+
+def test_all_broken(shown):
+    text = " ".join(shown(LOST).split())
+    assert "no steady one; with 1, 9 the loss rises or breaks down: try 0.1" in text
+
+
+def test_a_run_with_nothing_to_compare_says_nothing(shown):
+    assert shown([({}, falling())]) == ""
+
+
+def test_show_prints_it_and_json_has_it(outputs, capfd):
+    stored(outputs, SWEEP)
+    assert main(["show"]) == 0
+    assert "convergence: net:cnn" in capfd.readouterr().out
+    assert main(["show", "--full"]) == 0
+    full = capfd.readouterr().out
+    assert "[PERFORMANCE SUMMARY]" in full
+    assert "loss convergence, a step" in full
+    assert "by learning rate: 0.001" in full
+    assert main(["show", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["run_id"]
+    assert found["convergence"][0]["learning_rates"][0]["best"] == 0.001
+    assert found["convergence"][0]["precisions"][0]["verdict"] == "equivalent"
+    assert found["performance_summary"][0]["loss_convergence"]["by_learning_rate"]["0.0001"] < 0.0
+    assert found["advice"] == []

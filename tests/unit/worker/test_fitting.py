@@ -1,0 +1,54 @@
+"""How many steps an epoch of a training has."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from build import a_case
+
+from torchstone.errors import Unsupported
+from torchstone.worker.fit_data import FitData
+from torchstone.worker.fitting import steps_in_an_epoch
+
+
+class Items:
+    """So many items."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        raise AssertionError("no item is read for this")
+
+
+@pytest.mark.parametrize(
+    ("items", "batch", "accumulation", "steps"),
+    [
+        (1797, 32, 1, 56),  # the last 5 items are no batch
+        (1797, 32, 8, 7),
+        (100, 10, 3, 3),  # the tenth batch is no step
+        (64, 32, 1, 2),
+    ],
+)
+def test_an_epoch_is_every_whole_step_of_whole_batches(items, batch, accumulation, steps):
+    case = a_case({"batch_size": batch, "grad_accumulation": accumulation})
+    assert steps_in_an_epoch(case, FitData(Items(items), has_end=True), None) == steps
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; 2 are the least"),
+        (FitData(Items(99)), "has no end"), (FitData(None), "has no end"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_epoch_is_unsupported_with_the_reason(data, said):
+    with pytest.raises(Unsupported, match=said):
+        steps_in_an_epoch(a_case({"batch_size": 32}), data, None)
+
+
+def test_steps_that_were_asked_for_are_an_epoch():
+    assert steps_in_an_epoch(a_case({"batch_size": 32}), FitData(None), 7) == 7
