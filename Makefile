@@ -37,12 +37,12 @@ $(VENV)/.installed-torch: $(VENV)/.made constraints.txt
 
 $(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
 	@echo "Installing torchstone ..."
-	@$(INSTALL) --editable '.[models,data]'
+	@$(INSTALL) --editable '.[models,data,quality,charts]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) --editable '.[models,data,dev]'
+	@$(INSTALL) --editable '.[models,data,quality,charts,dev]'
 	@touch $@
 
 setup-pre-commit: setup-dev ## check every commit before it is made

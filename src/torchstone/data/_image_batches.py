@@ -70,7 +70,7 @@ class Batches:
         yield hashlib.sha256(repr(self.labels).encode()).hexdigest()
 
     def opened(self) -> Any:
-        """Return a tensor, uint8, images × 3 × 32 × 32."""
+        """Return a tensor, uint8, images × 3 × 32 × 32, and let go of the batches."""
         import torch
 
         pixels = torch.empty((len(self), _BANDS, _SIDE, _SIDE), dtype=torch.uint8)

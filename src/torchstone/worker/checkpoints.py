@@ -90,6 +90,7 @@ def load_state(prepared: Trainable, schedule: Any, file: Path) -> Mapping[str, A
                 number, _, field = rest.partition("/")
                 state.setdefault(int(number), {})[field] = value
         prepared.optimizer.load_state_dict({"state": state, "param_groups": told["groups"]})
+        _lay_out(prepared.optimizer)
         schedule.load_state_dict(told["schedule"])
         if prepared.scaler is not None:
             prepared.scaler.load_state_dict(told["scaler"])
@@ -103,6 +104,16 @@ def load_state(prepared: Trainable, schedule: Any, file: Path) -> Mapping[str, A
     except Exception as error:  # whatever is wrong in a file from outside: none of it is this training's state
         raise UsageError(f"{file}: not the state of this training: {str(error).splitlines()[0][:200]}") from error
     return dict(told["progress"])
+
+
+def _lay_out(optimizer: Any) -> None:
+    """Give each state the memory layout of its parameter: fused kernels walk both as they lie, and NHWC differs."""
+    import torch
+
+    for parameter, values in optimizer.state.items():
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
+                values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def _moved(file: Path, write: Any) -> None:
