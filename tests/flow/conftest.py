@@ -11,6 +11,7 @@ def refused(capfd, outputs):
 
     def check(*words: str, lines: int = 1) -> str:
         before = sorted(outputs.rglob("*"))
+        capfd.readouterr()  # what was printed before is not its answer
         code = main(list(words))
         said = capfd.readouterr()
         assert code == 2, said

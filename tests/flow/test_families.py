@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from torchstone.cli import main
+
 MODELS = {
     "embedding": ["distilbert-tiny", "bert-tiny", "roberta-tiny"],
     "text_generation": ["gpt2-tiny", "opt-tiny"],
@@ -64,3 +68,14 @@ def test_every_family_infers_and_trains(tmp_path: Path) -> None:
             assert math.isfinite(estimates["loss_last"]["value"])
         else:
             assert estimates["latency_per_batch_p50_s"]["value"] > 0
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_every_family_trains_to_an_end(family: str, tmp_path: Path) -> None:
+    axes = [word for axis, value in AXES[family].items() for word in ("--axis", f"{axis}={value}")]
+    words = ["train", "--model", f"hf:{MODELS[family][-1]}", "--steps", "2", "--batch-sizes", "2", *axes]
+    assert main([*words, "--axis", "threads=1", "--output", str(tmp_path / "it"), "--device", "cpu", "--quiet"]) == 0
+    (epoch,) = json.loads((tmp_path / "it" / "training_metrics.json").read_text())["epochs"]
+    assert (epoch["steps"], epoch["items"]) == (2, 4)
+    assert math.isfinite(epoch["train_loss"])
+    assert (tmp_path / "it" / epoch["checkpoint"]).stat().st_size > 10_000

@@ -69,19 +69,6 @@ def test_inference_has_its_latencies_and_marks_the_percentiles_that_four_steps_c
     assert estimates["time_to_first_prediction_s"]["value"] > 0
 
 
-@pytest.mark.parametrize("task", ["infer", "train"])
-@pytest.mark.parametrize("model", ["distilbert-tiny", "bert-tiny", "gpt2-tiny", "opt-tiny"])
-def test_text_models(model, task):
-    axes = ("--axis", "sequence_length=16", "--axis", "batch_size=2")
-    run = run_json("--task", task, "--model", f"hf:{model}", *axes, *QUICK)
-    (case,) = run["cases"]
-    assert {t["outcome"]["status"] for t in case["trials"]} == {"ok"}, case["trials"]
-    assert case["estimates"]["token_throughput"]["value"] > 0
-    fingerprints = {json.dumps(t["facts"].get("parameters")) for t in case["trials"]}
-    assert len(fingerprints) == 1
-    assert not [f for f in case["findings"] if f["check"] == "fingerprint_moved"]
-
-
 def test_images_through_a_real_loader_with_worker_processes():
     axes = ("--axis", "image_size=32", "--axis", "batch_size=8", "--axis", "feed=loader", "--axis", "num_workers=0,2")
     run = run_json("--task", "train", "--model", "hf:vit-tiny", "--data", "digits", *axes, *QUICK)

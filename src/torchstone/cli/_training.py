@@ -82,7 +82,8 @@ def _print_epochs(metrics: TrainingMetrics) -> None:
         Column(f"{metrics.item}s/s", [units.significant(e.throughput, 3) for e in epochs], rank=2),
     ])  # fmt: skip
     if best:
-        print(f"  * lowest {'held-out ' if epochs[0].val_loss is not None else ''}loss")
+        told = "held-out accuracy" if epochs[0].val_accuracy is not None else "held-out loss"
+        print(f"  * best {told if epochs[0].val_loss is not None else 'loss'}")
 
 
 def _print_time(done: TrainResults, metrics: TrainingMetrics, folder: Path) -> None:

@@ -20,6 +20,6 @@ DENOISER_SIZES: Mapping[str, tuple[int, int, int]] = {
     "denoiser-large": (12, 128, 2_379_906),
 }
 # Depth, hidden width, vocabulary, dropout: a text classifier small enough to be trained from nothing.
-TEXT_SIZES: Mapping[str, tuple[int, int, int, float]] = {"text-small": (2, 128, 8_000, 0.3)}
+TEXT_SIZES: Mapping[str, tuple[int, int, int, float]] = {"text-small": (1, 128, 8_000, 0.5)}
 POSITIONS = 5160  # of a denoiser's sequences, where no other length is asked for
 LONGEST = 512  # tokens of a text

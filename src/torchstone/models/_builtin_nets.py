@@ -9,6 +9,9 @@ import torch
 from torch import nn
 
 
+_SMALL = 0.1  # size of the embeddings of a TextNet at first
+
+
 class SmallConvNet(nn.Module):
     """Three convolutions and two layers over images of any size. Logits of the classes."""
 
@@ -64,8 +67,11 @@ class TextNet(nn.Module):
     def __init__(self, vocabulary: int, hidden: int, depth: int, longest: int, classes: int, dropout: float) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, hidden, padding_idx=0)
+        # Of torch's own size (1), embeddings of seldom words would stay noise for epochs: a few thousand sentences
+        # do not move them far.
+        nn.init.normal_(self.words.weight, std=_SMALL)
         self.positions: torch.Tensor
-        self.register_buffer("positions", _waves(longest, hidden), persistent=False)
+        self.register_buffer("positions", _SMALL * _waves(longest, hidden), persistent=False)
         self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(
             hidden, 4, 2 * hidden, dropout=dropout, activation="gelu", batch_first=True, norm_first=True

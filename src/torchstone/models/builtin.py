@@ -39,7 +39,7 @@ class Builtin:
             size = f"{parameters / 1e6:.2f} M parameters"
             yield name, f"transformer {depth} × {hidden} over every position of a sequence (2 values), {size}"
         for name, (depth, hidden, vocabulary, _) in TEXT_SIZES.items():
-            yield name, f"transformer {depth} × {hidden} over {vocabulary:,} word pieces, 2 classes, 1.3 M parameters"
+            yield name, f"transformer {depth} × {hidden} over {vocabulary:,} word pieces, 2 classes, 1.2 M parameters"
 
     def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
         name, at, file = name.partition("@")

@@ -12,8 +12,8 @@ class Fit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a training to an end has beyond a measured Case; the Procedure's `epochs` say how long.
 
     `schedule` of the learning rate after a rise over the first `warmup_share` of all steps: constant, or falling to 0
-    along a line or half a cosine (Loshchilov & Hutter 2017, arXiv:1608.03983). `early_stop`: epochs without a lower
-    validation loss after which it ends. `validation_split`: the split of the data to judge on; where there is none,
+    along a line or half a cosine (Loshchilov & Hutter 2017, arXiv:1608.03983). `early_stop`: epochs that are not the
+    best so far, after which it ends. `validation_split`: the split of the data to judge on; where there is none,
     the share `validation` of the training data is held out. `folder`: where checkpoints go. `resume`: go on from what
     lies there.
     """

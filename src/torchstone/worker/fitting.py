@@ -32,7 +32,10 @@ TOKENIZER = "tokenizer.json"
 
 
 class Far(msgspec.Struct):
-    """How far a training is: epochs done, the lowest loss that an epoch was judged by, and which epoch that was.
+    """How far a training is: epochs done, the lowest that an epoch was judged by, and which epoch that was.
+
+    Epochs are judged by their error rate where items have classes (the earlier of two that are equal), by their loss
+    elsewhere: held out, or of their steps where nothing is.
 
     `last` is sent again when a training goes on: a controller that was killed may not have written it down.
     """
@@ -91,6 +94,13 @@ def steps_in_an_epoch(case: Case, data: FitData, asked: int | None) -> int:
     return steps
 
 
+def _worth(loss: float, validation: Quality | None) -> float:
+    """Return what an epoch is judged by; less is better."""
+    if validation is None:
+        return loss
+    return validation.loss if validation.accuracy is None else 1.0 - validation.accuracy
+
+
 class _Training:
     """A training between its epochs."""
 
@@ -123,7 +133,7 @@ class _Training:
             if not math.isfinite(ended.loss):
                 break
             if patience is not None and far.epochs - far.best >= patience:
-                tally.facts["stopped_early"] = f"no lower loss for {patience} epochs"
+                tally.facts["stopped_early"] = f"no better one for {patience} epochs"
                 break
 
     def _epoch(self, send: Send, tally: Tally) -> EpochEnded:
@@ -146,7 +156,7 @@ class _Training:
         trained_s = system_clock()
         training, validation = self._judged(self._data.again), self._judged(self._data.validation)
         judged_s = system_clock()
-        better = self._note(loss if validation is None else validation.loss)
+        better = self._note(_worth(loss, validation))
         checkpoint = self._save(better=better)
         ended_s = system_clock()
         return EpochEnded(
@@ -168,12 +178,12 @@ class _Training:
         finally:
             batches.close()
 
-    def _note(self, loss: float) -> bool:
+    def _note(self, worth: float) -> bool:
         """Count the epoch, and say whether it is the best so far."""
         far = self._far
         far.epochs += 1
-        if loss < far.lowest:
-            far.lowest, far.best = loss, far.epochs
+        if worth < far.lowest:
+            far.lowest, far.best = worth, far.epochs
         return far.best == far.epochs
 
     def _save(self, *, better: bool) -> str:

@@ -84,3 +84,28 @@ def test_a_state_of_another_training_is_refused(tmp_path):
     one, schedule = prepared(torch.nn.Linear(4, 2))
     with pytest.raises(UsageError, match="not the state of this training"):
         load_state(one, schedule, tmp_path / "s.safetensors")
+
+
+def test_the_state_of_images_laid_out_as_nhwc_comes_back_in_that_layout(tmp_path):
+    def made():
+        torch.manual_seed(0)
+        return torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+
+    def learns(module, optimizer, seed):
+        torch.manual_seed(seed)
+        module(torch.randn(2, 4, 8, 8)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    whole, half, rest = (SimpleNamespace(module=made(), scaler=None) for _ in range(3))
+    for one in (whole, half, rest):
+        one.optimizer = torch.optim.AdamW(one.module.parameters(), lr=0.1, fused=True)
+    for one in (whole, half):
+        learns(one.module, one.optimizer, 1)
+    save_weights(half.module, tmp_path / "w.safetensors")
+    save_state(half, schedule_of(half.optimizer, Fit(), 10), {}, tmp_path / "s.safetensors")
+    load_weights(rest.module, tmp_path / "w.safetensors")
+    load_state(rest, schedule_of(rest.optimizer, Fit(), 10), tmp_path / "s.safetensors")
+    for one in (whole, rest):
+        learns(one.module, one.optimizer, 2)
+    assert torch.equal(whole.module.weight, rest.module.weight), "a fused kernel walks weight and state as they lie"
