@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-
 _SMALL = 0.1  # size of the embeddings of a TextNet at first
 
 

@@ -2,6 +2,7 @@
 
 import pickle
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -89,7 +90,8 @@ def test_a_state_of_another_training_is_refused(tmp_path):
 def test_the_state_of_images_laid_out_as_nhwc_comes_back_in_that_layout(tmp_path):
     def made():
         torch.manual_seed(0)
-        return torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+        layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
+        return torch.nn.Conv2d(4, 6, 3).to(**layout)
 
     def learns(module, optimizer, seed):
         torch.manual_seed(seed)
