@@ -162,6 +162,7 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     (photos / "test" / "green").mkdir()
     shutil.copy(photos / "test" / "red" / "0.png", photos / "test" / "green")
     assert "green" in refused("evaluate", str(whole), "--data", str(photos))
+    shutil.rmtree(photos / "test" / "green")
     data = (whole / "checkpoint_epoch_4.safetensors").read_bytes()
     (whole / "checkpoint_epoch_4.safetensors").write_bytes(data[: len(data) // 2])
     assert "cannot be read as safetensors" in refused("evaluate", str(whole), "--checkpoint", "4", "--split", "train")
