@@ -19,6 +19,7 @@ from torchstone.terms.case import Case
 from torchstone.terms.fit import Evaluation, Judged
 from torchstone.terms.message import Event, TrialRequest
 from torchstone.terms.trial import Status, Trial
+from torchstone.training.asking import absolute
 from torchstone.training.charts import confusion_chart
 from torchstone.training.folder import METRICS, TOKENIZER, TrainingCard, checkpoints, read_card, write_json
 from torchstone.training.quality import TestMetrics, quality_of
@@ -122,14 +123,16 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     from torchstone import registry
     from torchstone.extend import DataSource
 
-    own = asked.data is None
     data = card.workload.data if asked.data is None else _named(card, asked.data)
+    own = data == card.workload.data
     scheme, _, path = data.partition(":")
     if not has_end(data):
         raise UsageError(f"evaluate: data {data} has no end and no truth; name --data")
     source: DataSource = registry.load("data", scheme)
     before = {n: v for n, v in card.workload.data_options.items() if n not in EVERYBODYS}
-    options = checked_options(data, source, {**before, **asked.data_options})
+    # A source that divides data by itself has not divided what the training never saw: all of it is judged on.
+    whole = {"held_out": "all"} if not own and "held_out" in source.options else {}
+    options = checked_options(data, source, {**before, **whole, **asked.data_options})
     found = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
     split, held_out = options.get("split"), None
     if found.splits:
@@ -159,7 +162,8 @@ def _named(card: TrainingCard, word: str) -> str:
     from torchstone import registry
 
     own = card.workload.data.partition(":")[0]
-    return word if word.partition(":")[0] in registry.names("data") else f"{own}:{word}"
+    full = word if word.partition(":")[0] in registry.names("data") else f"{own}:{word}"
+    return absolute(msgspec.structs.replace(card.workload, data=full)).data
 
 
 def _written(
