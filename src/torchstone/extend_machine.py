@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from torchstone.terms.axis import Scalar
@@ -103,7 +104,10 @@ class LiveTrial(Protocol):
     pid: int
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there are events, or when the process has ended."""
+        """Return a descriptor that is readable when there are events, or when the process has ended.
+
+        What is written to it reaches the process: that is how one that takes turns (ab/) is told its turn.
+        """
 
     def events(self) -> Sequence[Event] | None:
         """Return the events that have arrived; None when the process has ended and all have been returned."""
@@ -123,8 +127,11 @@ class Launcher(Protocol):
 
     describes: str
 
-    def open(self, preload: Sequence[str], heap: str) -> None:
-        """Get ready to start trials of these models (`scheme:name`) with that heap setting."""
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
+        """Get ready to start trials of these models (`scheme:name`) with that heap setting.
+
+        `folder`: where they work, and whose modules they find first; None: where the controller works.
+        """
 
     def start(self, request: Request) -> LiveTrial:
         """Carry out one request in a fresh process."""

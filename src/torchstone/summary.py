@@ -8,10 +8,14 @@ import msgspec
 
 from torchstone import units
 from torchstone.estimates import estimates
+from torchstone.peaks.bound import Bound, bound, threads_of
+from torchstone.peaks.cache import with_kept
+from torchstone.peaks.roofline import Ceilings, ceilings, shares
 from torchstone.store.query import Entry, TrialRow
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload
+from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, verdict
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
@@ -37,6 +41,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     estimates: Mapping[str, Estimate]
     trials: tuple[TrialRow, ...]
+    ceilings: Ceilings | None = None
+    bound: Bound | None = None
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -55,6 +61,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     record: str
     total_runtime_s: float
     answer: Answer | None = None
+    comparison: Comparison | None = None
 
     def __str__(self) -> str:
         """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
@@ -90,19 +97,21 @@ def _around(found: Estimate) -> str:
 def summarize(entry: Entry) -> RunSummary:
     """Return the summary of a run as the index holds it: no raw values are read."""
     head = entry.head
+    machine = head.machine if head.machine.peaks else with_kept(head.machine)  # measured since, on this very machine
     by_case: dict[str, list[TrialRow]] = {}
     for trial in entry.trials:
         by_case.setdefault(trial.case_id, []).append(trial)
-    cases = tuple(_case(case, entry.findings, tuple(by_case.get(case.case_id, ()))) for case in head.plan.cases)
+    taken = ((case, tuple(by_case.get(case.case_id, ()))) for case in head.plan.cases)
+    cases = tuple(_case(case, entry.findings, trials, machine) for case, trials in taken)
     known = {case.case_id for case in cases}
     return RunSummary(
-        SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, head.machine, head.procedure,
+        SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
-        sum(trial.duration_s for trial in entry.trials), entry.answer,
+        sum(trial.duration_s for trial in entry.trials), entry.answer, entry.comparison,
     )  # fmt: skip
 
 
-def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...]) -> CaseSummary:
+def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...], machine: Machine) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
     well = [trial for trial in taken if trial.outcome.status == Status.OK]
@@ -111,4 +120,12 @@ def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...]
     good = [trial.figures for trial in replicates or well]
     # A Case of which no trial ended well has no number that could be believed.
     judged = Verdict.INVALID if taken and not good else verdict(own)
-    return CaseSummary(case_id, case.workload, case.configuration, case.placement, judged, own, estimates(good), taken)
+    found = estimates(good)
+    threads = threads_of([trial.facts for trial in well])
+    top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
+    if top is not None:
+        found.update(shares(found, top))
+    limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
+    return CaseSummary(
+        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit
+    )  # fmt: skip

@@ -11,15 +11,18 @@ from torchstone.errors import TorchstoneError
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
     "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
+    "ab": "is B faster than A: both live, taking turns, until it is known",
+    "compare": "is it really faster: stored runs beside each other, of one machine or many",
     "train": "train a model to an end: epochs judged on held-out data, checkpoints, metrics",
     "evaluate": "judge a checkpoint: accuracy, precision, recall, F1, confusion matrix",
     "resume": "go on with a run that was cut off: take what is missing, and only that",
     "show": "print a stored run: every number with its interval",
+    "check": "say whether to believe results, stored ones or those of other tools, and why not",
     "runs": "list the stored runs, newest first",
-    "list": "list models, data, devices, recipes, axes, checks, formats",
+    "list": "list models, data, devices, recipes, axes, checks, formats, importers",
     "machine": "print what is here: host, devices, software, settings",
     "export": "write a stored run as csv, json, jsonl, parquet, or charts (svg)",
-    "import": "take runs from other machines into the store",
+    "import": "take runs from other machines, or results of other tools, into the store",
 }
 
 

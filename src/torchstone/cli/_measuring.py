@@ -33,6 +33,11 @@ def add_measuring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")
+    add_busy(parser)
+
+
+def add_busy(parser: argparse.ArgumentParser) -> None:
+    """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",

@@ -25,12 +25,14 @@ _SHORT = {
 }  # fmt: skip
 
 
-def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add what is measured: a recipe or flags; return their group."""
+def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> argparse._ArgumentGroup:
+    """Add what is measured: a recipe or flags; return their group. `sides`: the command names its recipes itself."""
     what = parser.add_argument_group("what")
-    what.add_argument(
-        "recipe", nargs="?", help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo"
-    )
+    if not sides:
+        what.add_argument(
+            "recipe", nargs="?",
+            help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo",
+        )  # fmt: skip
     what.add_argument("--config", metavar="FILE", help="the same as naming the file")
     what.add_argument("--model", help="hf:NAME, timm:NAME, builtin:NAME (or NAME@FILE), hf:FOLDER, py:FILE.py:FUNCTION")
     what.add_argument(
@@ -65,9 +67,9 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return what
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
     """Add what to measure (recipe or flags) and how (the Procedure)."""
-    what = add_workload(parser)
+    what = add_workload(parser, sides=sides)
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     families = "embedding, text_generation, vision, audio, multimodal"
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only {families}; recipe: families")

@@ -46,6 +46,11 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._settings_block import print_settings
 
     print_head(summary)
+    if summary.comparison is not None:
+        from torchstone.cli._ab_blocks import headline
+        from torchstone.cli._table import plain
+
+        print(plain(headline(summary.comparison)))
     print_answer(summary)
     shown = summary if options.full else in_duel(summary)
     print_cases(shown, every=options.full)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from torchstone.terms.codec import Malformed, decode
 from torchstone.terms.message import ASK_WHERE, Event, Stack
@@ -21,9 +23,15 @@ _FIXED_HEAP = {
 }
 
 
-def environment(heap: str) -> Mapping[str, str]:
-    """Return the environment of a trial: the user's own, with the heap setting where glibc is there to read it."""
+def environment(heap: str, folder: Path | None = None) -> Mapping[str, str]:
+    """Return the environment of a trial: the user's own, with the heap setting where glibc is there to read it.
+
+    In a folder of its own (a work tree of another revision) its modules go before those that are installed.
+    """
     own = dict(os.environ)
+    if folder is not None:
+        sources = [str(path) for path in (folder, folder / "src") if path.is_dir()]
+        own["PYTHONPATH"] = os.pathsep.join([*sources, *filter(None, [own.get("PYTHONPATH")])])
     if heap == "fixed" and sys.platform == "linux":
         own.update(_FIXED_HEAP)
     return own
@@ -39,8 +47,14 @@ def describe_status(status: int) -> str | None:
     return f"exited with code {code}" if code else None
 
 
+def line_to_a_trial() -> tuple[int, int]:
+    """Return two descriptors that are connected both ways: ours, and the one that a trial is given."""
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
 class PipedTrial:
-    """A LiveTrial (extend.py) whose events come through a pipe. `wait` gives the status the process ended with."""
+    """A LiveTrial (extend_machine.py) on one of `line_to_a_trial`. `wait` gives the status the process ended with."""
 
     def __init__(self, pid: int, descriptor: int, wait: Callable[[], int]) -> None:
         self.pid = pid
@@ -50,7 +64,7 @@ class PipedTrial:
         self._status: int | None = None
 
     def fileno(self) -> int:
-        """Return the readable end of the pipe."""
+        """Return our end of the line."""
         return self._descriptor
 
     def events(self) -> Sequence[Event] | None:
@@ -58,7 +72,10 @@ class PipedTrial:
 
         What is no event was written by the interpreter itself, as its last words: a Stack.
         """
-        data = os.read(self._descriptor, _CHUNK_BYTES)
+        try:
+            data = os.read(self._descriptor, _CHUNK_BYTES)
+        except ConnectionResetError:  # it was killed with a word from us unread
+            data = b""
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")

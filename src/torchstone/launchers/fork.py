@@ -12,12 +12,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from torchstone.errors import TorchstoneError
 from torchstone.extend_machine import Launcher
-from torchstone.launchers._process import PipedTrial, environment
+from torchstone.launchers._process import PipedTrial, environment, line_to_a_trial
 from torchstone.terms.message import Request
 
 _GRACE_S = 1.0  # a template ends its trials in a few ms; only one that still imports does not hear
@@ -37,22 +38,23 @@ class Fork:
         self._control: socket.socket | None = None
         self._rest = b""
         self._statuses: dict[int, int] = {}
-        self._opened_with: tuple[Sequence[str], str] | None = None
+        self._opened_with: tuple[Sequence[str], str, Path | None] | None = None
 
-    def open(self, preload: Sequence[str], heap: str) -> None:
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
         """Start the template and wait until it has imported everything. One that dies meanwhile is tried again once."""
-        self._opened_with = preload, heap
+        self._opened_with = preload, heap, folder
         try:
-            self._open(preload, heap)
+            self._open(preload, heap, folder)
         except _Died:
-            self._open(preload, heap)
+            self._open(preload, heap, folder)
 
-    def _open(self, preload: Sequence[str], heap: str) -> None:
+    def _open(self, preload: Sequence[str], heap: str, folder: Path | None) -> None:
         self.close()
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "torchstone.worker", "template", str(theirs.fileno()), *preload],
-            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment(heap)), start_new_session=True,
+            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment(heap, folder)), cwd=folder,
+            start_new_session=True,
         )  # fmt: skip
         theirs.close()
         self._control, self._rest, self._statuses = ours, b"", {}
@@ -69,18 +71,18 @@ class Fork:
             return self._start(request)
 
     def _start(self, request: Request) -> PipedTrial:
-        readable, writable = os.pipe()
+        ours, theirs = line_to_a_trial()
         try:
             if self._control is None:
                 raise _Died("the template is not open")
-            socket.send_fds(self._control, [msgspec.json.encode(request) + b"\n"], [writable])
+            socket.send_fds(self._control, [msgspec.json.encode(request) + b"\n"], [theirs])
             pid = self._answer("pid")
         except (_Died, ConnectionError) as fault:
-            os.close(readable)
+            os.close(ours)
             raise _Died("the template process died") from fault
         finally:
-            os.close(writable)
-        return PipedTrial(pid, readable, lambda: self._status_of(pid))
+            os.close(theirs)
+        return PipedTrial(pid, ours, lambda: self._status_of(pid))
 
     def close(self) -> None:
         """Close the template's socket: it ends its trials and then itself."""

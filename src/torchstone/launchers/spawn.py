@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from torchstone.extend_machine import Launcher
-from torchstone.launchers._process import PipedTrial, environment
+from torchstone.launchers._process import PipedTrial, environment, line_to_a_trial
 from torchstone.terms.message import Request
 
 
@@ -21,23 +22,25 @@ class Spawn:
 
     def __init__(self) -> None:
         self._heap = "default"
+        self._folder: Path | None = None
 
-    def open(self, preload: Sequence[str], heap: str) -> None:
-        """Note the heap setting; there is nothing to preload."""
-        self._heap = heap
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
+        """Note the heap setting and the folder; there is nothing to preload."""
+        self._heap, self._folder = heap, folder
 
     def start(self, request: Request) -> PipedTrial:
         """Start one request."""
-        readable, writable = os.pipe()
+        ours, theirs = line_to_a_trial()
         process = subprocess.Popen(
-            [sys.executable, "-m", "torchstone.worker", "once", str(writable)],
-            stdin=subprocess.PIPE, pass_fds=(writable,), env=dict(environment(self._heap)), start_new_session=True,
+            [sys.executable, "-m", "torchstone.worker", "once", str(theirs)],
+            stdin=subprocess.PIPE, pass_fds=(theirs,), env=dict(environment(self._heap, self._folder)),
+            cwd=self._folder, start_new_session=True,
         )  # fmt: skip
-        os.close(writable)
+        os.close(theirs)
         if process.stdin is not None:
             process.stdin.write(msgspec.json.encode(request))
             process.stdin.close()
-        return PipedTrial(process.pid, readable, lambda: _status_of(process))
+        return PipedTrial(process.pid, ours, lambda: _status_of(process))
 
     def close(self) -> None:
         """Nothing to end."""

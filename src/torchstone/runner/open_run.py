@@ -67,11 +67,13 @@ class OpenRun:
             self._writer.append(Added(case))
 
     def take(
-        self, case: Case, number: int, purpose: Purpose = Purpose.REPLICATE, how: Procedure | None = None
-    ) -> Trial:
+        self, case: Case, number: int, purpose: Purpose = Purpose.REPLICATE, how: Procedure | None = None,
+        *, host_profile: bool = False,
+    ) -> Trial:  # fmt: skip
         """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
 
-        Raises OutOfTime where the time limit has come; a trial that it ends is recorded as interrupted.
+        `host_profile`: it also sends one, which the session's watcher hears. Raises OutOfTime where the time limit has
+        come; a trial that it ends is recorded as interrupted.
         """
         self._left_s()
         why = self._foresight.objection(case, how or self.session.procedure)
@@ -89,7 +91,7 @@ class OpenRun:
         limited = left_s < how.timeout_s
         if limited:
             how = msgspec.structs.replace(how, timeout_s=left_s)
-        request = TrialRequest(case, how, number, trace_path=trace_path)
+        request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
         trial = TrialDrive(request, device, self.session.watcher).run(self.session.launcher, self._order)
         cut = limited and trial.outcome.status == Status.TIMED_OUT
         if cut:
@@ -99,6 +101,12 @@ class OpenRun:
         if cut:
             raise OutOfTime
         return trial
+
+    def keep(self, case: Case, trial: Trial, purpose: Purpose) -> None:
+        """Record a trial that was taken elsewhere: of a live comparison, say."""
+        self.add(case)
+        self._writer.append(msgspec.structs.replace(trial, purpose=purpose, order=self._order))
+        self._order += 1
 
     def _record(self, case: Case, trial: Trial, purpose: Purpose) -> Trial:
         trial = msgspec.structs.replace(trial, purpose=purpose)

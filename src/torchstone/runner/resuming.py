@@ -64,6 +64,8 @@ class Resumption:
                 if table_path(self._folder, head.run_id).exists():
                     raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are taken")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
+            if head.contest is not None:
+                raise UsageError(f"{head.run_id} is an ab: what was cut off cannot be judged; do it again")
             if (fit := head.procedure.fit) is not None:
                 raise UsageError(
                     f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` goes on with it"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import sys
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -13,6 +15,7 @@ import msgspec
 from torchstone import machine_facts, registry
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.extend_machine import Launcher
+from torchstone.peaks.cache import with_kept
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.terms.case import Case
@@ -38,13 +41,19 @@ def _crash(case: Case, outcome: Outcome) -> str:
 
 
 class Session:
-    """Use as a context manager. `preload`: the models whose libraries the template imports."""
+    """Use as a context manager. `preload`: the models whose libraries the template imports.
 
-    def __init__(self, procedure: Procedure, preload: Sequence[str], watcher: Watcher | None = None) -> None:
+    `folder`: where trials work; None: where the controller does. Several sessions may be open at once.
+    """
+
+    def __init__(
+        self, procedure: Procedure, preload: Sequence[str], watcher: Watcher | None = None, folder: Path | None = None
+    ) -> None:
         self.procedure = msgspec.structs.replace(procedure, isolation=isolation(procedure.isolation))
         self._preload = tuple(dict.fromkeys(preload))
         self.watcher: Watcher = watcher or Silent()
-        self.launcher: Launcher = registry.load("launchers", self.procedure.isolation)
+        self._folder = folder
+        self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
 
     def __enter__(self) -> Self:
         try:
@@ -62,7 +71,7 @@ class Session:
         self._open()
 
     def _open(self) -> None:
-        self.launcher.open(self._preload, self.procedure.heap)
+        self.launcher.open(self._preload, self.procedure.heap, self._folder)
 
     def inspect(self) -> tuple[Machine, Inspected]:
         """Return this Machine, as a fresh process finds it."""
@@ -77,7 +86,7 @@ class Session:
         ending = live.ending()
         if found is None:
             raise TorchstoneError(f"this machine could not be inspected: {wrong or ending}")
-        machine = Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings())
+        machine = with_kept(Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings()))
         return machine, found
 
     def rehearse(self, cases: Sequence[Case]) -> None:

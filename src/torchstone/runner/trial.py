@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import math
+import os
 import select
 import uuid
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
 
 from torchstone.extend_machine import Launcher, LiveTrial
 from torchstone.instrument.clock import Clock, system_clock
@@ -12,11 +19,13 @@ from torchstone.runner.ending import Ending
 from torchstone.runner.recorder import Recorder
 from torchstone.runner.watcher import Watcher
 from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest
+from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status, Trial
 
 _ANSWER_S = 0.5  # how long a trial that hangs may take to say where
 _PAUSE_S = 0.05  # it has said it when it has been silent for so long
+
+_E = TypeVar("_E", bound=Event)
 
 
 class TrialDrive:
@@ -34,6 +43,8 @@ class TrialDrive:
         self._ending = Ending()
         self._live_s: float | None = None
         self._recorder: Recorder | None = None
+        self._next_reading_s = math.inf
+        self._over = self._timed_out = False
 
     @property
     def mistake(self) -> str | None:
@@ -42,65 +53,91 @@ class TrialDrive:
 
     def run(self, launcher: Launcher, order: int) -> Trial:
         """Start the trial, wait for its end, and return what is known of it."""
-        started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        began_s = self._clock()
-        live = launcher.start(self._request)
+        self.start(launcher)
+        return self.conclude(order)
+
+    def start(self, launcher: Launcher) -> None:
+        """Start the trial."""
+        self._started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self._began_s = self._clock()
+        self._live = launcher.start(self._request)
+        if self._request.procedure.telemetry_period_s > 0:
+            self._recorder = Recorder(self._live.pid, self._device, self._began_s, self._clock)
+            self._next_reading_s = self._began_s
+
+    def say(self, word: Word) -> None:
+        """Tell a trial that takes turns what to do next. One that has ended meanwhile does not hear it."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            os.write(self._live.fileno(), msgspec.json.encode(word) + b"\n")
+
+    def hear(self, kind: type[_E]) -> _E | None:
+        """Wait until the trial sends an event of that kind, and return it; None where the trial ends without one."""
+        while not self._over:
+            for event in self._next_events():
+                if isinstance(event, kind):
+                    return event
+        return None
+
+    def conclude(self, order: int) -> Trial:
+        """Wait for the end of a trial that was started, and return what is known of it."""
         try:
-            timed_out = not self._listen(live, began_s)
+            while not self._over:
+                self._next_events()
         except BaseException:
-            live.kill()
-            live.ending()
+            self.abandon()
             raise
-        wrong = live.ending()
+        wrong, began_s = self._live.ending(), self._began_s
         return Trial(
             trial_id=uuid.uuid4().hex[:12],
             case_id=self._request.case.case_id,
             number=self._request.number,
             order=order,
-            started_utc=started_utc,
+            started_utc=self._started_utc,
             duration_s=round(self._clock() - began_s, 6),
-            outcome=self._outcome(wrong, timed_out=timed_out),
+            outcome=self._outcome(wrong),
             facts={**(self._measured.facts if self._measured else {}), **self._heap()},
             measurements=self._measurements(began_s),
             series=self._recorder.series() if self._recorder else (),
         )
 
-    def _listen(self, live: LiveTrial, began_s: float) -> bool:
-        """Handle events until the trial ends. Returns False when it had to be ended for its time."""
-        procedure = self._request.procedure
-        deadline_s, period_s = began_s + procedure.timeout_s, procedure.telemetry_period_s
-        if period_s > 0:
-            self._recorder = Recorder(live.pid, self._device, began_s, self._clock)
-        next_reading_s = began_s if period_s > 0 else deadline_s
+    def abandon(self) -> None:
+        """End a trial that nobody waits for any more."""
+        self._live.kill()
+        self._live.ending()
+
+    def _next_events(self) -> Sequence[Event]:
+        """Wait for events and note them; none where the trial has ended, by itself or for its time."""
+        deadline_s = self._began_s + self._request.procedure.timeout_s
         while True:
             now_s = self._clock()
             if now_s >= deadline_s:
-                self._ask_where(live, began_s)
-                live.kill()
-                return False
-            if now_s >= next_reading_s and self._recorder is not None:
+                self._ask_where(self._live)
+                self._live.kill()
+                self._over = self._timed_out = True
+                return ()
+            if now_s >= self._next_reading_s and self._recorder is not None:
                 self._recorder.read()
-                next_reading_s = max(next_reading_s + period_s, now_s)
-            readable, _, _ = select.select([live], [], [], max(0.0, min(deadline_s, next_reading_s) - self._clock()))
-            if readable:
-                events = live.events()
-                if events is None:
-                    return True
-                for event in events:
-                    self._note(event, began_s)
+                self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
+            wait_s = max(0.0, min(deadline_s, self._next_reading_s) - self._clock())
+            if select.select([self._live], [], [], wait_s)[0]:
+                events = self._live.events()
+                self._over = events is None
+                for event in events or ():
+                    self._note(event)
+                return events or ()
 
-    def _ask_where(self, live: LiveTrial, began_s: float) -> None:
+    def _ask_where(self, live: LiveTrial) -> None:
         """Ask a trial that hangs for its stack, and wait for the answer a moment."""
         live.ask_where()
         until_s, wait_s = self._clock() + _ANSWER_S, _ANSWER_S
         while select.select([live], [], [], wait_s)[0] and (events := live.events()) is not None:
             wait_s = max(0.0, min(_PAUSE_S, until_s - self._clock()))
             for event in events:
-                self._note(event, began_s)
+                self._note(event)
 
-    def _note(self, event: Event, began_s: float) -> None:
+    def _note(self, event: Event) -> None:
         if isinstance(event, Live):
-            self._live_s = self._clock() - began_s
+            self._live_s = self._clock() - self._began_s
         elif isinstance(event, Entered):
             self._ending.stage = event.stage
             if self._recorder is not None:
@@ -113,8 +150,8 @@ class TrialDrive:
             self._ended = event
         self._watcher.heard(event)
 
-    def _outcome(self, wrong: str | None, *, timed_out: bool) -> Outcome:
-        if timed_out:
+    def _outcome(self, wrong: str | None) -> Outcome:
+        if self._timed_out:
             return self._ending.timed_out(self._request.procedure.timeout_s)
         if self._ended is None:
             return self._ending.died(wrong)

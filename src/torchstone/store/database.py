@@ -14,7 +14,7 @@ from torchstone.store.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 5
-_LAYOUT = 2
+_LAYOUT = 3
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 _FILE = "torchstone.sqlite"
@@ -23,7 +23,7 @@ CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
     device TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL, ok INTEGER NOT NULL,
     file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT
+    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, comparison TEXT
 ) STRICT;
 CREATE INDEX runs_by_time ON runs (started_utc);
 CREATE TABLE trials (

@@ -33,7 +33,7 @@ def write_document(run: Run, folder: Path, rows: Sequence[Mapping[str, Scalar]] 
     stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _written(folder, stem, document_bytes(run, rows))
+        return write_new(folder, stem, document_bytes(run, rows))
     except OSError as fault:
         raise unwritten(folder / f"{stem}.json", fault, folder, run.head.run_id) from fault
 
@@ -55,7 +55,7 @@ def read_document(path: Path) -> Run:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
-    return Run(head, found.trials, found.findings, found.end, found.answer)
+    return Run(head, found.trials, found.findings, found.end, found.answer, found.comparison)
 
 
 def vendor_of(run: Run) -> str:
@@ -76,7 +76,8 @@ def _moment(utc: str) -> str:
     return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y%m%d_%H%M%S")
 
 
-def _written(folder: Path, stem: str, data: bytes) -> Path:
+def write_new(folder: Path, stem: str, data: bytes) -> Path:
+    """Write `<stem>.json`, or `<stem>_2.json` where that is taken, whole or not at all; return its path."""
     descriptor, name = tempfile.mkstemp(prefix=".writing_", suffix=".json", dir=folder)
     temporary = Path(name)
     try:

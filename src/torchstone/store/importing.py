@@ -1,4 +1,7 @@
-"""Taking in runs from elsewhere: a record, a document, or a folder of them. The same run twice changes nothing."""
+"""Taking in runs from elsewhere: records, documents, what other tools wrote, or a folder of them.
+
+The same run twice changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,15 @@ from pathlib import Path
 
 import msgspec
 
+from torchstone import registry
 from torchstone.errors import TorchstoneError, UsageError
+from torchstone.store import foreign
 from torchstone.store.query import read_run
 from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import flush_folder
+from torchstone.terms.claim import is_imported
 from torchstone.terms.codec import encode
-from torchstone.terms.run import Answered, Head, Noted, Plan, Run
+from torchstone.terms.run import Answered, Compared, Head, Noted, Plan, Run
 from torchstone.terms.trial import Status, Trial
 
 _MOST_FILES = 100_000
@@ -28,29 +34,35 @@ def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
     in it was taken in.
     """
     if not path.is_dir():
-        return [_taken(path, folder)]
+        return _taken(path, folder)
     taken: list[tuple[str, bool]] = []
     faults: list[str] = []
-    for file in _candidates(path, folder):
+    for file in candidates(path, folder):
         try:
-            taken.append(_taken(file, folder))
+            taken += _taken(file, folder)
         except UsageError as fault:
             faults.append(str(fault))
     if not taken and not faults:
-        raise UsageError(f"{path}: no records (*.jsonl) and no documents (benchmark_*.json) in this folder")
+        tools = ", ".join(registry.names("importers"))
+        what = f"no records (*.jsonl), no documents (benchmark_*.json), and nothing of {tools}"
+        raise UsageError(f"{path}: {what} in this folder")
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(f"{faults[0]}{more}; the {len(taken)} sound runs of {path} are imported")
     return taken
 
 
-def _candidates(path: Path, folder: Path) -> Iterator[Path]:
+def candidates(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder that hold runs, ours or another tool's; not those stored in `folder` already."""
     own = (folder / "records").resolve()
     found = 0
     for file in sorted(path.rglob("*")):
-        wanted = file.suffix == ".jsonl" or (file.suffix == ".json" and file.name.startswith("benchmark_"))
+        document = file.suffix == ".json" and file.name.startswith("benchmark_")
+        wanted = file.suffix == ".jsonl" or (document and not file.name.startswith("benchmark_comparison_"))
         # A link in a stranger's folder may point anywhere.
-        if not wanted or file.is_symlink() or not file.is_file() or file.parent.resolve() == own:
+        if file.is_symlink() or not file.is_file() or file.parent.resolve() == own:
+            continue
+        if not wanted and foreign.recognised(file) is None:
             continue
         found += 1
         if found > _MOST_FILES:
@@ -58,8 +70,13 @@ def _candidates(path: Path, folder: Path) -> Iterator[Path]:
         yield file
 
 
-def _taken(source: Path, folder: Path) -> tuple[str, bool]:
-    run = read_run(source)
+def _taken(source: Path, folder: Path) -> list[tuple[str, bool]]:
+    tool = foreign.recognised(source)
+    runs = (read_run(source),) if tool is None else foreign.looked_at(tool, source)
+    return [_stored(run, source, folder) for run in runs]
+
+
+def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
     target = record_path(folder, run.head.run_id)
     if target.exists():
         stored = read_record(target)
@@ -72,7 +89,12 @@ def _taken(source: Path, folder: Path) -> tuple[str, bool]:
 
 
 def _same_beginning(one: Run, other: Run) -> bool:
-    """Say whether one is the other cut short. Resumed, it may have taken interrupted trials again and added Cases."""
+    """Say whether one is the other cut short. Resumed, it may have taken interrupted trials again and added Cases.
+
+    What another tool wrote is known by its digest: its file may have been renamed since.
+    """
+    if is_imported(one) and is_imported(other) and one.head.source and other.head.source:
+        return one.head.source.sha256 == other.head.source.sha256
     if encode(_without_plan(one)) != encode(_without_plan(other)) or one.head.plan.slots != other.head.plan.slots:
         return False
     if any(encode(a) != encode(b) for a, b in zip(one.head.plan.cases, other.head.plan.cases, strict=False)):
@@ -105,8 +127,9 @@ def _write(run: Run, target: Path) -> None:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 answer = (Answered(run.answer),) if run.answer is not None else ()
+                compared = (Compared(run.comparison),) if run.comparison is not None else ()
                 end = (run.end,) if run.end is not None else ()
-                lines = (run.head, *run.trials, *answer, *map(Noted, run.findings), *end)
+                lines = (run.head, *run.trials, *answer, *compared, *map(Noted, run.findings), *end)
                 for line in lines:
                     file.write(encode(line) + b"\n")
                 file.flush()

@@ -17,6 +17,7 @@ from torchstone.store.storing import CUT_OFF
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import decode
+from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
 from torchstone.terms.run import Head, Run
 from torchstone.terms.trial import Outcome, Purpose, Status, Trial
@@ -63,6 +64,7 @@ class Entry(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     trials: tuple[TrialRow, ...]
     answer: Answer | None = None
+    comparison: Comparison | None = None
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -93,12 +95,13 @@ def find(folder: Path, word: str) -> Entry:
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
         path = folder / "records" / row.file
-        head, findings, answer = connection.execute(
-            "SELECT head, findings, answer FROM runs WHERE run_id = ?", (row.run_id,)
+        head, findings, answer, comparison = connection.execute(
+            "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
         ).fetchone()
         return Entry(
             row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
             _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
+            decode(comparison.encode(), Comparison) if comparison is not None else None,
         )  # fmt: skip
 
 
@@ -110,9 +113,15 @@ def locate(folder: Path, word: str) -> Path:
 
 
 def read_run(path: Path) -> Run:
-    """Return the run in a record or a document, whichever the file is. Raises UsageError if it is neither."""
+    """Return the run in a record, a document or a file of another tool. Raises UsageError if it is none of them."""
+    from torchstone.store import foreign
     from torchstone.store.document import read_document
 
+    if (tool := foreign.recognised(path)) is not None:
+        runs = foreign.looked_at(tool, path)
+        if len(runs) != 1:
+            raise UsageError(f"{path} holds {len(runs)} runs: `torchstone import {path}`, and name one of them")
+        return runs[0]
     with read_bounded(path) as file:
         beginning = file.readline(MOST_LINE_BYTES)[:24]
     return read_document(path) if beginning.startswith(b'{"record":"document"') else read_record(path)
@@ -183,7 +192,7 @@ def entry_of(run: Run, path: Path) -> Entry:
         head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
         len(head.plan.cases), len(trials), sum(t.outcome.status == Status.OK for t in trials), path.name,
     )  # fmt: skip
-    return Entry(row, path, head, run.findings, trials, run.answer)
+    return Entry(row, path, head, run.findings, trials, run.answer, run.comparison)
 
 
 def _trial_row(t: Trial) -> TrialRow:

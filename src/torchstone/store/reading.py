@@ -17,8 +17,9 @@ from torchstone.errors import UsageError
 from torchstone.terms.answer import Answer
 from torchstone.terms.case import Case
 from torchstone.terms.codec import Malformed, check_stamp, decode
+from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
-from torchstone.terms.run import Added, Answered, End, Head, Line, Noted, Run
+from torchstone.terms.run import Added, Answered, Compared, End, Head, Line, Noted, Run
 from torchstone.terms.trial import Purpose, Status, Trial
 
 MOST_BYTES = 2**30
@@ -94,6 +95,7 @@ class _Parts:
         self.added: dict[str, Case] = {}
         self.trials: list[Trial] = []
         self.answer: Answer | None = None
+        self.comparison: Comparison | None = None
         self.findings: list[Finding] = []
         self.end: End | None = None
         self._interrupted: dict[tuple[str, int, Purpose], int] = {}
@@ -112,12 +114,14 @@ class _Parts:
             if line.case_id not in self._cases:
                 raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
             # Resumed: what was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
-            self.end, self.findings, self.answer = None, [], None
+            self.end, self.findings, self.answer, self.comparison = None, [], None, None
             self._take(line)
         elif isinstance(line, Noted):
             self.findings.append(line.finding)
         elif isinstance(line, Answered):
             self.answer = line.answer
+        elif isinstance(line, Compared):
+            self.comparison = line.comparison
         else:
             self.end = line
 
@@ -135,7 +139,7 @@ class _Parts:
             plan = msgspec.structs.replace(head.plan, cases=(*head.plan.cases, *self.added.values()))
             head = msgspec.structs.replace(head, plan=plan)
         trials = tuple(t for place, t in enumerate(self.trials) if place not in self._taken_again)
-        return Run(head, trials, tuple(self.findings), self.end, self.answer)
+        return Run(head, trials, tuple(self.findings), self.end, self.answer, self.comparison)
 
 
 def _head(path: Path, data: bytes) -> tuple[Head, int]:

@@ -38,11 +38,12 @@ def store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime_
                 raise UsageError(f"{file} and {other[0]} hold the same run {head.run_id}")
             connection.execute("DELETE FROM runs WHERE run_id = ? OR file = ?", (head.run_id, file))
             connection.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
                     len(head.plan.cases), len(rows), ok, file, size, mtime_ns, _text(head),
                     _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
+                    _text(run.comparison) if run.comparison is not None else None,
                 ),
             )  # fmt: skip
             connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from torchstone.terms.peaks import Peaks
+
 
 class Host(msgspec.Struct, frozen=True):
     """The computer: what its operating system says of it."""
@@ -40,13 +42,29 @@ class DeviceInfo(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Host, devices, software (name → version) and settings (environment and kernel switches that move timings)."""
+    """Host, devices, software (name → version) and settings (environment and kernel switches that move timings).
+
+    `peaks`: what its devices were measured to do at best, newest first, where that has been measured.
+    """
 
     host: Host
     devices: tuple[DeviceInfo, ...]
     software: Mapping[str, str | None]
     settings: Mapping[str, str | None]
+    peaks: tuple[Peaks, ...] = ()
 
     def device(self, kind: str, index: int) -> DeviceInfo | None:
         """Return the device of that kind and index, or None."""
         return next((d for d in self.devices if d.kind == kind and d.index == index), None)
+
+    def best(self, kind: str, index: int, threads: int | None = None) -> Peaks | None:
+        """Return the newest Peaks of that device under this torch, if `threads` is given with as many threads."""
+        device = self.device(kind, index)
+        if device is None:
+            return None
+        ours = (self.host.hostname, self.host.processor, kind, index, device.name, device.uuid)
+        for p in self.peaks:
+            theirs = (p.hostname, p.processor, p.kind, p.index, p.device_name, p.uuid)
+            if theirs == ours and p.torch == self.software.get("torch") and threads in (None, p.threads):
+                return p
+        return None

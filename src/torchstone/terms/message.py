@@ -7,17 +7,30 @@ from collections.abc import Mapping
 import msgspec
 
 from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case
+from torchstone.terms.case import Case, Placement
 from torchstone.terms.fit import EpochEnded, Evaluation, Judged
+from torchstone.terms.host_profile import HostProfile
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.peaks import Peaks
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Outcome
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """Take turns with another process (ab/) instead of measuring windows.
+
+    `shift_bytes`: how far the heap is moved before anything is built, so that where things lie is luck that differs
+    from process to process, and not the same in all that are forked from one template.
+    """
+
+    shift_bytes: int = 0
 
 
 class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
 
-    A Procedure with a Fit trains to an end instead; an `evaluation` judges weights.
+    A Procedure with a Fit trains to an end instead; an `evaluation` judges weights; `turns` waits to be told its turns.
+    `host_profile` adds a look at where the host's time goes, after everything is measured.
     """
 
     case: Case
@@ -26,13 +39,37 @@ class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     rehearse: bool = False
     trace_path: str | None = None
     evaluation: Evaluation | None = None
+    turns: Turns | None = None
+    host_profile: bool = False
 
 
 class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):
     """Say which devices there are and which versions of what is installed."""
 
 
-Request = TrialRequest | InspectRequest
+class PeaksRequest(msgspec.Struct, frozen=True, tag="peaks", tag_field="ask"):
+    """Measure what this device can do at best, in about `budget_s`; the disk is read in `folder`."""
+
+    placement: Placement
+    budget_s: float
+    folder: str
+
+
+Request = TrialRequest | InspectRequest | PeaksRequest
+
+
+class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
+    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnTaken."""
+
+    steps: int
+    lead_in: int = 0
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="word"):
+    """There are no further turns: send what was measured, and end."""
+
+
+Word = TakeTurn | Finish
 
 
 # The signal that asks the process of a trial where it is; its Stack is the answer. By name: Windows has no such signal.
@@ -60,6 +97,26 @@ class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
     of: int | None = None  # how many steps there will be, where that is known
 
 
+class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
+    """Warmed up, and waiting for its first turn.
+
+    `step_s`: the median of its last warm-up steps. `queue`: batches that lie ready in its loader while it waits.
+    `turn`: steps after which the coming of its batches repeats.
+    """
+
+    step_s: float
+    queue: int
+    turn: int
+
+
+class TurnTaken(msgspec.Struct, frozen=True, tag="turn_taken", tag_field="event"):
+    """A turn is done: when it began on the shared clock, how long its steps took, and the CPU time of its process."""
+
+    begin_s: float
+    elapsed_s: float
+    cpu_s: float
+
+
 class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
     """Everything a trial measured, sent once, after its last window."""
 
@@ -76,6 +133,12 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     missing: Mapping[str, str]  # device kind → what was looked for and not found
 
 
+class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field="event"):
+    """What the device did at best."""
+
+    peaks: Peaks
+
+
 class Stack(msgspec.Struct, frozen=True, tag="stack", tag_field="event"):
     """What the interpreter itself wrote into the pipe: where it was when a signal ended it, or when it was asked."""
 
@@ -89,4 +152,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
     mistake: str | None = None  # the line for a user whose own model or data is at fault
 
 
-Event = Live | Entered | Progress | EpochEnded | Judged | Measured | Inspected | Stack | Ended
+Event = (
+    Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Measured | HostProfile | Inspected
+    | PeaksMeasured | Stack | Ended
+)  # fmt: skip

@@ -8,6 +8,7 @@ import msgspec
 
 from torchstone.terms.answer import Answer, Quest
 from torchstone.terms.case import Case
+from torchstone.terms.comparison import Comparison, Rules
 from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
@@ -15,7 +16,8 @@ from torchstone.terms.trial import Trial
 
 # 1  2026-11  first version
 # 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
-SCHEMA = 2
+# 3  2026-11  live comparisons: their rules in the head, their comparison as a line
+SCHEMA = 3
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -53,6 +55,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     source: Source | None = None  # the recipe or file the request came from
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
     quest: Quest | None = None  # what a tune looks for
+    contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
 
 
 class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
@@ -65,6 +68,12 @@ class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="record"):
     """A line of a record: what a tune found."""
 
     answer: Answer
+
+
+class Compared(msgspec.Struct, frozen=True, tag="comparison", tag_field="record"):
+    """A line of a record: what a live comparison found."""
+
+    comparison: Comparison
 
 
 class Noted(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
@@ -80,7 +89,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
     status: str  # "done", "interrupted", "out of time"
 
 
-Line = Head | Added | Trial | Noted | Answered | End
+Line = Head | Added | Trial | Noted | Answered | Compared | End
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -91,6 +100,7 @@ class Run(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     end: End | None
     answer: Answer | None = None
+    comparison: Comparison | None = None
 
     def of_case(self, case_id: str) -> tuple[Trial, ...]:
         """Return the trials of one Case in the order they were taken."""

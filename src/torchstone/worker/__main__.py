@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
 
     prepare(int(descriptor))
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    carry_out(request, EventPipe(int(descriptor)).send)
+    carry_out(request, EventPipe(int(descriptor)))
     sys.stderr.flush()
     os._exit(0)  # a trial has nothing left to say: tearing down torch would only keep the next one waiting
 

@@ -20,6 +20,7 @@ from torchstone.terms.message import (
     Event,
     InspectRequest,
     Live,
+    PeaksRequest,
     Progress,
     Request,
     TrialRequest,
@@ -30,17 +31,20 @@ from torchstone.worker.evaluating import evaluate
 from torchstone.worker.fitting import fit_model
 from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
 from torchstone.worker.outcome import ended_by
+from torchstone.worker.pipe import EventPipe
 from torchstone.worker.settling import settle
 from torchstone.worker.tally import Tally
+from torchstone.worker.turns import take_turns
 from torchstone.worker.window import measure_window, turn_of, warm_up_plan
 
 Send = Callable[[Event], None]
 
 
-def carry_out(request: Request, send: Send) -> None:
+def carry_out(request: Request, line: EventPipe) -> None:
     """Do what is asked and send events; the last is always Ended, whatever the user's code raises."""
     import torch  # noqa: F401  a process without it is not live: a new interpreter takes seconds for this
 
+    send = line.send
     send(Live())
     try:
         if isinstance(request, InspectRequest):
@@ -48,15 +52,21 @@ def carry_out(request: Request, send: Send) -> None:
 
             send(inspect())
             outcome = Outcome(Status.OK)
+        elif isinstance(request, PeaksRequest):
+            from torchstone.worker.best import measure_peaks
+
+            measure_peaks(request, send)
+            outcome = Outcome(Status.OK)
         else:
-            outcome = _trial(request, send)
+            outcome = _trial(request, line)
         send(Ended(outcome))
     except BaseException as error:
         send(ended_by(error))
 
 
-def _trial(request: TrialRequest, send: Send) -> Outcome:
-    case, procedure = request.case, request.procedure
+def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
+    case, procedure, send = request.case, request.procedure, line.send
+    shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
     _seed(procedure.seed)
     tally = Tally(case)
     send(Entered("building", system_clock()))
@@ -81,9 +91,13 @@ def _trial(request: TrialRequest, send: Send) -> Outcome:
     tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
     batches = engine.open_batches(case, model, samples, device, procedure.seed)
     try:
-        measure_prepared(request, send, engine, prepared, batches, device, tally)
+        if request.turns is not None:
+            take_turns(request, line, engine, prepared, batches, device, tally)
+        else:
+            measure_prepared(request, send, engine, prepared, batches, device, tally)
     finally:
         batches.close()
+        del shifted
     return tally.outcome()
 
 
@@ -132,13 +146,15 @@ def measure_prepared(
         last, stage = stage, ANATOMY
         send(Entered(stage, system_clock()))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn)
+    if request.host_profile:
+        from torchstone.worker.host_profile import look
+
+        send(Entered("host profile", system_clock()))
+        send(look(step, batches.next, device, prepared))
     stage = "counting"
     send(Entered(stage, system_clock()))
     if procedure.count_flops:
-        total, why_not = prepared.flops(batches.next())
-        if total is not None:
-            tally.setup("flops", total)
-        tally.facts["flops_not_counted"] = why_not
+        tally.counted(prepared.count(batches.next()))
     if request.trace_path is not None:
         from torchstone.worker.profiling import trace
 

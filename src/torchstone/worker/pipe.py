@@ -1,4 +1,4 @@
-"""The trial's end of the pipe: one JSON line an event."""
+"""The trial's end of the line: one JSON line an event out, and a line a word in where it takes turns."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ class EventPipe:
         data = memoryview(encode(event) + b"\n")
         while data:
             data = data[os.write(self._descriptor, data) :]
+
+    def receive(self) -> bytes:
+        """Wait for one line from the controller and return it; b"" when the controller is gone."""
+        line = b""
+        while not line.endswith(b"\n"):
+            data = os.read(self._descriptor, 4096)  # one word at a time is under way: the next follows our answer
+            if not data:
+                return b""
+            line += data
+        return line

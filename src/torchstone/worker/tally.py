@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from resource import struct_rusage
@@ -13,6 +14,7 @@ import msgspec
 from torchstone.instrument.loop import Window
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.counted import Counted
 from torchstone.terms.message import Measured
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status
 
@@ -62,6 +64,25 @@ class Tally:
         self.facts[f"{name}_stopped_because"] = str(window.stopped_because)
         self._spans_s[name] = (window.begin_s, window.end_s)
 
+    def turns(self, name: str, taken: Sequence[Window]) -> None:
+        """Add all turns as one window, and beside it when each began and how long it took."""
+        if not taken:
+            return
+        whole = Window(
+            [lap for w in taken for lap in w.laps_s], [wait for w in taken for wait in w.waits_s],
+            [items for w in taken for items in w.items],
+            None if taken[0].tokens is None else [tokens for w in taken for tokens in w.tokens or ()],
+            math.fsum(w.total_s for w in taken), taken[0].begin_s, taken[-1].end_s, taken[-1].stopped_because,
+        )  # fmt: skip
+        self.window(name, whole)
+        self.steady("turn_begin_s", [w.begin_s for w in taken], name)
+        self.steady("turn_time_s", [w.total_s for w in taken], name)
+
+    def peak_memory(self) -> None:
+        """Add the peak of this process's resident memory."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.steady("peak_rss_bytes", [peak * _RSS_UNIT_BYTES])
+
     def epoch(self, name: str, window: Window) -> None:
         """Add one epoch as a window of its own.
 
@@ -84,6 +105,14 @@ class Tally:
         self.steady("major_faults", [after.ru_majflt - before.ru_majflt])
         self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
         self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
+
+    def counted(self, of_step: Counted) -> None:
+        """Add what one step needs, or why that was not counted."""
+        for metric in ("flops", "traffic_bytes", "operators"):
+            value = getattr(of_step, metric)
+            if value is not None:
+                self.setup(metric, value)
+        self.facts["flops_not_counted"] = of_step.why_not
 
     def left_out(self, unreadable: Mapping[str, str]) -> None:
         """Add how many items could not be read, and the first of them."""

@@ -89,7 +89,7 @@ def _be_trial(data: bytes, descriptor: int) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         last_words.prepare(descriptor)
-        carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor).send)
+        carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor))
         sys.stderr.flush()
         status = 0
     finally:

@@ -24,7 +24,7 @@ class Scripted:
 
     describes = "says what it is told to"
 
-    def open(self, preload, heap):
+    def open(self, preload, heap, folder=None):
         """Ready."""
 
     def close(self):

@@ -1,0 +1,235 @@
+"""How often `ab` is wrong, and what it finds: A/A of equal code, and slowdowns that are really there.
+
+    aa.py --runs 200 --extra 0               equal code: every "better" or "worse" is a false alarm
+    aa.py --runs 100 --extra 3               3 % more work in B (benchmarks/stacks.py): what share is found, how soon
+    aa.py --summary [--json]                 read the campaign of benchmarks/data/aa.json
+
+Runs are appended to the data file, one line of its list a run, so that a campaign may be cut off and go on. On the
+same samples stand beside each other: a t-interval over steps, Mann-Whitney over steps, thresholds of 5 and 7 %,
+pyperf's rule (Student's t over all values pooled) and asv's (Mann-Whitney, p < 0.002, and 5 % apart).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import NormalDist, fmean, median, stdev
+from typing import Any
+
+from torchstone import plan
+from torchstone.ab.contest import contest
+from torchstone.ab.pair import Contender
+from torchstone.stats.student import two_sided
+from torchstone.terms.case import Case, Placement
+from torchstone.terms.comparison import Rules
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Trial
+
+DATA = Path(__file__).parent / "data" / "aa.json"
+STACKS = Path(__file__).parent / "stacks.py"
+# name → task, kind of stack, its size, threads
+WORKLOADS: dict[str, tuple[str, str, dict[str, int], int]] = {
+    "mlp train": ("train", "mlp", {"width": 128, "rows": 32}, 1),
+    "conv infer": ("infer", "conv", {"channels": 16, "side": 16}, 1),
+    "attention train": ("train", "attention", {"width": 48, "length": 32}, 1),
+    "mlp train, 2 threads": ("train", "mlp", {"width": 256, "rows": 64}, 2),
+}
+SLOW = {"mlp train, 150 ms": ("train", "mlp", {"width": 512, "rows": 256}, 1)}
+_RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--extra", type=int, default=0, help="layers more than 100 in B: percent more work")
+    parser.add_argument("--margin", type=float, default=0.02)
+    parser.add_argument("--budget", type=float, default=60.0)
+    parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **SLOW}))
+    parser.add_argument("--disturbed", action="store_true", help="beside a process that is busy now and then")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if not options.summary:
+        names = options.workload or list(WORKLOADS)
+        for number in range(options.runs):
+            name = names[number % len(names)]
+            with neighbour(options.seed + number) if options.disturbed else calm():
+                row = one_run(name, options, options.seed + number)
+            append(options.out, row)
+            print(
+                json.dumps({k: v for k, v in row.items() if k not in ("pairs", "medians_s")}),
+                file=sys.stderr,
+                flush=True,
+            )
+    told = summary(json.loads(options.out.read_text(encoding="utf-8")))
+    print(json.dumps(told) if options.json else table(told))
+
+
+def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """Do one comparison and return its row."""
+    rules = Rules(options.margin, 0.01, options.budget, seed)
+    a, b = (Contender(side, case_of(name, layers)) for side, layers in (("A", 100), ("B", 100 + options.extra)))
+    began = time.time()
+    ended = contest(a, b, rules, Procedure(seed=seed))
+    ratio = ended.comparison.ratio
+    return {
+        "workload": name, "extra_percent": options.extra, "margin": options.margin, "budget_s": options.budget,
+        "disturbed": options.disturbed, "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
+        "ratio": [round(v, 6) for v in (ratio.value, ratio.low or 0.0, ratio.high or 0.0)] if ratio else None,
+        "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs, "templates": ended.templates,
+        "step_s": round(median(v for t in ended.trials for v in t.values("step_time_s")), 6),
+        "others": {rule: said(rule, ended.trials) for rule in _RULES},
+        "medians_s": [round(median(t.values("step_time_s")), 7) for t in ended.trials if t.values("step_time_s")],
+    }  # fmt: skip
+
+
+def case_of(name: str, layers: int) -> Case:
+    """Return a workload with so many layers."""
+    task, kind, size, threads = {**WORKLOADS, **SLOW}[name]
+    axes: dict[str, Sequence[Any]] = {"threads": [threads], **({"mode": ["throughput"]} if task == "infer" else {})}
+    sketch = plan.sketch(plan.Ask(task, f"py:{STACKS}:{kind}", options={"layers": layers, **size}, axes=axes))
+    return Case(sketch.workload, sketch.configurations[0], Placement("cpu"))
+
+
+# ── what others would have said of the same samples ─────────────────────────────────────────────────────────
+
+
+def said(rule: str, trials: Sequence[Trial]) -> bool:
+    """Return whether a rule calls the two sides different."""
+    a, b = ([v for t in trials if t.facts.get("side") == side for v in t.values("step_time_s")] for side in "AB")
+    if min(len(a), len(b)) < 3:
+        return False
+    apart = median(b) / median(a) - 1.0
+    if rule.endswith("threshold"):
+        return abs(apart) >= float(rule.partition(" ")[0]) / 100.0
+    if rule == "t over steps":
+        return abs(fmean(a) - fmean(b)) > half(a) + half(b)
+    if rule == "pyperf":  # is_significant: Student's t of all values, whatever process they are from, at 95 %
+        pooled = math.sqrt(((len(a) - 1) * stdev(a) ** 2 + (len(b) - 1) * stdev(b) ** 2) / (len(a) + len(b) - 2))
+        t = abs(fmean(a) - fmean(b)) / (pooled * math.sqrt(1 / len(a) + 1 / len(b)))
+        return t > two_sided(0.95, len(a) + len(b) - 2)
+    p = mann_whitney(a, b)
+    return p < 0.05 if rule.startswith("Mann") else p < 0.002 and abs(apart) > 0.05
+
+
+def half(values: Sequence[float]) -> float:
+    """Return half the 95 % t-interval of a mean, as if its values were independent."""
+    return two_sided(0.95, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return the two-sided p of the rank test, by its normal approximation (Mann & Whitney 1947)."""
+    ranked = sorted([(v, 0) for v in a] + [(v, 1) for v in b])
+    rank_sum = sum(rank for rank, (_, side) in enumerate(ranked, 1) if side == 0)
+    n, m = len(a), len(b)
+    z = (rank_sum - n * (n + m + 1) / 2) / math.sqrt(n * m * (n + m + 1) / 12)
+    return 2.0 * NormalDist().cdf(-abs(z))
+
+
+# ── the neighbour ───────────────────────────────────────────────────────────────────────────────────────────
+
+_BUSY = """
+import random, sys, time
+dice = random.Random(int(sys.argv[1]))
+while True:
+    until = time.monotonic() + dice.uniform(0.2, 3.0)
+    while time.monotonic() < until:
+        pass
+    time.sleep(dice.uniform(0.5, 6.0))
+"""
+
+
+@contextmanager
+def neighbour(seed: int) -> Iterator[None]:
+    """Keep a process beside that uses a whole core, now and then, a third of the time."""
+    process = subprocess.Popen([sys.executable, "-c", _BUSY, str(seed)])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """Disturb nothing."""
+    yield
+
+
+# ── reading a campaign ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """Add a row to the list in a file."""
+    rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    path.write_text("[\n" + ",\n".join(json.dumps(r) for r in [*rows, row]) + "\n]\n", encoding="utf-8")
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a line for each kind of run: what `ab` said, how soon, and what the other rules said."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        slow = row["step_s"] > 0.06
+        key = (row["extra_percent"], row["margin"], row["budget_s"], row["disturbed"], slow)
+        groups.setdefault(key, []).append(row)
+    lines = []
+    for (extra, margin, budget_s, disturbed, slow), of in sorted(groups.items()):
+        found = sum(r["verdict"] in ("worse", "better") for r in of)
+        right = sum(r["verdict"] == "worse" for r in of) if extra else found
+        lines.append({
+            "extra_percent": extra, "margin": margin, "budget_s": budget_s, "disturbed": disturbed, "slow_steps": slow,
+            "runs": len(of), "called_different": found, "share": right / len(of), "upper_95": upper(found, len(of)),
+            "same": sum(r["verdict"] == "same" for r in of), "unclear": sum(r["verdict"] == "unclear" for r in of),
+            "median_s": median(r["elapsed_s"] for r in of), "longest_s": max(r["elapsed_s"] for r in of),
+            "covered": sum(covers(r) for r in of if r["ratio"]) / len(of),
+            "others": {rule: sum(r["others"][rule] for r in of) / len(of) for rule in _RULES},
+        })  # fmt: skip
+    return lines
+
+
+def covers(row: dict[str, Any]) -> bool:
+    """Return whether the interval holds the work put in; a part of a step is not layers, so B owes a bit less."""
+    _, low, high = row["ratio"]
+    return bool(low <= 1.0 + row["extra_percent"] / 100.0 and high >= 1.0 + 0.9 * row["extra_percent"] / 100.0)
+
+
+def upper(found: int, runs: int) -> float:
+    """Return the upper 95 % limit of a rate (Clopper & Pearson 1934), by bisection of the binomial distribution."""
+    low, high = found / runs, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = sum(math.comb(runs, k) * middle**k * (1 - middle) ** (runs - k) for k in range(found + 1))
+        low, high = (middle, high) if tail > 0.05 else (low, middle)
+    return high
+
+
+def table(lines: Sequence[dict[str, Any]]) -> str:
+    """Return the lines as text."""
+    out = []
+    for line in lines:
+        beside = ", ".join(f"{rule} {share:.0%}" for rule, share in line["others"].items())
+        what = "equal code" if line["extra_percent"] == 0 else f"{line['extra_percent']} % slower"
+        where = " disturbed" if line["disturbed"] else ""
+        out.append(
+            f"{what}{where}{' (slow steps)' if line['slow_steps'] else ''}, margin {line['margin']:.1%}, within "
+            f"{line['budget_s']:.0f} s: {line['runs']} runs, called different {line['called_different']} "
+            f"({line['share']:.1%}, at most {line['upper_95']:.1%}), same {line['same']}, unclear {line['unclear']}; "
+            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {line['covered']:.0%}\n"
+            f"    on the same samples: {beside}"
+        )
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    random.seed(0)
+    main()

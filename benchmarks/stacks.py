@@ -1,0 +1,60 @@
+"""Stacks of equal layers: one layer more of a hundred is one hundredth more work, whatever the machine does just now.
+
+A slowdown that is really there, for benchmarks/aa.py: `--option layers=103` computes 3 % more than `layers=100`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Stack(nn.Module):
+    """Layers of one shape, one after another, each added to what went in."""
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the input after every layer; shape as given."""
+        for layer in self.layers:
+            x = x + torch.relu(layer(x))
+        return x
+
+
+def _square(module: Any, batch: Any) -> torch.Tensor:
+    loss: torch.Tensor = module(batch["x"]).square().mean()
+    return loss
+
+
+def mlp(layers: int = 100, width: int = 128, rows: int = 64) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
+    """Return linear layers."""
+    return Stack([nn.Linear(width, width) for _ in range(int(layers))]), {"x": torch.randn(int(rows), width)}, _square
+
+
+def conv(layers: int = 100, channels: int = 16, side: int = 16) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
+    """Return convolutions."""
+    stack = Stack([nn.Conv2d(channels, channels, 3, padding=1) for _ in range(int(layers))])
+    return stack, {"x": torch.randn(4, channels, int(side), int(side))}, _square
+
+
+class Attention(nn.Module):
+    """Self-attention of one head."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, 3 * width)
+        nn.init.normal_(self.project.weight, std=0.01)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what each position took from the others; shape as given."""
+        q, k, v = self.project(x).chunk(3, dim=-1)
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def attention(layers: int = 100, width: int = 64, length: int = 64) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
+    """Return attention layers."""
+    return Stack([Attention(width) for _ in range(int(layers))]), {"x": torch.randn(4, int(length), width)}, _square

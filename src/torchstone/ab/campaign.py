@@ -1,0 +1,99 @@
+"""From two sides to a stored result: check them, rehearse what is the user's own, fight, write, index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from torchstone.ab.asking import SideRequest, case_of, sketched
+from torchstone.ab.contest import Bout, Contested, Progress, in_turns
+from torchstone.ab.pair import Contender
+from torchstone.ab.ring import Ring
+from torchstone.errors import UsageError
+from torchstone.instrument.clock import system_clock
+from torchstone.runner.checking import look
+from torchstone.runner.device_lock import SHARE, WhenBusy, held
+from torchstone.runner.results import Results, published
+from torchstone.runner.watcher import Silent, Watcher
+from torchstone.store.reading import read_record, record_path
+from torchstone.store.record import RecordWriter
+from torchstone.terms.comparison import Rules, Side
+from torchstone.terms.machine import Machine
+from torchstone.terms.run import Compared, End, Head, Noted, Plan, Run
+
+
+class AbCampaign:
+    """One `torchstone ab`. Everything that can be wrong with the request is found before anything is written."""
+
+    def __init__(
+        self,
+        sides: tuple[SideRequest, SideRequest],
+        rules: Rules,
+        watcher: Watcher | None = None,
+        tell: Callable[[Progress], None] = lambda _: None,
+        busy: WhenBusy = SHARE,
+    ) -> None:
+        self._sides, self._rules = sides, rules
+        self._watcher, self._tell, self._busy = watcher or Silent(), tell, busy
+        self._sketched = [sketched(side) for side in sides]
+
+    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[Results, Contested]:
+        """Compare, and write into `folder`; return the results and how the contest ended."""
+        began_s = system_clock()
+        procedure = self._sides[0].request.procedure
+        models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
+        with Ring(models, in_turns(procedure), self._watcher) as ring:
+            machine, found = ring.session(self._sketched[0].folder).inspect()
+            words = [side.request.device or "auto" for side in self._sides]
+            a, b = (
+                Contender(side.label, case_of(side, word, found, machine), side.folder)
+                for side, word in zip(self._sketched, words, strict=True)
+            )
+            head = self._head(ring, machine, (a, b), command)
+            placements = list(dict.fromkeys(side.case.placement for side in (a, b)))
+            with held(placements, machine, head.run_id, self._busy):
+                self._rehearse(ring, (a, b))
+                with RecordWriter(record_path(folder, head.run_id), head) as writer:
+                    self._watcher.begins(head)
+                    ended = Bout(a, b, self._rules, ring, began_s, self._tell, writer.append).fight()
+                    run = _ended(writer, ended, head)
+        return published(run, folder), ended
+
+    def _head(self, ring: Ring, machine: Machine, sides: Sequence[Contender], command: Sequence[str]) -> Head:
+        cases = {side.case.case_id: side.case for side in sides}
+        first = self._sides[0].request
+        code = {
+            f"{side.label}: {side.sketch.workload.model}": side.sketch.code_sha256
+            for side in self._sketched
+            if side.sketch.code_sha256 is not None
+        }
+        return ring.session(self._sketched[0].folder).head(
+            Plan(tuple(cases.values()), ()), machine, first.name or "ab", command, source=first.source, code=code,
+            contest=self._rules,
+        )  # fmt: skip
+
+    def _rehearse(self, ring: Ring, sides: Sequence[Contender]) -> None:
+        """Do one step of each side that is the user's own. Raises UsageError naming the side that cannot."""
+        for side, sketch in zip(sides, self._sketched, strict=True):
+            if sketch.sketch.own:
+                try:
+                    ring.session(side.folder).rehearse([side.case])
+                except UsageError as fault:
+                    raise UsageError(f"{side.label}: {fault}") from None
+
+
+def _ended(writer: RecordWriter, ended: Contested, head: Head) -> Run:
+    """Write what was found and how it ended, and return the run."""
+    sides = [Side(s.label, head.run_id, s.case_id) for s in (ended.comparison.baseline, ended.comparison.candidate)]
+    comparison = msgspec.structs.replace(ended.comparison, baseline=sides[0], candidate=sides[1])
+    writer.append(Compared(comparison))
+    run = read_record(writer.path)
+    findings = tuple(look(run))
+    for finding in findings:
+        writer.append(Noted(finding))
+    end = End(datetime.now(UTC).isoformat(timespec="seconds"), "done")
+    writer.append(end)
+    return msgspec.structs.replace(run, findings=findings, end=end)

@@ -1,0 +1,126 @@
+"""From the words of `ab` to its two sides: recipes, files, settings, or git revisions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchstone.cli._run_options import asked, positive_s
+from torchstone.errors import UsageError, unknown
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.comparison import Rules
+
+if TYPE_CHECKING:
+    from torchstone.ab.asking import SideRequest
+
+
+def rules_of(options: argparse.Namespace) -> Rules:
+    """Return the rules that the flags give. Raises UsageError."""
+    from torchstone.config.durations import share
+
+    alarms = share(options.false_alarms, "--false-alarms")
+    if not 0.0 < alarms < 0.5:
+        raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
+    margin = share(options.margin, "--margin")
+    if margin < 0.0:
+        raise UsageError(f"--margin {options.margin}: must not be negative")
+    return Rules(margin, alarms, positive_s("--within", options.within) or 60.0, options.seed or 0)
+
+
+@contextmanager
+def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideRequest]]:
+    """Give the two sides; work trees of revisions are there as long as this is entered. Raises UsageError."""
+    words: Sequence[str] = options.sides
+    own = _settings("--a", options.a), _settings("--b", options.b)
+    if len(words) > 2:
+        raise UsageError(f"ab compares two sides, and got {len(words)}: {' '.join(words)}")
+    with ExitStack() as until_then:
+        if len(words) == 2 and not all(map(_is_recipe, words)):
+            yield _of_revisions(words, own, options, until_then)
+        elif len(words) == 2:
+            yield _of_recipes(words, own, options)
+        else:
+            yield _of_settings(words, own, options)
+
+
+def _of_settings(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.ab.asking import SideRequest, with_settings
+
+    if not any(own):
+        raise UsageError("nothing differs: give each side its setting, --a precision=fp32 --b precision=bf16")
+    options.recipe = words[0] if words else None
+    request = asked(options)
+    a, b = (
+        SideRequest(_label(mine, other), with_settings(request, mine, other))
+        for mine, other in ((own[0], own[1]), (own[1], own[0]))
+    )
+    if a.request == b.request:
+        raise UsageError(f"nothing differs: both sides have {a.label}; equal code twice is `torchstone ab FILE FILE`")
+    return a, b
+
+
+def _of_recipes(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.ab.asking import SideRequest, with_settings
+
+    if options.config or options.model:
+        raise UsageError("two recipes or files say what is compared: leave --config and --model out")
+    sides = []
+    for word, mine in zip(words, own, strict=True):
+        options.recipe = word
+        request = asked(options)
+        sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
+    return sides[0], sides[1]
+
+
+def _of_revisions(
+    words: Sequence[str],
+    own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]],
+    options: argparse.Namespace,
+    until_then: ExitStack,
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.ab.asking import SideRequest, with_settings
+    from torchstone.ab.revisions import checked_out, find
+
+    here = Path.cwd()
+    found = [find(word, here) for word in words]
+    if options.config is None and options.model is None:
+        raise UsageError("two revisions of what? name it: --task train --model py:model.py:load, or --config FILE")
+    options.recipe = None
+    request = asked(options)
+    sides = []
+    for revision, mine, other in zip(found, own, reversed(own), strict=True):
+        folder = until_then.enter_context(checked_out(revision, here))
+        changed = with_settings(request, mine, other) if any(own) else request
+        sides.append(SideRequest(revision.label, changed, folder, revision.commit or "work tree"))
+    return sides[0], sides[1]
+
+
+def _is_recipe(word: str) -> bool:
+    from torchstone.config.recipes import recipe_names
+
+    return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
+
+
+def _settings(flag: str, texts: Sequence[str] | None) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not value:
+            raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
+        if name not in AXES:
+            raise unknown("axis", name, AXES)
+        found[name] = AXES[name].parse(value, f"{flag} {name}")
+    return found
+
+
+def _label(mine: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> str:
+    """Return what a side is called: its settings, and in the place of those that only the other has, the default."""
+    whole = {**{name: AXES[name].default for name in other}, **mine}
+    return " ".join(f"{name}={value}" for name, value in whole.items())

@@ -1,0 +1,69 @@
+"""Is B faster than A? Both live at once and take turns, until it is known.
+
+torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
+torchstone ab before.yaml after.yaml
+torchstone ab main HEAD --task train --model py:model.py:load     (two git revisions of your code)
+torchstone ab HEAD . --config bench.yaml --fail-on worse            (. is the work tree as it is)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._measuring import add_busy, busy_of
+from torchstone.cli._run_options import add_run_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ab."""
+    parser.add_argument(
+        "sides", nargs="*", metavar="A B",
+        help="two recipes, files or git revisions; or one recipe (or none, with --model) and --a, --b",
+    )  # fmt: skip
+    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
+    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
+    parser.add_argument("--margin", default="2%", metavar="P", help="difference that does not matter (default 2%%)")
+    parser.add_argument(
+        "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
+    )
+    parser.add_argument("--within", default="60s", metavar="T", help="most time for the answer (default 60s)")
+    parser.add_argument(
+        "--fail-on", action="append", choices=("worse", "unclear", "better"), metavar="VERDICT",
+        help="exit 1 if B is worse (or unclear, or better): for CI",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_busy(parser)
+    add_run_options(parser, sides=True)
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, and print the answer."""
+    from torchstone.ab.campaign import AbCampaign
+    from torchstone.cli._ab_asking import rules_of, sides_of
+    from torchstone.cli._ab_blocks import print_ab
+    from torchstone.cli._ab_progress import AbProgress
+    from torchstone.cli._interrupts import EXIT_CODE, answered
+
+    folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
+    progress = AbProgress(rules, quiet=options.quiet)
+    try:
+        with sides_of(options) as sides, answered():
+            try:
+                results, ended = AbCampaign(sides, rules, tell=progress.tell, busy=busy).carry_out(folder, sys.argv[1:])
+            finally:
+                progress.close()
+    except (KeyboardInterrupt, SystemExit):
+        print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
+        return EXIT_CODE
+    if options.json:
+        from torchstone.cli._json import print_json
+        from torchstone.cli._run_json import whole
+
+        print_json(whole(results.summary))
+    else:
+        print_ab(results, ended)
+    return 1 if ended.comparison.verdict in (options.fail_on or ()) else 0

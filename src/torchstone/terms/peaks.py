@@ -1,0 +1,51 @@
+"""What a device was measured to do at best: each Rate with how it came about, and the conditions they hold under."""
+
+from __future__ import annotations
+
+import msgspec
+
+MATMUL = "matmul_"  # with a number format: products of matrices
+COPY, TRIAD = "memory_copy", "memory_triad"
+LAUNCH = "kernel_launch"
+DISK, DECODE = "disk_read", "image_decode"
+TO_DEVICE, TO_HOST = "host_to_device", "device_to_host"  # with _pinned or _pageable
+PINNED, PAGEABLE = "_pinned", "_pageable"
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """One thing at its best, in `unit` (FLOP/s, bytes/s, s, items/s). `value` None: not measured, and `how` says why.
+
+    `how`: what was done, in words: the shape of the product, the size of the arrays. `blocks`: how many were timed.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    how: str
+    blocks: int = 0
+
+
+class Peaks(msgspec.Struct, frozen=True):
+    """All Rates of one device of one host, and when, with which torch and how many CPU threads they were measured.
+
+    `busy_cores`: cores that other processes kept busy meanwhile; `cache_bytes`: the device's last cache. None where the
+    system does not tell.
+    """
+
+    hostname: str
+    processor: str | None
+    kind: str
+    index: int
+    device_name: str
+    uuid: str | None
+    torch: str | None
+    threads: int
+    measured_utc: str
+    elapsed_s: float
+    rates: tuple[Rate, ...]
+    busy_cores: float | None = None
+    cache_bytes: int | None = None
+
+    def value(self, name: str) -> float | None:
+        """Return the value of a Rate, or None where it was not measured."""
+        return next((rate.value for rate in self.rates if rate.name == name), None)

@@ -1,0 +1,22 @@
+"""Whose a file is: the user's own, or a library's, the interpreter's, ours."""
+
+from __future__ import annotations
+
+import sysconfig
+from functools import cache
+from pathlib import Path
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_LIBRARIES = ("site-packages", "dist-packages")
+_INTERPRETER = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
+@cache
+def is_own(file: str) -> bool:
+    """Say whether a code object's file is the user's own. What was made of a string has none."""
+    if file.startswith("<") or not file.endswith(".py"):
+        return False
+    path = Path(file)
+    if any(part in _LIBRARIES for part in path.parts) or file.startswith(_INTERPRETER):
+        return False
+    return not str(path.resolve()).startswith(_OURS)

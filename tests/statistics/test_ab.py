@@ -1,0 +1,53 @@
+"""The live comparison by simulation: false alarms over all looks, and what it finds."""
+
+import math
+import random
+
+import pytest
+
+from torchstone.ab.standing import Standing
+from torchstone.terms.comparison import Judgement
+
+PAIRS, TEMPLATES = 40, 4
+
+
+def outcome(dice, effect, spread, between, outliers):
+    """One contest: pairs of a log-ratio `effect`, templates that differ, some pairs disturbed fivefold."""
+    standing = Standing(0.02, 0.01)
+    for number in range(PAIRS):
+        if number % (PAIRS // TEMPLATES) == 0:
+            standing.new_template()
+            template = dice.gauss(0.0, between)
+        wide = 5.0 if dice.random() < outliers else 1.0
+        standing.add(effect + template + dice.gauss(0.0, spread * wide))
+        if standing.due() and (look := standing.look((number + 1) / PAIRS)) is not None and look.settled:
+            return look
+    return standing.look(1.0) or standing.last
+
+
+def share(verdict, runs, effect, spread, between, outliers):
+    dice = random.Random(11)
+    found = [outcome(dice, effect, spread, between, outliers) for _ in range(runs)]
+    return sum(look is not None and look.verdict == verdict for look in found) / runs, found
+
+
+@pytest.mark.parametrize(
+    ("spread", "between", "outliers"),
+    [(0.01, 0.0, 0.0), (0.02, 0.0, 0.15), (0.01, 0.005, 0.0), (0.02, 0.005, 0.15), (0.05, 0.0, 0.15)],
+)
+def test_equal_code_is_seldom_called_different(spread, between, outliers):
+    worse, _ = share(Judgement.WORSE, 400, 0.0, spread, between, outliers)
+    better, _ = share(Judgement.BETTER, 400, 0.0, spread, between, outliers)
+    assert worse + better <= 0.015
+
+
+def test_three_percent_is_found():
+    found, looks = share(Judgement.WORSE, 200, math.log(1.03), 0.02, 0.003, 0.1)
+    assert found >= 0.95
+    held = sum(look.low <= 1.03 <= look.high for look in looks)
+    assert held / len(looks) >= 0.97
+
+
+def test_a_difference_at_the_margin_is_not_called_the_same():
+    same, _ = share(Judgement.SAME, 300, math.log(1.021), 0.01, 0.0, 0.0)
+    assert same <= 0.01

@@ -1,0 +1,111 @@
+"""The course of a contest, with pairs that are made up and a clock that is wound by hand."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+from tests.build import a_case, a_trial
+from torchstone.ab.contest import Bout, in_turns
+from torchstone.ab.pair import Contender, Pair
+from torchstone.terms.comparison import Judgement, Rules
+from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Outcome, Status
+
+
+class FakeRing:
+    """Pairs of a given true ratio, a second each; templates take two seconds."""
+
+    start_s = 2.0
+
+    def __init__(self, ratio, spread=0.002, fail_from=None):
+        self.now_s = 0.0
+        self.renewed = 0
+        self._ratio, self._spread, self._fail_from = ratio, spread, fail_from
+        self._dice = random.Random(4)
+        self.plans: list[Any] = []
+
+    def clock(self):
+        return self.now_s
+
+    def renew(self):
+        self.renewed += 1
+        self.now_s += self.start_s
+
+    def take(self, sides, number, plan, dice, template):
+        self.now_s += 1.0
+        self.plans.append(plan)
+        if self._fail_from is not None and number >= self._fail_from:
+            bad = a_trial(outcome=Outcome(Status.CRASHED, "killed by SIGSEGV"), facts={"side": "B"})
+            return Pair((), (a_trial(facts={"side": "A"}), bad))
+        logs = tuple(math.log(self._ratio) + self._dice.gauss(0.0, self._spread) for _ in range(plan.couples))
+        turns = {"turn_time_s": [0.01] * plan.couples}
+        sides_of = [a_trial(steady=turns, facts={"side": side, "template": template}) for side in "AB"]
+        return Pair(logs, (sides_of[0], sides_of[1]))
+
+
+def bout(ring, budget_s=60.0, margin=0.02):
+    kept: list[Any] = []
+    told: list[Any] = []
+    before, after = (Contender(label, a_case()) for label in ("before", "after"))
+    fight = Bout(before, after, Rules(margin, 0.01, budget_s), ring, 0.0, told.append, kept.append, ring.clock)
+    return fight.fight(), kept, told
+
+
+def test_a_clear_difference_ends_early():
+    ended, kept, told = bout(FakeRing(1.05))
+    assert ended.comparison.verdict == Judgement.WORSE
+    assert ended.stopped_because == "settled"
+    assert ended.elapsed_s < 15.0
+    assert len(kept) == 2 * ended.pairs == len(ended.trials)
+    assert told[-1].pairs == ended.pairs
+    ratio = ended.comparison.ratio
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low < 1.05 < ratio.high
+    assert ratio.level == 0.99
+    assert (ended.comparison.baseline.label, ended.comparison.candidate.label) == ("before", "after")
+
+
+def test_equal_code_is_the_same():
+    ended, *_ = bout(FakeRing(1.0))
+    assert ended.comparison.verdict == Judgement.SAME
+
+
+def test_noise_ends_with_the_budget_and_templates_were_renewed():
+    ring = FakeRing(1.01, spread=0.5)
+    ended, *_ = bout(ring)
+    assert ended.comparison.verdict == Judgement.UNCLEAR
+    assert ended.stopped_because == "budget"
+    assert 55.0 <= ended.elapsed_s <= 60.0
+    assert ended.templates == ring.renewed == 6
+    assert ended.comparison.trials_to_settle
+
+
+def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
+    ended, kept, _ = bout(FakeRing(1.0, fail_from=2))
+    assert ended.stopped_because == "failed"
+    assert ended.comparison.verdict == Judgement.NOT_COMPARABLE
+    assert ended.comparison.ratio is None
+    assert ended.comparison.why == "after crashed: killed by SIGSEGV"
+    assert len(kept) == 10
+
+
+def test_a_budget_too_short_still_takes_the_fewest_pairs():
+    ended, *_ = bout(FakeRing(1.0), budget_s=1.0)
+    assert ended.pairs == 6
+
+
+def test_pairs_learn_how_many_turns_are_worth_it():
+    ring = FakeRing(1.0, spread=0.02)
+    bout(ring, margin=0.0001)
+    assert len({plan.couples for plan in ring.plans}) > 1
+
+
+@pytest.mark.parametrize(("given", "taken"), [(3.0, 0.5), (0.2, 0.2)])
+def test_pairs_warm_up_shortly_and_without_gauges(given, taken):
+    how = in_turns(Procedure(warmup_budget_s=given))
+    assert how.warmup_budget_s == taken
+    assert how.telemetry_period_s == 0.0

@@ -1,0 +1,25 @@
+"""Turns: as long as asked for, the same number of steps on both sides, in balanced random order."""
+
+import random
+
+from torchstone.ab.turns import TurnPlan, order, steps_of, word_for
+from torchstone.terms.message import Ready
+
+
+def test_a_turn_is_whole_steps_of_the_slower_side():
+    plan = TurnPlan(turn_s=0.01)
+    assert steps_of(plan, Ready(0.001, 0, 1), Ready(0.002, 0, 1)) == 5
+    assert steps_of(plan, Ready(0.5, 0, 1), Ready(0.4, 0, 1)) == 1
+
+
+def test_with_loaders_turns_are_whole_on_both_sides_and_begin_with_what_lay_ready():
+    a, b = Ready(0.02, 8, 4), Ready(0.02, 12, 6)
+    assert steps_of(TurnPlan(turn_s=0.01), a, b) == 24
+    assert word_for(24, a).lead_in == 8
+
+
+def test_each_order_is_as_frequent_as_the_other_and_not_foreseeable():
+    firsts = [list(order(20, random.Random(seed))) for seed in range(40)]
+    assert all(sum(f) == 10 for f in firsts)
+    assert all(f[n] != f[n + 1] for f in firsts for n in range(0, 20, 2))
+    assert len({tuple(f) for f in firsts}) > 30
