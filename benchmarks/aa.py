@@ -18,7 +18,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import NormalDist, fmean, median, stdev
@@ -93,11 +93,12 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     }  # fmt: skip
 
 
-def case_of(name: str, layers: int) -> Case:
-    """Return a workload with so many layers."""
+def case_of(name: str, layers: int, more: Mapping[str, Any] | None = None) -> Case:
+    """Return a workload with so many layers; `more`: further arguments of its stack."""
     task, kind, size, threads = {**WORKLOADS, **SLOW}[name]
     axes: dict[str, Sequence[Any]] = {"threads": [threads], **({"mode": ["throughput"]} if task == "infer" else {})}
-    sketch = plan.sketch(plan.Ask(task, f"py:{STACKS}:{kind}", options={"layers": layers, **size}, axes=axes))
+    options = {"layers": layers, **size, **(more or {})}
+    sketch = plan.sketch(plan.Ask(task, f"py:{STACKS}:{kind}", options=options, axes=axes))
     return Case(sketch.workload, sketch.configurations[0], Placement("cpu"))
 
 
@@ -224,7 +225,8 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             f"{what}{where}{' (slow steps)' if line['slow_steps'] else ''}, margin {line['margin']:.1%}, within "
             f"{line['budget_s']:.0f} s: {line['runs']} runs, called different {line['called_different']} "
             f"({line['share']:.1%}, at most {line['upper_95']:.1%}), same {line['same']}, unclear {line['unclear']}; "
-            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {line['covered']:.0%}\n"
+            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right "
+            f"{line['covered']:.0%}\n"
             f"    on the same samples: {beside}"
         )
     return "\n".join(out)

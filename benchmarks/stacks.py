@@ -17,6 +17,7 @@ class Stack(nn.Module):
     def __init__(self, layers: list[nn.Module]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.between: list[torch.Tensor] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the input after every layer; shape as given."""
@@ -30,9 +31,18 @@ def _square(module: Any, batch: Any) -> torch.Tensor:
     return loss
 
 
-def mlp(layers: int = 100, width: int = 128, rows: int = 64) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
-    """Return linear layers."""
-    return Stack([nn.Linear(width, width) for _ in range(int(layers))]), {"x": torch.randn(int(rows), width)}, _square
+def mlp(
+    layers: int = 100, width: int = 128, rows: int = 64, pad: int = 0
+) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
+    """Return linear layers. `pad`: bytes taken between one layer and the next: the same work, laid out anew."""
+    made: list[nn.Module] = []
+    between: list[torch.Tensor] = []
+    for _ in range(int(layers)):
+        between.append(torch.zeros(max(int(pad), 1), dtype=torch.uint8))
+        made.append(nn.Linear(width, width))
+    stack = Stack(made)
+    stack.between = between
+    return stack, {"x": torch.randn(int(rows), width)}, _square
 
 
 def conv(layers: int = 100, channels: int = 16, side: int = 16) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:

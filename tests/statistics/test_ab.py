@@ -11,43 +11,54 @@ from torchstone.terms.comparison import Judgement
 PAIRS, TEMPLATES = 40, 4
 
 
-def outcome(dice, effect, spread, between, outliers):
-    """One contest: pairs of a log-ratio `effect`, templates that differ, some pairs disturbed fivefold."""
+def outcome(dice, effect, spread, between, outliers, moods):
+    """One contest: pairs of a log-ratio `effect`, templates that differ, some pairs disturbed fivefold unseen.
+
+    `moods`: how much the spread of a pair differs from one to the next, as it does where neighbours come and go.
+    """
     standing = Standing(0.02, 0.01)
     for number in range(PAIRS):
         if number % (PAIRS // TEMPLATES) == 0:
             standing.new_template()
             template = dice.gauss(0.0, between)
         wide = 5.0 if dice.random() < outliers else 1.0
-        standing.add(effect + template + dice.gauss(0.0, spread * wide))
+        error = spread * math.exp(dice.gauss(0.0, moods))
+        seen = error * math.sqrt(dice.gammavariate(10.0, 0.1))  # what some twenty couples suggest of it
+        standing.add(effect + template + dice.gauss(0.0, error * wide), seen)
         if standing.due() and (look := standing.look((number + 1) / PAIRS)) is not None and look.settled:
             return look
     return standing.look(1.0) or standing.last
 
 
-def share(verdict, runs, effect, spread, between, outliers):
+def share(verdict, runs, effect, spread, between, outliers, moods):
     dice = random.Random(11)
-    found = [outcome(dice, effect, spread, between, outliers) for _ in range(runs)]
+    found = [outcome(dice, effect, spread, between, outliers, moods) for _ in range(runs)]
     return sum(look is not None and look.verdict == verdict for look in found) / runs, found
 
 
 @pytest.mark.parametrize(
-    ("spread", "between", "outliers"),
-    [(0.01, 0.0, 0.0), (0.02, 0.0, 0.15), (0.01, 0.005, 0.0), (0.02, 0.005, 0.15), (0.05, 0.0, 0.15)],
+    ("spread", "between", "outliers", "moods"),
+    [
+        (0.01, 0.0, 0.0, 0.0),
+        (0.02, 0.0, 0.15, 0.5),
+        (0.01, 0.005, 0.0, 0.5),
+        (0.02, 0.005, 0.15, 1.0),
+        (0.05, 0.0, 0.15, 1.0),
+    ],
 )
-def test_equal_code_is_seldom_called_different(spread, between, outliers):
-    worse, _ = share(Judgement.WORSE, 400, 0.0, spread, between, outliers)
-    better, _ = share(Judgement.BETTER, 400, 0.0, spread, between, outliers)
+def test_equal_code_is_seldom_called_different(spread, between, outliers, moods):
+    worse, _ = share(Judgement.WORSE, 400, 0.0, spread, between, outliers, moods)
+    better, _ = share(Judgement.BETTER, 400, 0.0, spread, between, outliers, moods)
     assert worse + better <= 0.015
 
 
 def test_three_percent_is_found():
-    found, looks = share(Judgement.WORSE, 200, math.log(1.03), 0.02, 0.003, 0.1)
+    found, looks = share(Judgement.WORSE, 200, math.log(1.03), 0.02, 0.003, 0.02, 0.5)
     assert found >= 0.95
     held = sum(look.low <= 1.03 <= look.high for look in looks)
     assert held / len(looks) >= 0.97
 
 
 def test_a_difference_at_the_margin_is_not_called_the_same():
-    same, _ = share(Judgement.SAME, 300, math.log(1.021), 0.01, 0.0, 0.0)
+    same, _ = share(Judgement.SAME, 300, math.log(1.021), 0.01, 0.0, 0.0, 0.5)
     assert same <= 0.01

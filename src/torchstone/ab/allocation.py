@@ -24,23 +24,13 @@ def couples_for(pairs: Sequence[Pair], start_s: float, couple_s: float) -> int:
     by what differs between couples, over their number: the best number is the root of the ratio of costs times the
     ratio of variances (Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013, §5).
     """
-    sound = [pair for pair in pairs if len(pair.logs) >= 4 and pair.value is not None]
+    sound = [(pair.logs, location) for pair in pairs if len(pair.logs) >= 4 and (location := pair.location) is not None]
     if len(sound) < 3 or couple_s <= 0.0:
         return first_couples(couple_s / 2.0)
-    within = fmean(_middle_variance(pair.logs) for pair in sound)
-    seen = variance([pair.value or 0.0 for pair in sound])
-    between = max(seen - fmean(_middle_variance(pair.logs) / len(pair.logs) for pair in sound), 0.02 * within)
+    within = fmean(location.error**2 * len(logs) for logs, location in sound)
+    seen = variance([location.value for _, location in sound])
+    between = max(seen - fmean(location.error**2 for _, location in sound), 0.02 * within)
     return _within(math.sqrt(max(start_s, 0.0) / couple_s * within / between))
-
-
-def _middle_variance(logs: Sequence[float]) -> float:
-    """Return the variance that the middle half of the couples suggests: disturbed couples are trimmed from the value.
-
-    The interquartile range of a normal distribution is 1.349 standard deviations.
-    """
-    ordered = sorted(logs)
-    quarter = len(ordered) // 4
-    return ((ordered[-1 - quarter] - ordered[quarter]) / 1.349) ** 2
 
 
 def _within(couples: float) -> int:

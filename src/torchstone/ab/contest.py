@@ -27,7 +27,7 @@ from torchstone.terms.trial import Status, Trial
 
 __all__ = ["Contender", "Contested", "contest"]
 
-METHOD = "trimmed mean of pair log-ratios, pairs nested in templates, sequential"
+METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
 _TEMPLATES_SHARE = 0.2  # of the budget may go into starting templates
 _MOST_TEMPLATES = 6
 _WARM_UP_S = 0.5
@@ -146,10 +146,10 @@ class Bout:
         self._pairs.append(pair)
         for trial in pair.trials:
             self._keep(trial)
-        good = pair.value is not None and all(trial.outcome.status == Status.OK for trial in pair.trials)
-        self._failures = 0 if good else self._failures + 1
-        if good and pair.value is not None:
-            self._standing.add(pair.value)
+        location = pair.location if all(trial.outcome.status == Status.OK for trial in pair.trials) else None
+        self._failures = 0 if location is not None else self._failures + 1
+        if location is not None:
+            self._standing.add(location.value, location.error)
         self._tell(Progress(len(self._pairs), self._templates, self._elapsed_s(), self._standing.last))
         return pair
 

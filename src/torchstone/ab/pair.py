@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.ab.turns import TurnPlan, order, steps_of, word_for
+from torchstone.ab.turns import TurnPlan, cores_to_choose, order, steps_of, word_for
 from torchstone.extend_machine import Launcher
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Watcher
-from torchstone.stats.trimmed import trimmed_mean
+from torchstone.stats.trimmed import Location, trimmed
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.message import Finish, Ready, TrialRequest, Turns, TurnTaken
@@ -38,9 +38,9 @@ class Pair(msgspec.Struct, frozen=True):
     trials: tuple[Trial, Trial]
 
     @property
-    def value(self) -> float | None:
-        """The pair's own logarithm of the ratio; None where one side did not get that far."""
-        return trimmed_mean(self.logs, 0.25) if self.logs else None
+    def location(self) -> Location | None:
+        """The pair's own logarithm of the ratio and its error, of the middle half; None where a side failed."""
+        return trimmed(self.logs, 0.25) if self.logs else None
 
 
 class _Side:
@@ -59,9 +59,9 @@ class _Side:
         self.ready = self._drive.hear(Ready)
         return self.ready is not None
 
-    def turn(self, steps: int, ready: Ready) -> bool:
+    def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
         """Have it take one turn; False where it ended meanwhile."""
-        self._drive.say(word_for(steps, ready))
+        self._drive.say(word_for(steps, ready, cores))
         taken = self._drive.hear(TurnTaken)
         if taken is None or taken.elapsed_s <= 0.0:
             return False
@@ -108,7 +108,8 @@ def take_pair(
             warm = living[which].warm_up()
             if not warm:
                 break
-        logs = _turns(living[0], living[1], plan, dice) if warm else []
+        cores = cores_to_choose(sides[0][0].case, sides[1][0].case) if plan.bind else ((), 0)
+        logs = _turns(living[0], living[1], plan, dice, *cores) if warm else []
         trials = {which: side.finish(2 * number + which) for which, side in living.items()}
     except BaseException:
         for side in living.values():
@@ -120,14 +121,15 @@ def take_pair(
     return Pair(tuple(logs), (made[0], made[1]))
 
 
-def _turns(a: _Side, b: _Side, plan: TurnPlan, dice: random.Random) -> list[float]:
+def _turns(a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, ours: Sequence[int], needed: int) -> list[float]:
     if a.ready is None or b.ready is None:
         return []
     steps = steps_of(plan, a.ready, b.ready)
     for a_first in order(plan.couples, dice):
         one, other = (a, b) if a_first else (b, a)
         ready = (a.ready, b.ready) if a_first else (b.ready, a.ready)
-        if not one.turn(steps, ready[0]) or not other.turn(steps, ready[1]):
+        cores = tuple(dice.sample(ours, needed))
+        if not one.turn(steps, ready[0], cores) or not other.turn(steps, ready[1], cores):
             break
     return [math.log(its / a_s) for its, a_s in zip(b.times_s, a.times_s, strict=False)]
 

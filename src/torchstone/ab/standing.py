@@ -36,7 +36,7 @@ class Standing:
     def __init__(self, margin: float, false_alarms: float) -> None:
         self._margin = margin
         self._spending = Spending(false_alarms)
-        self._groups: list[list[float]] = []
+        self._groups: list[list[tuple[float, float]]] = []
         self._next_look = FEWEST_PAIRS
         self.last: Look | None = None
 
@@ -49,9 +49,9 @@ class Standing:
         """The pairs that follow were forked from another template."""
         self._groups.append([])
 
-    def add(self, value: float) -> None:
-        """Take in the value of one pair."""
-        self._groups[-1].append(value)
+    def add(self, value: float, error: float) -> None:
+        """Take in the value of one pair, and its standard error by the spread of its turns."""
+        self._groups[-1].append((value, error))
 
     def due(self) -> bool:
         """Say whether there are enough pairs since the last look for another."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
+from torchstone.terms.case import Case
 from torchstone.terms.message import Ready, TakeTurn
 
 
@@ -21,6 +24,7 @@ class TurnPlan(msgspec.Struct, frozen=True):
     couples: int = 40
     turn_s: float = 0.01
     shift_bytes: int = 1 << 20  # the heap of each process begins somewhere in so many bytes
+    bind: bool = True  # both turns of a couple on the same cores, where the sides need fewer than there are
 
 
 def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
@@ -31,9 +35,25 @@ def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
     return max(least, math.ceil(plan.turn_s / slower_s / whole) * whole)
 
 
-def word_for(steps: int, ready: Ready) -> TakeTurn:
+def word_for(steps: int, ready: Ready, cores: tuple[int, ...] = ()) -> TakeTurn:
     """Return the word for one turn: what lies ready in a loader is used up before the measured steps begin."""
-    return TakeTurn(steps, lead_in=ready.queue)
+    return TakeTurn(steps, lead_in=ready.queue, cores=cores)
+
+
+def cores_to_choose(a: Case, b: Case) -> tuple[Sequence[int], int]:
+    """Return the logical cores that are ours, and how many of them a couple is given; (…, 0): all, without binding.
+
+    A process tends to stay on the core where it is. Of two that use one core each, one may sit beside a busy neighbour
+    for the whole of a pair, and the other not: the largest luck of all on a machine that is shared. So both turns of
+    a couple are taken on the same cores, drawn anew for each couple. Where a loader's processes or torch's pool need
+    every core, or the sides need different numbers, there is nothing to choose.
+    """
+    threads = {int(case.configuration.get("threads") or 0) for case in (a, b)}
+    loaders = any(case.configuration.get("feed") == "loader" for case in (a, b))
+    if not hasattr(os, "sched_getaffinity") or not Path("/proc/self/task").is_dir() or len(threads) > 1 or loaders:
+        return (), 0
+    ours, needed = sorted(os.sched_getaffinity(0)), threads.pop()
+    return (ours, needed) if 0 < needed < len(ours) and a.placement.device == "cpu" else ((), 0)
 
 
 def order(couples: int, dice: random.Random) -> Iterator[bool]:

@@ -59,10 +59,14 @@ Request = TrialRequest | InspectRequest | PeaksRequest
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
-    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnTaken."""
+    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnTaken.
+
+    `cores`: on these logical cores only; none: wherever the system likes.
+    """
 
     steps: int
     lead_in: int = 0
+    cores: tuple[int, ...] = ()
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="word"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import msgspec
 
@@ -42,6 +44,8 @@ def take_turns(
     send(Ready(recent[len(recent) // 2], batches.queue, turn_of(batches, case)))
     taken: list[Window] = []
     while isinstance(word := _heard(line), TakeTurn):
+        if word.cores:
+            _stay_on(word.cores)
         if word.lead_in:
             instrument.window(device.stopwatch(), FixedCount(word.lead_in))
         closed = stage == "latency"
@@ -58,6 +62,12 @@ def take_turns(
         tally.steady(metric, values)
     tally.left_out(batches.unreadable)
     send(tally.measured())
+
+
+def _stay_on(cores: tuple[int, ...]) -> None:
+    """Bind every thread of this process to these logical cores, those of torch's pool too."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores)
 
 
 def _heard(line: EventPipe) -> Word:

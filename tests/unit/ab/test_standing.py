@@ -13,7 +13,7 @@ def standing(values, margin=0.02, templates=1):
     for _ in range(templates):
         found.new_template()
         for value in values:
-            found.add(value)
+            found.add(value, 0.001)
     return found
 
 
@@ -61,8 +61,8 @@ def test_looks_come_at_ever_larger_distances():
     assert found.due()
     found.look(0.5)
     assert not found.due()
-    found.add(0.0)
-    found.add(0.0)
+    found.add(0.0, 0.001)
+    found.add(0.0, 0.001)
     assert found.due()
 
 

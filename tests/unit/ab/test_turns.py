@@ -1,8 +1,10 @@
 """Turns: as long as asked for, the same number of steps on both sides, in balanced random order."""
 
+import os
 import random
 
-from torchstone.ab.turns import TurnPlan, order, steps_of, word_for
+from tests.build import a_case
+from torchstone.ab.turns import TurnPlan, cores_to_choose, order, steps_of, word_for
 from torchstone.terms.message import Ready
 
 
@@ -23,3 +25,12 @@ def test_each_order_is_as_frequent_as_the_other_and_not_foreseeable():
     assert all(sum(f) == 10 for f in firsts)
     assert all(f[n] != f[n + 1] for f in firsts for n in range(0, 20, 2))
     assert len({tuple(f) for f in firsts}) > 30
+
+
+def test_both_turns_of_a_couple_share_cores_that_are_drawn(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1, 5}, raising=False)
+    one, two, every = ({"threads": n} for n in (1, 2, 0))
+    assert cores_to_choose(a_case(one), a_case(one)) == ([1, 3, 5], 1)
+    assert cores_to_choose(a_case(two), a_case(two)) == ([1, 3, 5], 2)
+    for a, b in ((every, every), (one, two), ({"threads": 3}, {"threads": 3}), ({**one, "feed": "loader"}, one)):
+        assert cores_to_choose(a_case(a), a_case(b)) == ((), 0)

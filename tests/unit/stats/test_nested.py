@@ -3,13 +3,14 @@
 import pytest
 
 from torchstone.stats.nested import nested_mean
-from torchstone.stats.trimmed import trimmed
+from torchstone.stats.random_effects import random_effects
 
-VALUES = [0.01, 0.012, 0.011, 0.009, 0.013, 0.01]
+VALUES = [(value, 0.001) for value in (0.01, 0.012, 0.011, 0.009, 0.013, 0.01)]
 
 
-def test_without_spread_between_templates_it_is_the_trimmed_mean():
-    whole, found = trimmed(VALUES * 2), nested_mean([VALUES, VALUES], assumed=0.0)
+def test_without_spread_between_templates_it_is_the_weighted_mean():
+    whole = random_effects([v for v, _ in VALUES * 2], [e for _, e in VALUES * 2])
+    found = nested_mean([VALUES, VALUES], assumed=0.0)
     assert whole is not None
     assert found is not None
     assert found.value == pytest.approx(whole.value)
@@ -24,7 +25,7 @@ def test_one_template_says_nothing_of_the_others_so_a_spread_is_assumed():
 
 
 def test_templates_that_differ_widen_the_interval():
-    apart = [[v + shift for v in VALUES] for shift in (-0.02, 0.0, 0.02)]
+    apart = [[(v + shift, e) for v, e in VALUES] for shift in (-0.02, 0.0, 0.02)]
     near, far = nested_mean([VALUES] * 3), nested_mean(apart)
     assert near is not None
     assert far is not None
@@ -40,4 +41,4 @@ def test_many_templates_that_agree_talk_the_assumption_down():
 
 def test_too_little_has_no_error():
     assert nested_mean([]) is None
-    assert nested_mean([[], [0.1]]) is None
+    assert nested_mean([[], [(0.1, 0.1)]]) is None

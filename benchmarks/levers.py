@@ -1,0 +1,115 @@
+"""What each lever of `ab` gains: the standard error of the same comparison (equal code) after 50 s, lever by lever.
+
+    levers.py --rounds 6                     every lever in turn, again and again
+    levers.py --layout --rounds 6            the trap: two programs of the same work, laid out differently
+    levers.py --summary
+
+In a round every lever gets one template and some pairs, in random order. The error after 50 s follows from the spread
+of all its pairs (over all its templates) and what a pair took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+import msgspec
+from aa import WORKLOADS, append, case_of
+
+from torchstone.ab.contest import in_turns
+from torchstone.ab.pair import Contender
+from torchstone.ab.ring import Ring
+from torchstone.ab.turns import TurnPlan
+from torchstone.stats.trimmed import trimmed_mean
+from torchstone.terms.procedure import Procedure
+
+DATA = Path(__file__).parent / "data" / "levers.json"
+PLAIN: Mapping[str, Any] = {"couples": 40, "turn_s": 0.01, "shift_bytes": 1 << 20}
+# lever → what it changes of the Procedure, and of the turns
+LEVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "as it is": ({}, {}),
+    "new interpreters": ({"isolation": "spawn"}, {}),
+    "the system's heap": ({"heap": "default"}, {}),
+    "turns of 50 ms": ({}, {"turn_s": 0.05, "couples": 8}),
+    "turns of 250 ms": ({}, {"turn_s": 0.25, "couples": 2}),
+    "8 couples a pair": ({}, {"couples": 8}),
+    "heap not moved": ({}, {"shift_bytes": 64}),
+    "not bound to cores": ({}, {"bind": False}),
+}
+_MEANS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "middle half": lambda logs: trimmed_mean(logs, 0.25), "mean": fmean, "median": median,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--layout", action="store_true")
+    parser.add_argument("--workload", default="mlp train", choices=sorted(WORKLOADS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--summary", action="store_true")
+    options = parser.parse_args()
+    dice = random.Random(options.seed)
+    names = ["as it is", "heap not moved"] if options.layout else list(LEVERS)
+    for _ in range(0 if options.summary else options.rounds):
+        for name in dice.sample(names, len(names)):
+            append(options.out, template_of(name, options, dice))
+            print(".", end="", file=sys.stderr, flush=True)
+    print(told(json.loads(options.out.read_text(encoding="utf-8"))))
+
+
+def template_of(name: str, options: argparse.Namespace, dice: random.Random) -> dict[str, Any]:
+    """Take some pairs of one template under one lever."""
+    how, turns = LEVERS[name]
+    procedure = in_turns(msgspec.structs.replace(Procedure(), **how))
+    plan = TurnPlan(**{**PLAIN, **turns})
+    a = case_of(options.workload, 100)
+    b = case_of(options.workload, 100, {"pad": 4096 - 192}) if options.layout else a
+    began = time.perf_counter()
+    with Ring({None: [a.workload.model]}, procedure) as ring:
+        opened = time.perf_counter()
+        sides = [Contender("A", a), Contender("B", b)]
+        pairs = [ring.take(sides, number, plan, dice, 0) for number in range(options.pairs)]
+    took_s = (time.perf_counter() - opened) / options.pairs
+    return {
+        "lever": name, "layout": options.layout, "workload": options.workload, "pair_s": round(took_s, 3),
+        "template_s": round(opened - began, 3), "logs": [[round(v, 5) for v in pair.logs] for pair in pairs],
+    }  # fmt: skip
+
+
+def told(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line a lever: the spread of its pairs and of its templates, and the error after 50 s."""
+    lines = []
+    for layout in (False, True):
+        for name in LEVERS:
+            of = [row for row in rows if row["lever"] == name and row["layout"] == layout]
+            if len(of) < 2:
+                continue
+            for mean, middle in _MEANS.items():
+                if mean != "middle half" and (name != "as it is" or layout):
+                    continue
+                groups = [[middle(logs) for logs in row["logs"] if logs] for row in of]
+                values = [v for group in groups for v in group]
+                spread, pair_s = stdev(values), fmean(row["pair_s"] for row in of)
+                templates = stdev(fmean(group) for group in groups)
+                kind = "same work, other layout" if layout else "equal code"
+                lines.append(
+                    f"{kind}, {name}, {mean}: {len(values)} pairs of {len(of)} templates, {pair_s:.2f} s a pair; pairs "
+                    f"spread {spread:.2%}, means of templates {templates:.2%}, all in the mean {fmean(values):+.2%}; "
+                    f"error after 50 s {spread * math.sqrt(pair_s / 50):.2%}"
+                )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
