@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from torchstone.launchers._process import PipedTrial, describe_status, environment
+from torchstone.launchers._process import PipedTrial, describe_status, environment, line_to_a_trial
 from torchstone.terms.codec import encode
 from torchstone.terms.message import Entered, Stack
 
@@ -53,3 +53,25 @@ def test_the_fixed_heap_is_the_environments(monkeypatch):
     assert environment("fixed")["MINE"] == "kept"
     assert int(environment("fixed")["MALLOC_MMAP_THRESHOLD_"]) == 1 << 30
     assert "MALLOC_MMAP_THRESHOLD_" not in environment("default") or "MALLOC_MMAP_THRESHOLD_" in os.environ
+
+
+def test_a_folder_of_its_own_goes_before_what_is_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    (tmp_path / "src").mkdir()
+    before = environment("default", tmp_path)["PYTHONPATH"].split(os.pathsep)
+    assert before == [str(tmp_path), str(tmp_path / "src"), "/elsewhere"]
+    assert environment("default")["PYTHONPATH"] == "/elsewhere"
+
+
+def test_a_line_carries_words_both_ways_and_a_kill_with_a_word_unread_is_an_end():
+    ours, theirs = line_to_a_trial()
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    live = PipedTrial(process.pid, ours, lambda: -process.wait())
+    os.write(live.fileno(), b"a word\n")
+    assert os.read(theirs, 100) == b"a word\n"
+    os.write(theirs, encode(Entered("warm-up", 1.0)) + b"\n")
+    assert live.events() == [Entered("warm-up", 1.0)]
+    os.write(live.fileno(), b"another that nobody reads\n")
+    os.close(theirs)
+    assert live.events() is None
+    live.ending()
