@@ -9,9 +9,9 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu test test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-decode bench-loaders clean
+        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-compare bench-peaks bench-diagnose clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,12 @@ benchmark: setup ## DistilBERT on the CPU
 benchmark-gpu: setup ## DistilBERT on the GPU (another kind than NVIDIA: GPU=rocm, mps or xpu)
 	@$(BIN)/torchstone run distilbert --device $(GPU)
 
+KINDS := import json, sys; print(*dict.fromkeys(d["kind"] for d in json.load(sys.stdin)["machine"]["devices"]), sep=",")
+
+benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is here, and how they compare
+	@$(BIN)/torchstone run distilbert --device "$$($(BIN)/torchstone machine --json | $(BIN)/python -c '$(KINDS)')"
+	@$(BIN)/torchstone recommend --model distilbert
+
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 test: setup-dev lint types ## lint, types and all tests
@@ -103,6 +109,12 @@ bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are me
 bench-decode: setup-dev ## whether prefill and decode are measured apart, and what the prompt costs a token
 	@$(BIN)/python benchmarks/decode.py
 
+bench-peaks: setup-dev ## whether the search for the fastest product finds what a plain long scan finds
+	@$(BIN)/python benchmarks/peaks.py
+
+bench-compare: setup-dev ## how often compare is wrong: equal code under noise of every kind, simulated and recorded
+	@$(BIN)/python benchmarks/compare.py
+
 bench-loaders: setup-dev ## how fast our loaders are, beside the plainest loop with the same decode
 	@$(BIN)/python benchmarks/loaders.py
 
@@ -111,6 +123,9 @@ bench-search: setup-dev ## how good the searchers are, at which share of the cos
 
 bench-tune: setup-dev ## one real tune on this machine against everything tried
 	@$(BIN)/python benchmarks/tune.py
+
+bench-diagnose: setup-dev ## ten planted bottlenecks: named first, and does each advised gain come true?
+	@$(BIN)/python benchmarks/diagnose.py
 
 bench-kill: setup-dev ## what is left after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from build import a_case, a_run, a_trial
 
@@ -10,6 +12,7 @@ from torchstone.extend import Check
 from torchstone.terms.estimate import Severity
 
 CHECKS = registry.names("checks")
+PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -17,6 +20,11 @@ def test_describes_itself_in_one_line(name: str) -> None:
     check: Check = registry.load("checks", name)
     assert check.describes
     assert "\n" not in check.describes
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_is_on_the_page_of_checks(name: str) -> None:
+    assert f"`{name}`" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", CHECKS)

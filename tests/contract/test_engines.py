@@ -65,14 +65,15 @@ def test_every_engine_steps_tells_and_counts(task):
         prepared.step(batches.next, unmarked)
     told = prepared.results()
     assert all(torch.isfinite(torch.tensor(values)).all() for values in told.values())
-    total, why_not = prepared.flops(batches.next())
+    counted = prepared.count(batches.next())
     if task == "load":  # it computes nothing, and says so
-        assert (told, total) == ({}, None)
-        assert why_not
+        assert (told, counted.flops) == ({}, None)
+        assert counted.why_not
     else:
         assert told["fingerprint"]
-        assert total is not None
-        assert total > 0
+        for total in (counted.flops, counted.traffic_bytes, counted.operators):
+            assert total is not None
+            assert total > 0
     assert set(engine.windows({"mode": "both"})) <= {"latency", "throughput"}
     batches.close()
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.stats.readings import other_cpu_cores
 from torchstone.terms.case import Case
+from torchstone.terms.claim import is_imported
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Purpose, Stage, Status, Trial
 
 _STEP_METRICS = ("step_time_s", "latency_s")
+TOLERATED_CORES = 0.15  # that other processes may keep busy
+ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
+    good: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        if trial.outcome.status == Status.OK and trial.purpose == Purpose.REPLICATE:
+            good.setdefault(trial.case_id, []).append(trial)
     for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
-        trials = tuple(
-            t for t in run.of_case(case_id) if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE
-        )
-        if trials:
-            yield case_id, case, trials
+        if case_id in good:
+            yield case_id, case, tuple(good[case_id])
 
 
 def windows(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -26,3 +31,23 @@ def windows(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
     for m in trial.measurements:
         if m.metric in _STEP_METRICS and m.stage == Stage.STEADY and m.phase is None and m.rank == 0:
             yield m.window or "steady", m.values
+
+
+def busy(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield the windows with the wait for data taken out of their steps: a loader's bursts are no kinds of steps."""
+    for name, times in windows(trial):
+        waits = trial.values("data_wait_s", window=name)
+        if name != "latency" and len(waits) == len(times):  # a latency leaves the wait out already
+            yield name, tuple(max(0.0, t - w) for t, w in zip(times, waits, strict=True))
+        else:
+            yield name, times
+
+
+def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
+    return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
+
+
+def again(run: Run, here: str, there: str) -> str:
+    """Return the advice for a run of ours, or for one of another tool."""
+    return there if is_imported(run) else here

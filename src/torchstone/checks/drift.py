@@ -10,6 +10,7 @@ from torchstone.checks._cases import sound, windows
 from torchstone.extend import Check
 from torchstone.stats.noise import relative_half_width
 from torchstone.stats.steady import drift
+from torchstone.terms.claim import is_imported
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Trial
@@ -46,15 +47,17 @@ def _drifting(trials: tuple[Trial, ...]) -> Iterator[tuple[str, float]]:
 
 
 def _by_chance(times: tuple[float, ...], change: float) -> float:
-    """Return the relative change that noise alone makes of as many steps, in 19 windows of 20."""
+    """Return the relative change that noise alone makes of as many steps, in 99 windows of 100."""
     # A straight line fitted to n steps of pure noise changes, end to end, by √12 times the error of their mean.
     # Without this, 13 % of noise that resembles its neighbours drifts by 10 % in windows that have no drift.
     rise, last = change * median(times), len(times) - 1
     level = [time - rise * (i / last - 0.5) for i, time in enumerate(times)]  # the drift itself is no noise
-    return math.sqrt(12.0) * (relative_half_width(level) or 0.0)
+    return math.sqrt(12.0) * (relative_half_width(level, 0.99) or 0.0)
 
 
 def _advice(run: Run, change: float) -> str:
+    if is_imported(run):
+        return "let the tool warm up longer" if change < 0 else "look at temperature, clocks and neighbours there"
     if change < 0:
         warmup = run.head.procedure.warmup
         return f"still warming up: measure again with --warmup {2 * warmup if warmup else 50}"

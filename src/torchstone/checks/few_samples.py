@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound, windows
+from torchstone.checks._cases import again, sound, windows
 from torchstone.extend import Check
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.procedure import Procedure
@@ -25,7 +25,7 @@ class FewSamples:
             if sizes and min(sizes)[0] < ENOUGH:
                 steps, name = min(sizes)
                 message = f"only {steps} steady step{'s' * (steps != 1)} in the {name} window"
-                advice = _advice(run.head.procedure)
+                advice = again(run, _advice(run.head.procedure), "let the tool measure 20 steps or more, after warm-up")
                 yield Finding("few_samples", Severity.WARNING, message, advice, case_id)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchstone.checks._cases import sound
 from torchstone.extend import Check
+from torchstone.terms.claim import is_imported
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 
@@ -31,6 +32,8 @@ class FewTrials:
 
 
 def _advice(run: Run) -> str:
+    if is_imported(run):
+        return f"the tool measured in one process; `torchstone run` measures in {ENOUGH}, each fresh"
     if run.head.procedure.epochs is not None:
         return f"a training is one trial; torchstone run measures the same settings in {ENOUGH}"
     if run.head.procedure.trials < ENOUGH:

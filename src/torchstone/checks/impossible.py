@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import again, sound
 from torchstone.extend import Check
-from torchstone.figures import figures
+from torchstone.terms.claim import claims
 from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.metric import FIGURES, Unit
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Measurement, Stage, Trial
 from torchstone.units import quantity
 
 TOLERANCE = 0.01
 _POSITIVE = ("step_time_s", "latency_s", "window_time_s")
+_NEVER_NEGATIVE = (Unit.SECOND, Unit.ITEM_RATE, Unit.TOKEN_RATE, Unit.BYTE, Unit.JOULE, Unit.WATT)
+_COUNTERS = ("device_energy_j", "package_energy_j")
 
 
 class Impossible:
-    """Fires on times at or below 0 or not finite, on steps longer than their window, on a p50 above the p99."""
+    """Fires on times that are no positive numbers, on steps longer than their window, on clocks that run backwards."""
 
-    describes = "values that contradict each other"
+    describes = "times below 0, steps longer than their window, counters that fall"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error for each contradiction of a Case, from the first trial that has it."""
         for case_id, _, trials in sound(run):
             seen = dict.fromkeys(message for trial in trials for message in _contradictions(trial))
             for message in seen:
-                advice = f"do not use these figures; report them with `torchstone show {run.head.run_id} --json`"
+                here = f"do not use these figures; report them with `torchstone show {run.head.run_id} --json`"
+                advice = again(run, here, "do not use these figures; report them to the tool that wrote them")
                 yield Finding("impossible", Severity.ERROR, message, advice, case_id)
 
 
@@ -35,11 +40,17 @@ def _contradictions(trial: Trial) -> Iterator[str]:
     for m in steady:
         if m.metric in _POSITIVE and not all(0.0 < v < float("inf") for v in m.values):
             yield f"{m.metric} of the {m.window or 'steady'} window has a value that is no positive time"
+        if m.metric == "window_span_s" and len(m.values) == 2 and m.values[1] <= m.values[0]:
+            yield f"the {m.window or 'steady'} window ended before it began"
     yield from _too_long(steady)
-    values = figures(trial).values
-    p50, p99 = values.get("latency_per_batch_p50_s"), values.get("latency_per_batch_p99_s")
-    if p50 is not None and p99 is not None and p50 > p99:
-        yield f"the median latency ({quantity(p50, 's')}) is above the 99th percentile ({quantity(p99, 's')})"
+    for series in trial.series:
+        if any(later < sooner for sooner, later in pairwise(series.at_s)):
+            yield f"the clock of the readings of {series.metric} ran backwards"
+        if series.metric in _COUNTERS and any(later < sooner for sooner, later in pairwise(series.values)):
+            yield f"{series.metric} counts up, and its readings fall"
+    for name, value in claims(trial).items():
+        if name in FIGURES and FIGURES[name].unit in _NEVER_NEGATIVE and not 0.0 <= value < float("inf"):
+            yield f"{name} is said to be {value:g}"
 
 
 def _too_long(steady: list[Measurement]) -> Iterator[str]:

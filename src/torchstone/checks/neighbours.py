@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import TOLERATED_CORES, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import other_cpu_cores
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
-
-TOLERATED_CORES = 0.15
 
 
 class Neighbours:

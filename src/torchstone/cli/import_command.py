@@ -1,4 +1,4 @@
-"""Take runs from other machines into the store: records, documents, or folders of them. Twice changes nothing."""
+"""Take runs from other machines and results of other tools into the store. The same twice changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of import."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="record, document, or a folder of them")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH",
+        help="record, document, result of another tool (`torchstone list importers`), or a folder of them",
+    )  # fmt: skip
     add_folder(parser)
 
 

@@ -20,7 +20,7 @@ _SHADES = {
 _MEMORY_SHADES = {HOST_MEMORY: _SHADES["backward"], DEVICE_MEMORY: _SHADES["data"]}
 _FROM_ZERO = {"zero": True, "nice": True}
 _WORDS = {Status.OUT_OF_MEMORY: "out of memory", Status.UNSUPPORTED: "cannot be done"}
-_CONFIG = {
+STYLE = {
     "font": "sans-serif", "view": {"stroke": "transparent"}, "background": "white", "padding": 12,
     "axis": {
         "gridColor": "#e5e5e5", "labelColor": _INK, "labelFontSize": 11, "titleColor": _INK,
@@ -129,7 +129,7 @@ def _panel(title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]],
 
 def _whole(title: str, subtitle: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG, "columns": columns,
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": STYLE, "columns": columns,
         "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 14}, "concat": list(panels),
         "resolve": {"scale": {"color": "shared", "y": "independent"}}, "spacing": 28,
     }  # fmt: skip

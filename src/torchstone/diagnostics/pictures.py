@@ -1,4 +1,4 @@
-"""Draws Vega-Lite to PNG files through vl-convert, which is imported only here."""
+"""Draws Vega-Lite to PNG and SVG files through vl-convert, which is imported only here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ _PIXELS_A_POINT = 2.0  # sharp on a dense screen
 
 
 def draw(spec: dict[str, Any], path: Path) -> Path:
-    """Write the picture and return its path. Raises MissingError without vl-convert."""
+    """Write the picture (PNG, or SVG by its suffix) and return its path. Raises MissingError without vl-convert."""
     try:
         import vl_convert
     except ImportError as fault:
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'") from fault
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(vl_convert.vegalite_to_png(spec, scale=_PIXELS_A_POINT))
+    if path.suffix == ".svg":
+        path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
+    else:
+        path.write_bytes(vl_convert.vegalite_to_png(spec, scale=_PIXELS_A_POINT))
     return path

@@ -46,6 +46,15 @@ def t_quantile(probability: float, df: float) -> float:
     return t
 
 
+def tail(t: float, df: float) -> float:
+    """Return P(T > t) for t >= 0 and Student's t with `df` > 0 degrees of freedom. Raises ValueError for others."""
+    if not (t >= 0.0 and df > 0.0):
+        raise ValueError(f"no tail of Student's t from {t!r} on, with {df!r} degrees of freedom")
+    if math.isinf(df):
+        return NormalDist().cdf(-t)
+    return _shortfall(t, 1.0, df) if t > 0.0 else 0.5
+
+
 def _density(t: float, df: float) -> float:
     log_scale = math.lgamma((df + 1.0) / 2.0) - math.lgamma(df / 2.0) - 0.5 * math.log(df * math.pi)
     return math.exp(log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df))

@@ -18,6 +18,7 @@ from torchstone.store.unwritten import unwritten
 from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import check_stamp, decode
 from torchstone.terms.document import Document, document_bytes
+from torchstone.terms.performance_summary import PerformanceSummary
 from torchstone.terms.run import Run
 
 
@@ -25,7 +26,12 @@ class _Headed(msgspec.Struct):
     head: Said
 
 
-def write_document(run: Run, folder: Path, rows: Sequence[Mapping[str, Scalar]] = ()) -> Path:
+def write_document(
+    run: Run,
+    folder: Path,
+    rows: Sequence[Mapping[str, Scalar]] = (),
+    summary: Sequence[PerformanceSummary] | None = None,
+) -> Path:
     """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file.
 
     Raises MissingError if there is no room for it.
@@ -33,7 +39,7 @@ def write_document(run: Run, folder: Path, rows: Sequence[Mapping[str, Scalar]] 
     stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return write_new(folder, stem, document_bytes(run, rows))
+        return write_new(folder, stem, document_bytes(run, rows, summary))
     except OSError as fault:
         raise unwritten(folder / f"{stem}.json", fault, folder, run.head.run_id) from fault
 

@@ -74,7 +74,7 @@ class _Head(msgspec.Struct):
     plan: _Plan
     source: Source | None = None
     code: dict[str, str] = {}
-    contest: msgspec.Raw | None = None
+    contest: Any = None  # of an ab
 
 
 class _Findings(msgspec.Struct):
@@ -121,7 +121,7 @@ class _Known:
     def case(self, raw: msgspec.Raw) -> tuple[str, Case]:
         text = bytes(raw)
         if text not in self._cases:
-            case = decode(text, Case)
+            case: Case = decode(text, Case)
             self._cases[text] = case.case_id, case
         return self._cases[text]
 
@@ -133,11 +133,12 @@ def _of_run(
     row: Sequence[str], trials: _Trials, unwell: Mapping[tuple[str, str], int], known: _Known
 ) -> Iterator[Measured]:
     run_id, name, started_utc, text, noted = row
-    head = decode(text.encode(), _Head)
+    head: _Head = decode(text.encode(), _Head)
     if head.contest is not None:
         return
     by_case: dict[str, list[Finding]] = {}
-    for finding in decode(noted.encode(), _Findings).findings:
+    found: _Findings = decode(noted.encode(), _Findings)
+    for finding in found.findings:
         by_case.setdefault(finding.subject, []).append(finding)
     for raw in head.plan.cases:
         case_id, case = known.case(raw)

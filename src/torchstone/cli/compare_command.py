@@ -1,0 +1,133 @@
+"""Compare stored runs, of one machine or many: is it really faster, by how much, and what else differs.
+
+Cases are matched by what they compute, figures are judged better, worse, same or unclear against --margin, with a known
+rate of false alarms. The first RUN is the baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._parsing import words_of
+from torchstone.cli._table import plain
+from torchstone.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.comparing.participants import Participant
+    from torchstone.comparing.report import Gate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of compare."""
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN",
+        help="a path, an id, a unique prefix, a name, latest, or a folder from another machine: all its runs",
+    )  # fmt: skip
+    parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
+    parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")
+    parser.add_argument("--margin", default="2%", help="a ratio nearer to 1 than this is the same (default 2%%)")
+    parser.add_argument(
+        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
+    )
+    parser.add_argument(
+        "--fail-on", nargs="+", metavar="VERDICT",
+        help="exit 1 if any figure is worse, worse:5%% (by more than that) or unclear; or not comparable at all",
+    )  # fmt: skip
+    parser.add_argument("--output", metavar="FILE", help="the JSON document (default: benchmark_comparison_TIME.json)")
+    parser.add_argument(
+        "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
+    )
+    parser.add_argument("--full", action="store_true", help="every line of what differs")
+    parser.add_argument("--json", action="store_true", help="print the JSON document on stdout, and nothing else there")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, print, write the document; return 1 if --fail-on finds something."""
+    from torchstone.comparing.answer import answers
+    from torchstone.comparing.compare import Asked, compare
+    from torchstone.comparing.report import checked_output, failing, report, write_report
+    from torchstone.config.durations import share
+
+    folder, gate = writable(folder_of(options)), _gate(options.fail_on)
+    output = checked_output(Path(options.output)) if options.output is not None else None
+    if options.figures is not None and Path(options.figures).is_file():
+        raise UsageError(f"--figures {options.figures} is a file; name a folder")
+    margin = share(options.margin, "--margin")
+    participants = _participants(options, folder)
+    compared = compare(participants, Asked(margin, _prices(options.price_per_hour, participants)))
+    told = answers(compared)
+    document = report(compared, told)
+    written = []
+    if options.figures is not None:
+        from torchstone.comparing.analysis import write_analysis
+
+        written = write_analysis(participants, Path(options.figures))
+    path = write_report(document, folder, output)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(document)
+    else:
+        from torchstone.cli._compare_blocks import print_comparison
+
+        print_comparison(compared, told, every=options.full)
+        for file in (path, *written):
+            print(f"written   {file}")
+    if gate is None:
+        return 0
+    failed = failing(compared, gate)
+    for one in failed[:10]:
+        found = one.comparison
+        ratio = f" {found.ratio.value:.3g}" if found.ratio is not None else ""
+        which = f"{found.candidate.label}, {one.case}: {found.metric}"
+        print(plain(f"torchstone: {which}{ratio} {found.verdict}"), file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
+    from torchstone.comparing.participants import gather, split
+
+    if options.over is None:
+        return gather(options.runs, folder, options.baseline)
+    if len(options.runs) > 1:
+        raise UsageError("--over compares the values of an axis within one run: name one RUN")
+    return split(options.runs[0], options.over, folder, options.baseline)
+
+
+def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[str, float]:
+    from torchstone.comparing.participants import named
+
+    found: dict[str, float] = {}
+    for text in words_of(texts):
+        word, equals, price = text.rpartition("=")
+        try:
+            value = float(price)
+        except ValueError:
+            value = 0.0
+        if not equals or not 0.0 < value < 1e9:
+            raise UsageError(f"--price-per-hour {text}: write RUN=PRICE, such as A=2.5")
+        found[named(participants, word, "--price-per-hour").letter] = value
+    return found
+
+
+def _gate(texts: list[str] | None) -> Gate | None:
+    from torchstone.comparing.report import Gate
+    from torchstone.config.durations import share
+
+    if not texts:
+        return None
+    worse, worse_by, unclear = False, 0.0, False
+    for word in words_of(texts):
+        verdict, colon, margin = word.partition(":")
+        if verdict == "worse":
+            worse, worse_by = True, share(margin, "--fail-on worse") if colon else 0.0
+        elif word == "unclear":
+            unclear = True
+        else:
+            raise UsageError(f"--fail-on {word}: write worse, worse:5% or unclear")
+    return Gate(worse, worse_by, unclear)

@@ -1,0 +1,1 @@
+"""Stored runs compared: which cases match, what else differs, and whether a difference is real."""

@@ -1,0 +1,84 @@
+"""The folder analysis_results/: plots of each device and over devices, and a table of averages."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from torchstone import registry
+from torchstone.comparing import charts
+from torchstone.comparing.participants import Participant, device_of
+from torchstone.diagnostics.pictures import draw
+from torchstone.errors import TorchstoneError
+from torchstone.rows import case_rows
+from torchstone.terms.axis import Scalar
+from torchstone.terms.run import Run
+
+# Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
+_MEANS = {
+    "mean_throughput": "throughput", "mean_step_time_s": "step_time",
+    "mean_latency_per_batch_p50_s": "latency_per_batch_p50_s",
+    "mean_latency_per_batch_p95_s": "latency_per_batch_p95_s",
+    "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",
+    "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
+    "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
+}  # fmt: skip
+
+
+def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Path]:
+    """Write plots and statistics below `folder`/analysis_results; return the files.
+
+    Raises MissingError without vl-convert, TorchstoneError if a file cannot be written.
+    """
+    top = folder / "analysis_results"
+    drawn = charts.points(participants)
+    named = {one.label: f"{one.letter}_{_file_name(one.label)}" for one in participants}
+    pictures = {
+        **{f"{named[label]}_performance": charts.of_device(label, drawn) for label in named},
+        **{f"comparison_{q.name}": charts.over_batch_size(q, drawn, q.name.capitalize()) for q in charts.QUANTITIES},
+        "comparison_training_loss": charts.losses(participants),
+        "comparison_epochs": charts.epochs(participants),
+    }
+    try:
+        written = [
+            draw(spec, top / "plots" / f"{name}.svg") for name, spec in pictures.items() if spec is not None
+        ]  # fmt: skip
+        table = top / "stats" / "comparative_statistics.csv"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        rows = [row for one in participants for row in _averages(one)]
+        registry.load("exporters", "csv").write(participants[0].runs[0], rows, table)
+    except OSError as fault:
+        raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
+    return [*written, table]
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:60] or "run"
+
+
+def _averages(one: Participant) -> Iterator[dict[str, Scalar]]:
+    for run in one.runs:
+        device, rows = device_of(run), case_rows(run)
+        yield {
+            "letter": one.letter, "label": one.label, "run_id": run.head.run_id, "run_name": run.head.name,
+            "host": run.head.machine.host.hostname, "device": device.name if device is not None else None,
+            "cases": len(rows), "trials": len(run.trials),
+            **{column: _mean([row.get(figure) for row in rows]) for column, figure in _MEANS.items()},
+            **_reached(one, run),
+        }  # fmt: skip
+
+
+def _mean(values: Sequence[Scalar]) -> float | None:
+    known = [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
+    return fmean(known) if known else None
+
+
+def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+    metrics = one.trainings.get(run.head.run_id)
+    return {
+        "train_accuracy": metrics.final_train_accuracy if metrics else None,
+        "val_accuracy": metrics.final_val_accuracy if metrics else None,
+    }

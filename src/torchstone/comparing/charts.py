@@ -1,0 +1,164 @@
+"""Pictures over machines as Vega-Lite: figures over batch size, losses and accuracies, a colour a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from torchstone.advice.loss_curves import curves_of
+from torchstone.comparing.participants import Participant
+from torchstone.diagnostics.charts import STYLE
+from torchstone.rows import case_rows
+from torchstone.terms.axis import AXES, Scalar
+
+Spec = dict[str, Any]
+_WIDTH, _HEIGHT = 320, 220
+_MOST_POINTS = 200  # of a loss curve: a picture shows no more
+# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
+_SHADES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000"]
+_FOLLOWING = ("batch_size", "learning_rate")  # the learning rate changes no speed, and often follows the batch
+
+
+class Quantity(msgspec.Struct, frozen=True):
+    """What a chart shows: the first of these columns that a workload has, times a factor."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    factor: float = 1.0
+
+
+QUANTITIES = (
+    Quantity("throughput", "items/s", ("output_token_throughput", "throughput")),
+    Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time"), 1e3),
+    Quantity("memory", "peak memory, GiB", ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes"), 2.0**-30),
+    Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
+    Quantity("power", "mean power, W", ("average_power_w",)),
+)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One Case: which workload, the name of its line, its batch size, and its row of figures."""
+
+    workload: str
+    label: str
+    line: str
+    batch: int
+    row: Mapping[str, Scalar]
+
+
+def points(participants: Sequence[Participant]) -> list[Point]:
+    """Return the Cases that have a batch size and any figure, those of one device under its label."""
+    found = []
+    for one in participants:
+        rows = [row for run in one.runs for row in case_rows(run)]
+        varying = [
+            axis for axis in AXES
+            if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
+        ]  # fmt: skip
+        for row in rows:
+            size = row.get("batch_size")
+            if isinstance(size, int):
+                others = [f"{axis} {row[axis]}" for axis in varying if row.get(axis) is not None]
+                found.append(Point(
+                    f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row,
+                ))  # fmt: skip
+    return found
+
+
+def over_batch_size(quantity: Quantity, drawn: Sequence[Point], title: str) -> Spec | None:
+    """Return a picture of one quantity, a panel a workload, a line a device; None where nobody has it."""
+    panels = []
+    for workload in dict.fromkeys(point.workload for point in drawn):
+        own = [point for point in drawn if point.workload == workload]
+        panel = _panel(quantity, own, workload)
+        if panel is not None:
+            panels.append(panel)
+    return _whole(title, panels) if panels else None
+
+
+def of_device(label: str, drawn: Sequence[Point]) -> Spec | None:
+    """Return every quantity of one device's Cases, a row a workload."""
+    own = [point for point in drawn if point.label == label]
+    panels = [
+        panel for workload in dict.fromkeys(point.workload for point in own) for quantity in QUANTITIES
+        if (panel := _panel(quantity, [p for p in own if p.workload == workload], f"{workload}: {quantity.name}"))
+    ]  # fmt: skip
+    return _whole(label, panels, columns=len(QUANTITIES)) if panels else None
+
+
+def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
+    column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
+    if column is None:
+        return None
+    values = [
+        {"line": point.line, "x": point.batch, "y": float(value) * quantity.factor}
+        for point in own if isinstance(value := point.row.get(column), int | float)
+    ]  # fmt: skip
+    x = {"field": "x", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
+    return _lines(values, title, x, quantity.title)
+
+
+def losses(participants: Sequence[Participant]) -> Spec | None:
+    """Return the losses of the first steps of trainings that were measured, a panel a batch size; None without any."""
+    found: dict[Scalar, list[Mapping[str, Any]]] = {}
+    for one in participants:
+        for run in one.runs:
+            curves = curves_of(run)
+            for case in run.head.plan.cases:
+                for curve in curves.get(case.case_id, ())[:1]:
+                    values = found.setdefault(case.configuration.get("batch_size"), [])
+                    values += [{"line": one.label, "x": x, "y": y} for x, y in _thinned(curve.losses)]
+    x = {"field": "x", "type": "quantitative", "title": "step"}
+    panels = [_lines(values, f"batch size {size}", x, "loss") for size, values in found.items()]
+    return _whole("Training loss, means of neighbouring steps", panels) if panels else None
+
+
+def epochs(participants: Sequence[Participant]) -> Spec | None:
+    """Return loss and accuracy over the epochs of the trainings, "NAME - Train" and "NAME - Val"."""
+    found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
+    for one in participants:
+        for metrics in one.trainings.values():
+            for epoch in metrics.epochs:
+                for what, part, value in (
+                    ("loss", "Train", epoch.train_loss), ("loss", "Val", epoch.val_loss),
+                    ("accuracy", "Train", epoch.train_accuracy), ("accuracy", "Val", epoch.val_accuracy),
+                ):  # fmt: skip
+                    if value is not None:
+                        found[what].append({"line": f"{one.label} - {part}", "x": epoch.epoch, "y": value})
+    x = {"field": "x", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1}}
+    panels = [_lines(values, what, x, what) for what, values in found.items() if values]
+    return _whole("Trainings", panels) if panels else None
+
+
+def _thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+    count = min(len(values), _MOST_POINTS)
+    for begin, end in pairwise(i * len(values) // count for i in range(count + 1)):
+        yield (begin + end - 1) / 2.0, fmean(values[begin:end])
+
+
+def _lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> Spec:
+    lines = list(dict.fromkeys(value["line"] for value in values))
+    colour = {
+        "field": "line", "type": "nominal", "title": None,
+        "scale": {"domain": lines, "range": [_SHADES[i % len(_SHADES)] for i in range(len(lines))]},
+        "legend": {"orient": "bottom", "columns": 2, "labelLimit": 300} if len(lines) > 1 else None,
+    }  # fmt: skip
+    high = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": True, "nice": True}}
+    point = len({value["x"] for value in values}) <= 30
+    return {
+        "title": title, "width": _WIDTH, "height": _HEIGHT, "data": {"values": list(values)},
+        "mark": {"type": "line", "point": point}, "encoding": {"x": x, "y": high, "color": colour},
+    }  # fmt: skip
+
+
+def _whole(title: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": STYLE, "columns": columns,
+        "title": {"text": title, "fontSize": 16, "offset": 14}, "concat": list(panels),
+        "resolve": {"scale": {"color": "independent", "y": "independent"}}, "spacing": 28,
+    }  # fmt: skip

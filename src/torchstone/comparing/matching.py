@@ -1,0 +1,126 @@
+"""Which Cases of the participants compute the same thing, on whatever device and with whatever speed-only settings.
+
+What varies within one participant must be equal for two Cases to match: batch size 8 goes with batch size 8. What is
+constant on each side may differ, and is then what is compared: fp32 there, bf16 here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.comparing.participants import Participant
+from torchstone.errors import UsageError
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Case
+from torchstone.terms.run import Run
+from torchstone.terms.trial import Purpose, Status, Trial
+
+_TRAITS = ("data", "device", "count", "nodes", "fixed")  # of a Case, beside its axes
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others."""
+
+    run: Run
+    case: Case
+    trials: tuple[Trial, ...]
+    failed: tuple[Trial, ...]
+
+
+class Matched(msgspec.Struct, frozen=True):
+    """Cases that compute the same: for each participant's letter what was taken, oldest run first."""
+
+    label: str
+    task: str
+    sides: Mapping[str, tuple[Taken, ...]]
+
+
+def match(participants: Sequence[Participant]) -> list[Matched]:
+    """Return the Cases that at least two participants have, in the order of the first.
+
+    Raises UsageError where there are none, naming what each has.
+    """
+    groups: dict[tuple[str, str], dict[str, list[tuple[Run, Case]]]] = {}
+    for one in participants:
+        for run in one.runs:
+            for case in run.head.plan.cases:
+                which = (str(case.workload.task), str(case.workload.canonical()["model"]))
+                groups.setdefault(which, {}).setdefault(one.letter, []).append((run, case))
+    found = [matched for which, group in groups.items() for matched in _matched(which, group, participants)]
+    if not found:
+        having = "; ".join(f"{one.letter} has {_listed(one)}" for one in participants)
+        raise UsageError(f"no case in common (same task, model and settings that vary): {having}")
+    return list(_distinct(found))
+
+
+def _distinct(found: Sequence[Matched]) -> Iterator[Matched]:
+    """Number what has one label: Cases that differ in their data or in facts of the model."""
+    seen: dict[str, int] = {}
+    for one in found:
+        seen[one.label] = seen.get(one.label, 0) + 1
+        number = seen[one.label]
+        yield msgspec.structs.replace(one, label=f"{one.label} ({number})") if number > 1 else one
+
+
+def traits(case: Case) -> dict[str, Scalar]:
+    """Return everything that tells one Case of a model from another, by name; axes of a later version by default."""
+    canonical = case.workload.canonical()
+    data = str(canonical["data"]) + "".join(f" {key}={value}" for key, value in case.workload.data_options.items())
+    fixed = ", ".join(f"{key}={value}" for key, value in sorted(case.workload.fixed.items()))
+    place = case.placement
+    return {
+        **{name: case.configuration.get(name, axis.default) for name, axis in AXES.items()},
+        "data": data, "device": place.device, "count": place.count, "nodes": place.nodes, "fixed": fixed,
+    }  # fmt: skip
+
+
+def _matched(
+    which: tuple[str, str], group: Mapping[str, Sequence[tuple[Run, Case]]], participants: Sequence[Participant]
+) -> Iterator[Matched]:
+    own = {letter: [traits(case) for _, case in cases] for letter, cases in group.items()}
+    varying = [
+        name for name in (*AXES, *_TRAITS)
+        if any(len({each[name] for each in cases}) > 1 for cases in own.values())
+    ]  # fmt: skip
+    rows: dict[tuple[Scalar, ...], dict[str, list[Taken]]] = {}
+    for one in participants:
+        for (run, case), known in zip(group.get(one.letter, ()), own.get(one.letter, ()), strict=True):
+            key = tuple(known[name] for name in varying)
+            rows.setdefault(key, {}).setdefault(one.letter, []).append(_taken(run, case))
+    task, model = which
+    for key, sides in rows.items():
+        if len(sides) > 1:
+            values = ", ".join(
+                f"{name} {value}" for name, value in zip(varying, key, strict=True) if name not in ("fixed", "data")
+            )
+            label = f"{task} {model.rpartition(':')[2] or model}"
+            kept = {letter: tuple(having) for letter, side in sides.items() if (having := _having(side))}
+            yield Matched(f"{label}, {values}" if values else label, task, kept)
+
+
+def _having(side: Sequence[Taken]) -> Sequence[Taken]:
+    """Return what has trials; where nothing has, the newest, which tells why."""
+    return [taken for taken in side if taken.trials] or side[-1:]
+
+
+def _taken(run: Run, case: Case) -> Taken:
+    trials = run.of_case(case.case_id)
+    good = tuple(t for t in trials if t.outcome.status == Status.OK)
+    # The best of many probes looks better than it is: once there are replicates, only they count.
+    replicates = tuple(t for t in good if t.purpose == Purpose.REPLICATE)
+    return Taken(run, case, replicates or good, tuple(t for t in trials if t.outcome.status != Status.OK))
+
+
+def _listed(one: Participant) -> str:
+    cases = [case for run in one.runs for case in run.head.plan.cases]
+    words = list(dict.fromkeys(_words(case) for case in cases))
+    more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+    return (", ".join(words[:3]) or "none") + more
+
+
+def _words(case: Case) -> str:
+    size = case.configuration.get("batch_size")
+    batch = f" batch_size {size}" if size is not None else ""
+    return f"{case.workload.task} {case.workload.canonical()['model']}{batch}"

@@ -1,0 +1,49 @@
+"""JSON lines of DistilBERT benchmark suites: cpu_results, batch_comparison, mixed_precision_results.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchstone.errors import UsageError
+from torchstone.extend import Importer
+from torchstone.importers import _distilbert
+from torchstone.importers import _draft as draft
+from torchstone.importers._reading import MOST_ROWS, digest, parsed, part, text_of
+from torchstone.terms.run import Run
+
+
+class SeedJsonl:
+    """A line is a trial; lines of equal settings are repetitions."""
+
+    describes = "DistilBERT benchmark suites: cpu_results.jsonl, batch_comparison.jsonl, mixed_precision_results.jsonl"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix != ".jsonl":
+            return False
+        try:
+            first = json.loads(beginning.split(b"\n", 1)[0])
+        except (ValueError, RecursionError):  # no JSON, or a line longer than the beginning
+            return False
+        return isinstance(first, dict) and "record" not in first and _distilbert.is_one(first)
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not 0 < len(lines) <= MOST_ROWS:
+            raise UsageError(f"{path}: {len(lines)} lines, where 1 to {MOST_ROWS} are read")
+        found = [part(parsed(line, f"{path}:{number}")) for number, line in enumerate(lines, 1)]
+        for number, one in enumerate(found, 1):
+            if not _distilbert.is_one(one):
+                raise UsageError(f"{path}:{number}: no batch_size, or neither a latency nor a throughput")
+        making = draft.Draft(
+            "DistilBERT benchmark suite", path, digest(text), _distilbert.machine_of(found),
+            next((one.get("timestamp") for one in found), None),
+        )  # fmt: skip
+        for one in found:
+            _distilbert.add(making, one)
+        return [making.run()]
+
+
+PLUGIN: Importer = SeedJsonl()

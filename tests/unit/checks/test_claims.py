@@ -1,0 +1,104 @@
+"""What is claimed against what was measured: each check names the mistake, or is quiet."""
+
+from __future__ import annotations
+
+import pytest
+from faults.record_mutants import BATCH, STEPS, a_claiming, losses, phases, said
+
+from torchstone import registry
+from torchstone.terms.case import Task
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.run import Run
+
+
+def look(check: str, run: Run) -> list[Finding]:
+    return list(registry.load("checks", check).look(run))
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (STEPS, "the items of all 700 steps were divided by the time of one"), (BATCH, "the batch size is in it twice"),
+        (1 / BATCH, "batches were counted, not items"), (128, "tokens were counted, not sequences"),
+        (1e3, "milliseconds were taken for seconds"), (1e-3, "seconds were taken for milliseconds"),
+        (60, "it is a rate a minute"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rate_has_its_mistake_named(factor: float, words: str) -> None:
+    found = look("wrong_rate", a_claiming({"throughput": factor}))
+    assert [f.severity for f in found] == [Severity.ERROR]
+    assert words in found[0].message
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.99, 1.015, 0.7])
+def test_a_rate_may_be_rounded_and_hold_the_time_between_steps(factor: float) -> None:
+    assert not look("wrong_rate", a_claiming({"throughput": factor}))
+
+
+def test_a_rate_that_nothing_explains_is_a_warning() -> None:
+    found = look("wrong_rate", a_claiming({"throughput": 1.37}))
+    assert [f.severity for f in found] == [Severity.WARNING]
+    assert "1.37 times as much" in found[0].message
+    low = look("wrong_rate", a_claiming({"throughput": 0.3}))
+    assert "30% of it" in low[0].message
+
+
+def test_a_summary_of_other_steps_is_told_with_its_unit() -> None:
+    slipped = look("wrong_summary", a_claiming({"latency_per_batch_mean_s": 1e3}))
+    assert [f.severity for f in slipped] == [Severity.ERROR, *[Severity.ERROR] * (len(slipped) - 1)]
+    assert "milliseconds and seconds were mixed up" in slipped[0].message
+    assert not look("wrong_summary", a_claiming({"latency_per_batch_p90_s": 1.001, "total_time_s": 1.4}))
+    error = look("wrong_summary", a_claiming({"latency_per_batch_std_s": STEPS**-0.5}))
+    assert "that is the error of the mean" in error[0].message
+
+
+def test_order_is_told_of_the_first_pair_that_has_none() -> None:
+    found = look("out_of_order", losses(min=2.0, max=1.0, mean=1.5)())
+    assert [f.message for f in found] == ["loss: min (2.000) is above max (1.000)"]
+    assert not look("out_of_order", losses(min=1.0, max=2.0, mean=1.5, std=0.3)())
+    assert not look("out_of_order", losses(min=1.0, max=1.0, mean=1.0, std=0.0)())
+
+
+def test_phases_of_inference_need_no_optimizer() -> None:
+    assert not look("phases_differ", phases(10.0, Task.INFER, data=2.0, forward=8.0)())
+    assert not look("phases_differ", phases(10.0, data=2.0, forward=3.0, backward=4.0, optimizer=1.0)())
+    assert not look("phases_differ", phases(36.37, Task.INFER, data=5.23, forward=31.12)()), "rounded to 0.01 ms"
+    training = look("phases_differ", phases(10.0, data=2.0, forward=3.0, backward=5.0)())
+    assert "the optimizer is in no phase" in training[0].message
+
+
+def test_a_peak_is_that_of_the_card_and_its_precision() -> None:
+    sparse = look("faster_than_peak", said(peak_flops=624e12)())
+    assert "(with 2:4 sparsity) was taken, and the dense one is 312 TFLOP/s" in sparse[0].message
+    assert not look("faster_than_peak", said(peak_flops=312e12)())
+    assert not look("faster_than_peak", said(peak_flops=271e12)()), "a measured peak is below it"
+    winograd = look("faster_than_peak", a_claiming({"achieved_flops": 4.0}))
+    assert [f.severity for f in winograd] == [Severity.WARNING]
+    assert not look("faster_than_peak", a_claiming({"achieved_flops": 9.0, "mfu": 0.1}, device=None))
+
+
+def test_energy_is_power_times_time() -> None:
+    assert not look("impossible_energy", a_claiming({"energy_j": 1.03, "energy_per_item_j": 1.03}))
+    found = look("impossible_energy", a_claiming({"energy_j": 1 / 3600}))
+    assert "Wh were taken for J" in found[0].message
+    over = look("impossible_energy", a_claiming(facts={"power_limit_w": 250.0}))
+    assert "300 W were drawn, and its power limit is 250 W" in over[0].message
+    assert not look("impossible_energy", a_claiming(facts={"power_limit_w": 290.0}))
+
+
+def test_a_name_and_its_memory_agree_within_the_drivers_share() -> None:
+    for name, gib in (("NVIDIA A100-SXM4-80GB", 79.3), ("NVIDIA H100 80GB HBM3", 79.6), ("Tesla T4", 15.0)):
+        card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, name, int(gib * 2**30))
+        assert not look("device_unclear", a_claiming(device=card))
+    mig = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 10 * 2**30)
+    assert not look("device_unclear", a_claiming(device=mig))
+
+
+def test_advice_knows_whose_result_it_is() -> None:
+    assert "torchstone run" in look("few_trials", _one(a_claiming()))[0].advice
+    assert "--trials" not in look("few_trials", _one(a_claiming()))[0].advice
+
+
+def _one(run: Run) -> Run:
+    return Run(run.head, run.trials[:1], (), run.end)

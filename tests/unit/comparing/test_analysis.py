@@ -1,0 +1,108 @@
+"""The folder analysis_results/: a picture of each device and over devices, and a table of averages."""
+
+import csv
+from typing import Any
+
+import msgspec
+import pytest
+from build import a_case
+from comparable import a_gpu, a_stored_run
+
+from torchstone.comparing import charts
+from torchstone.comparing.analysis import write_analysis
+from torchstone.comparing.participants import Participant
+from torchstone.errors import TorchstoneError
+from torchstone.terms.case import Placement
+from torchstone.terms.trial import Series
+from torchstone.training.diary import EpochMetrics, TrainingMetrics
+
+AT = tuple(0.01 * i for i in range(300))
+POWER = [Series("device_power_w", "nvml", AT, tuple(200.0 for _ in AT))]
+
+
+def panels(spec):
+    assert spec is not None
+    return spec["concat"]
+
+
+def participant(letter, card, by):
+    sizes = [a_case({"batch_size": size}, placement=Placement("cuda")) for size in (8, 32)]
+    curve = [2.0 - 0.001 * i for i in range(500)]
+    losses: dict[str, Any] = {"steady": {"loss": curve, "peak_reserved_bytes": [2.0**31]}}
+    steps = [[0.01 * by] * 3, [0.03 * by] * 3]
+    run = a_stored_run(steps[0], sizes[0], (sizes[1], steps[1]), machine=a_gpu(card), series=POWER, **losses)
+    return Participant(letter, card, letter, (run,))
+
+
+@pytest.fixture(scope="module")
+def both():
+    return [participant("A", "A100", 1.0), participant("B", "RTX 4070", 2.0)]
+
+
+def test_a_line_a_device_over_batch_sizes(both):
+    (panel,) = panels(charts.over_batch_size(charts.QUANTITIES[0], charts.points(both), "Throughput"))
+    assert [(v["line"], v["x"], round(v["y"])) for v in panel["data"]["values"]] == [
+        ("A100", 8, 800), ("A100", 32, 1067), ("RTX 4070", 8, 400), ("RTX 4070", 32, 533),
+    ]  # fmt: skip
+    (latency,) = panels(charts.over_batch_size(charts.QUANTITIES[1], charts.points(both), "Latency"))
+    assert latency["data"]["values"][0]["y"] == pytest.approx(10.0), "steps, where nothing was asked"
+    utilization = next(one for one in charts.QUANTITIES if one.name == "utilization")
+    assert charts.over_batch_size(utilization, charts.points(both), "x") is None, "what nobody measured is not drawn"
+
+
+def test_settings_that_vary_within_a_run_are_lines_of_their_own():
+    cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
+    run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3))
+    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    assert [point.line for point in drawn] == ["A100, precision fp32", "A100, precision bf16"]
+
+
+def test_loss_curves_are_thinned_and_labelled_by_device(both):
+    small, large = panels(charts.losses(both))
+    assert (small["title"], large["title"]) == ("batch size 8", "batch size 32")
+    assert len(small["data"]["values"]) == 2 * 200
+    assert {value["line"] for value in small["data"]["values"]} == {"A100", "RTX 4070"}
+    nothing = a_stored_run([0.01] * 3)
+    assert charts.losses([Participant("A", "A", "A", (nothing,))]) is None
+
+
+def trained(one):
+    epoch = EpochMetrics(
+        1, 1e-3, 1.5, 0.5, 1.6, 0.4, 10, 160, 1.0, 0.0, 0.1, 0.1, 160.0, (0.1,) * 10, "c", True, 0.0, 1.2
+    )
+    run_id = one.runs[0].head.run_id
+    metrics = TrainingMetrics(run_id, "m", "d", "cuda:0", "image", (epoch,), 1.0, 0.02, 160.0, 0.5, 0.4, 1)
+    return msgspec.structs.replace(one, trainings={run_id: metrics})
+
+
+def test_trainings_have_a_line_for_what_they_saw_and_one_for_what_they_did_not(both):
+    loss, accuracy = panels(charts.epochs([trained(one) for one in both]))
+    assert [value["line"] for value in loss["data"]["values"]] == [
+        "A100 - Train", "A100 - Val", "RTX 4070 - Train", "RTX 4070 - Val",
+    ]  # fmt: skip
+    assert [value["y"] for value in accuracy["data"]["values"]] == [0.5, 0.4, 0.5, 0.4]
+    assert charts.epochs(both) is None
+
+
+def test_everything_is_written(both, tmp_path):
+    written = write_analysis([trained(both[0]), both[1]], tmp_path)
+    names = sorted(str(path.relative_to(tmp_path / "analysis_results")) for path in written)
+    assert names == [
+        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_epochs.svg",
+        "plots/comparison_latency.svg", "plots/comparison_memory.svg", "plots/comparison_power.svg",
+        "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
+    ]  # fmt: skip
+    drawn = (tmp_path / "analysis_results/plots/comparison_throughput.svg").read_text()
+    assert "RTX 4070" in drawn
+    with (tmp_path / "analysis_results/stats/comparative_statistics.csv").open() as file:
+        first, second = csv.DictReader(file)
+    assert (first["label"], first["val_accuracy"], second["val_accuracy"]) == ("A100", "0.4", "")
+    assert float(first["mean_throughput"]) == pytest.approx((800 + 1066.7) / 2, rel=1e-3)
+    assert float(second["mean_power_w"]) == pytest.approx(200.0)
+    assert float(first["mean_peak_reserved_bytes"]) == 2.0**31
+
+
+def test_a_folder_that_cannot_be_written(both, tmp_path):
+    (tmp_path / "analysis_results").write_text("a file")
+    with pytest.raises(TorchstoneError, match="cannot write"):
+        write_analysis(both, tmp_path)
