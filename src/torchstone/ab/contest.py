@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
-from torchstone.ab.allocation import couples_for, first_couples
+from torchstone.ab.allocation import couples_for
 from torchstone.ab.pair import Contender, Pair
 from torchstone.ab.ring import Ring
 from torchstone.ab.standing import FEWEST_PAIRS, Look, Standing
-from torchstone.ab.turns import TurnPlan
+from torchstone.ab.turns import TurnPlan, within_bounds
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.watcher import Watcher
 from torchstone.terms.comparison import Comparison, Judgement, Rules, Side
@@ -156,11 +156,13 @@ class Bout:
     def _plan(self) -> TurnPlan:
         sound = [(pair, cost_s) for pair, cost_s in zip(self._pairs, self._costs_s, strict=True) if pair.logs]
         if not sound:
-            return TurnPlan(couples=first_couples(0.01))
+            return TurnPlan()
         turns_s = [sum(sum(t.values("turn_time_s")) for t in pair.trials) for pair, _ in sound]
         couple_s = min(spent_s / len(pair.logs) for spent_s, (pair, _) in zip(turns_s, sound, strict=True))
         start_s = min(cost_s - spent_s for spent_s, (_, cost_s) in zip(turns_s, sound, strict=True))
-        return TurnPlan(couples=couples_for([pair for pair, _ in sound], start_s, couple_s))
+        couples = couples_for([pair for pair, _ in sound], start_s, couple_s)
+        affordable = within_bounds(self._rules.budget_s / (2.0 * FEWEST_PAIRS) / max(couple_s, 1e-6))
+        return TurnPlan(couples=min(couples, affordable) if couples is not None else None)
 
     def _elapsed_s(self) -> float:
         return self._clock() - self._began_s

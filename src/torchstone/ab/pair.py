@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.ab.turns import TurnPlan, cores_to_choose, order, steps_of, word_for
+from torchstone.ab.turns import TurnPlan, cores_to_choose, couples_of, order, steps_of, word_for
 from torchstone.extend_machine import Launcher
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Watcher
@@ -125,7 +125,7 @@ def _turns(a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, ours: Sequen
     if a.ready is None or b.ready is None:
         return []
     steps = steps_of(plan, a.ready, b.ready)
-    for a_first in order(plan.couples, dice):
+    for a_first in order(couples_of(plan, steps, a.ready, b.ready), dice):
         one, other = (a, b) if a_first else (b, a)
         ready = (a.ready, b.ready) if a_first else (b.ready, a.ready)
         cores = tuple(dice.sample(ours, needed))

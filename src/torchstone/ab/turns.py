@@ -13,15 +13,20 @@ import msgspec
 from torchstone.terms.case import Case
 from torchstone.terms.message import Ready, TakeTurn
 
+FEWEST_COUPLES, MOST_COUPLES = 8, 128
+_UNPLANNED_S = 1.0  # of turns in a pair, while nothing is known of its spread
+
 
 class TurnPlan(msgspec.Struct, frozen=True):
-    """`couples`: turns of each side in a pair of processes. `turn_s`: how long a turn of the slower side should take.
+    """`couples`: turns of each side in a pair of processes; None: about a second of them.
+
+    `turn_s`: how long a turn of the slower side should take.
 
     Short turns see the same machine on both sides, and switch more often: what a switch costs (caches that the other
     side has filled) is the same on both. Turns of whole steps only.
     """
 
-    couples: int = 40
+    couples: int | None = None
     turn_s: float = 0.01
     shift_bytes: int = 1 << 20  # the heap of each process begins somewhere in so many bytes
     bind: bool = True  # both turns of a couple on the same cores, where the sides need fewer than there are
@@ -33,6 +38,16 @@ def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
     slower_s = max(a.step_s, b.step_s, 1e-9)
     least = 2 * whole if whole > 1 else 1
     return max(least, math.ceil(plan.turn_s / slower_s / whole) * whole)
+
+
+def couples_of(plan: TurnPlan, steps: int, a: Ready, b: Ready) -> int:
+    """Return the couples of turns of a pair, by the plan or by what a turn will take."""
+    return plan.couples or within_bounds(_UNPLANNED_S / max(steps * (a.step_s + b.step_s), 1e-6))
+
+
+def within_bounds(couples: float) -> int:
+    """Return an even number of couples that is neither too few for a spread nor more than a pair is worth."""
+    return max(FEWEST_COUPLES, min(MOST_COUPLES, 2 * round(couples / 2.0)))
 
 
 def word_for(steps: int, ready: Ready, cores: tuple[int, ...] = ()) -> TakeTurn:

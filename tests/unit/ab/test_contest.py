@@ -36,11 +36,12 @@ class FakeRing:
     def take(self, sides, number, plan, dice, template):
         self.now_s += 1.0
         self.plans.append(plan)
+        couples = plan.couples or 40
         if self._fail_from is not None and number >= self._fail_from:
             bad = a_trial(outcome=Outcome(Status.CRASHED, "killed by SIGSEGV"), facts={"side": "B"})
             return Pair((), (a_trial(facts={"side": "A"}), bad))
-        logs = tuple(math.log(self._ratio) + self._dice.gauss(0.0, self._spread) for _ in range(plan.couples))
-        turns = {"turn_time_s": [0.01] * plan.couples}
+        logs = tuple(math.log(self._ratio) + self._dice.gauss(0.0, self._spread) for _ in range(couples))
+        turns = {"turn_time_s": [0.01] * couples}
         sides_of = [a_trial(steady=turns, facts={"side": side, "template": template}) for side in "AB"]
         return Pair(logs, (sides_of[0], sides_of[1]))
 

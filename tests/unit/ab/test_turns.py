@@ -4,7 +4,16 @@ import os
 import random
 
 from tests.build import a_case
-from torchstone.ab.turns import TurnPlan, cores_to_choose, order, steps_of, word_for
+from torchstone.ab.turns import (
+    FEWEST_COUPLES,
+    MOST_COUPLES,
+    TurnPlan,
+    cores_to_choose,
+    couples_of,
+    order,
+    steps_of,
+    word_for,
+)
 from torchstone.terms.message import Ready
 
 
@@ -12,6 +21,14 @@ def test_a_turn_is_whole_steps_of_the_slower_side():
     plan = TurnPlan(turn_s=0.01)
     assert steps_of(plan, Ready(0.001, 0, 1), Ready(0.002, 0, 1)) == 5
     assert steps_of(plan, Ready(0.5, 0, 1), Ready(0.4, 0, 1)) == 1
+
+
+def test_a_pair_of_which_nothing_is_known_takes_about_a_second_of_turns():
+    def couples(step_s):
+        return couples_of(TurnPlan(), 1, Ready(step_s, 0, 1), Ready(step_s, 0, 1))
+
+    assert (couples(0.01), couples(10.0), couples(1e-5)) == (50, FEWEST_COUPLES, MOST_COUPLES)
+    assert couples_of(TurnPlan(couples=12), 1, Ready(10.0, 0, 1), Ready(10.0, 0, 1)) == 12
 
 
 def test_with_loaders_turns_are_whole_on_both_sides_and_begin_with_what_lay_ready():
