@@ -9,7 +9,7 @@ import pytest
 from search import Found, doubling, of_surface, searched
 from surfaces.kinds import modelled
 from surfaces.model import Modelled
-from surfaces.recorded import Recorded, noise_of, recorded, smooth
+from surfaces.recorded import SETTINGS, Recorded, noise_of, recorded, smooth
 from surfaces.surface import POINTS
 
 SEEDS = (1001,)
@@ -58,6 +58,6 @@ def test_smoothing_predicts_a_half_it_has_not_seen(surface: Recorded) -> None:
     """Why a recording's truth is smoothed: half of the readings, smoothed, tell the other half better than raw."""
     noise = noise_of(surface.readings)
     for seen, unseen in ((0, 1), (1, 0)):
-        smoothed = smooth(surface.readings[:, [seen]], noise) - surface.readings[:, unseen]
+        smoothed = smooth(SETTINGS, surface.readings[:, [seen]], noise) - surface.readings[:, unseen]
         raw = surface.readings[:, seen] - surface.readings[:, unseen]
         assert np.mean(smoothed**2) < 0.8 * np.mean(raw**2)

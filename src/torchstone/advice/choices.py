@@ -19,7 +19,7 @@ from torchstone.terms.trial import Purpose, Status
 
 NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9
-_AS_FAST = 0.98  # how much of the top throughput may be given up for memory where intervals see no difference
+AS_FAST = 0.98  # how much of the top throughput may be given up for memory where intervals see no difference
 _GB = 1e9
 MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")  # the first that was measured counts
 
@@ -113,7 +113,7 @@ def recommended(choices: Sequence[Choice]) -> Choice | None:
     if top is None or top.throughput is None or top.memory_bytes is None:
         return top
     as_fast = [
-        c for c in among if (c.throughput or 0.0) >= _AS_FAST * top.throughput and same_within(top, c) is not None
+        c for c in among if (c.throughput or 0.0) >= AS_FAST * top.throughput and same_within(top, c) is not None
     ]
     return min((c for c in as_fast if c.memory_bytes is not None), key=lambda c: c.memory_bytes or 0.0, default=top)
 

@@ -8,13 +8,15 @@ import msgspec
 
 from torchstone.advice import batch_curve
 from torchstone.advice.advice import Advice
+from torchstone.advice.analyses import Analysis, analyses
 from torchstone.advice.convergence import Convergence, convergence
 from torchstone.advice.grouping import groups
 from torchstone.advice.loss_curves import read_curves
-from torchstone.advice.performance_summary import PerformanceSummary, performance_summary
+from torchstone.advice.performance_summary import performance_summary
 from torchstone.advice.reading import curves, read_phases
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.estimate import Verdict
+from torchstone.terms.performance_summary import PerformanceSummary
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -28,18 +30,19 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Readings(msgspec.Struct, frozen=True):
-    """What measured Cases say: advice on each, trainings beside each other, and a sweep in a few numbers."""
+    """What measured Cases say: advice on each, trainings beside each other, a sweep in few numbers, and cut by axis."""
 
     advice: tuple[Said, ...]
     convergence: tuple[Convergence, ...]
     performance_summary: tuple[PerformanceSummary, ...]
+    performance_analysis: tuple[Analysis, ...]
 
 
 def readings(run: RunSummary) -> Readings:
     """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
     advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
     told = convergence(run, read_curves(run))
-    return Readings(tuple(advice), tuple(told), tuple(performance_summary(run)))
+    return Readings(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
 
 
 def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:

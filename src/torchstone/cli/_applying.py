@@ -1,26 +1,33 @@
-"""Writing the answer of a tune into the user's own file: the diff is shown, and a backup left beside it."""
+"""Writing what was found into the user's own file: the diff is shown, and a backup left beside it."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from torchstone.errors import UsageError
 from torchstone.summary import RunSummary
+from torchstone.terms.axis import Scalar
 
 
 def apply(path: Path, run: RunSummary) -> None:
     """Write the settings of a run's answer into a file. Raises UsageError, with nothing written, where it cannot be."""
-    from torchstone.config.applying import diff_text, plan_changes, write
-
     answer = run.answer
     if answer is None:
         raise UsageError(f"{run.run_id} has no answer to apply: it is no tune that came to its end")
     task = next(str(case.workload.task) for case in run.cases if case.case_id == answer.recommended.case_id)
-    changes = plan_changes(path, answer.settings, task)
-    print(diff_text(changes), file=sys.stderr, end="")
     try:
-        backup = write(changes)
+        write_settings(path, answer.settings, task)
     except UsageError as fault:
         raise UsageError(f"{fault}. Once it is mended: torchstone show {run.run_id} --apply {path}") from None
+
+
+def write_settings(path: Path, settings: Mapping[str, Scalar], task: str) -> None:
+    """Write settings into a file for a task. Raises UsageError, with nothing written, where it cannot be."""
+    from torchstone.config.applying import diff_text, plan_changes, write
+
+    changes = plan_changes(path, settings, task)
+    print(diff_text(changes), file=sys.stderr, end="")
+    backup = write(changes)
     print(f"wrote {path}; as it was: {backup}" if backup else f"{path} says so already", file=sys.stderr)

@@ -70,13 +70,13 @@ def _lines(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
-    """One line a check that makes a Case doubtful: the Cases, what was seen in the first, and the advice."""
+    """One line a check that makes a Case doubtful, errors first: the Cases, what was seen in the first, the advice."""
     found: dict[str, list[tuple[str, Finding]]] = {}
     for case in run.cases:
         for finding in case.findings:
             if finding.severity != Severity.INFO:
                 found.setdefault(finding.check, []).append((names[case.case_id], finding))
-    for seen in found.values():
+    for seen in sorted(found.values(), key=lambda seen: seen[0][1].severity != Severity.ERROR):
         name, first = seen[0]
         yield f"{first.severity} {name}{_more(seen)}: {first.message}. {first.advice}"
     for finding in run.findings:

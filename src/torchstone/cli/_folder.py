@@ -28,9 +28,7 @@ def folder_of(options: argparse.Namespace) -> Path:
 
 def writable(folder: Path) -> Path:
     """Return the folder if files can be made in it (or in the nearest parent there is), without making it yet."""
-    there = folder.absolute()
-    while not there.exists():
-        there = there.parent
+    there = existing(folder)
     if not there.is_dir():
         raise UsageError(f"--output-dir {folder}: {there} is a file; name a folder")
     try:
@@ -38,3 +36,11 @@ def writable(folder: Path) -> Path:
             return folder
     except OSError as error:
         raise UsageError(f"--output-dir {folder} cannot be written: {error.strerror}; name another folder") from None
+
+
+def existing(folder: Path) -> Path:
+    """Return the folder, or the nearest parent of it that there is."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    return there

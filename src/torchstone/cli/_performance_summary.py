@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from torchstone import units
-from torchstone.advice.performance_summary import Extent, performance_summary
+from torchstone.advice.performance_summary import performance_summary
 from torchstone.summary import RunSummary
+from torchstone.terms.performance_summary import Extent
 
 _NAMES = {
     "training_time": "time of a step", "throughput": "throughput", "loss_convergence": "loss convergence, a step",
@@ -31,6 +32,6 @@ def lines(run: RunSummary) -> Iterator[str]:
 
 def _by(extent: Extent) -> Iterator[str]:
     for field, means in msgspec.structs.asdict(extent).items():
-        if isinstance(means, Mapping) and means:
+        if isinstance(means, Mapping) and len(means) > 1:
             told = ", ".join(f"{value} {units.quantity(mean, extent.unit)}" for value, mean in means.items())
             yield f"    {field.replace('_', ' ')}: {told}"

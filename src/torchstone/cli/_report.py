@@ -7,16 +7,21 @@ from collections.abc import Iterator, Sequence
 from torchstone import units
 from torchstone.cli import _performance_summary
 from torchstone.cli._findings import labels
+from torchstone.cli._performance_analyses import print_analyses
 from torchstone.cli._table import plain, terminal_width
 from torchstone.figures import ANATOMY_STEP, PHASE
+from torchstone.peaks.bound import UNKNOWN
 from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.claim import IMPORTED, IMPORTED_FROM
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.procedure import Procedure
 
 _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
-    "step_time_std time_per_item_s epoch_time_s data_wait_s data_wait_share flops_per_step achieved_flops",
+    "step_time_std time_per_item_s epoch_time_s data_wait_s data_wait_share",
+    "ROOFLINE": "flops_per_step traffic_per_step_bytes arithmetic_intensity operators_per_step achieved_flops "
+    "mfu_datasheet mfu_measured roofline_share",
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
     "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
     "latency_per_item_s time_to_first_prediction_s",
@@ -45,6 +50,10 @@ def print_head(run: RunSummary) -> None:
     )
     print(plain(f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"))
     counted = f"{how.trials} trial{'s' * (how.trials > 1)} a case"
+    if how.isolation == IMPORTED:
+        tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
+        print(plain(f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"))
+        return
     taken = f"{counted}, {_length(how)}, {how.isolation}, {how.heap} heap"
     print(plain(f"{taken}; ± is half the 95 % interval over trials"))
 
@@ -70,10 +79,12 @@ def print_report(run: RunSummary) -> None:
         print("\n" + plain(f"── {known[case.case_id]} on {case.placement}: {case.verdict}"))
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
         for title, names in _BLOCKS.items():
-            _print_block(title, list(_figures(case, names.split())))
+            _print_block(title, [*_figures(case, names.split()), *(_limits(case) if title == "ROOFLINE" else ())])
         phases = [name for name in case.estimates if name.startswith(PHASE)]
         _print_block("PHASES", list(_figures(case, [*phases, ANATOMY_STEP])))
+    _print_block("PEAKS", list(_peaks(run)))
     _print_block("PERFORMANCE SUMMARY", list(_performance_summary.lines(run)))
+    print_analyses(run)
     total_s = run.total_runtime_s
     _print_block(
         "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
@@ -131,6 +142,21 @@ def _data(run: RunSummary) -> Iterator[str]:
         known = next((c.workload.fixed.get("data_classes") for c in run.cases if c.workload.data == data), None)
         classes = f", {known} classes" if known is not None else ""
         yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{classes}{length}"
+
+
+def _limits(case: CaseSummary) -> Iterator[str]:
+    """Yield what bounds a Case, with the evidence."""
+    if case.bound is not None and case.bound.what != UNKNOWN:
+        yield f"bounded by {case.bound.what}, {units.quantity(case.bound.share, 'ratio')} of a step"
+        yield from (f"  {line}" for line in case.bound.evidence)
+
+
+def _peaks(run: RunSummary) -> Iterator[str]:
+    """Yield where the peaks are from, and why others are not known: once, whatever the number of Cases."""
+    tops = [case.ceilings for case in run.cases if case.ceilings is not None]
+    yield from dict.fromkeys(f"measured {top.measured_utc} ({top.precision})" for top in tops if top.measured_utc)
+    yield from dict.fromkeys(f"datasheet: {top.datasheet_source}" for top in tops if top.datasheet_source)
+    yield from dict.fromkeys(line for top in tops for line in top.missing)
 
 
 def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[str]:

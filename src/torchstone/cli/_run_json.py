@@ -12,5 +12,5 @@ from torchstone.summary import RunSummary
 
 
 def whole(run: RunSummary) -> Mapping[str, Any]:
-    """Return the summary with the keys of its readings: advice, convergence, performance_summary."""
+    """Return the summary with the keys of its readings: advice, convergence, performance_…."""
     return {**msgspec.structs.asdict(run), **msgspec.structs.asdict(readings(run))}

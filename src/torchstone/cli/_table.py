@@ -62,7 +62,7 @@ def show(columns: Sequence[Column], width: int | None = None) -> None:
     console = Console(width=width, highlight=False)
     with console.capture() as drawn:  # rich itself would end the command with 1 when `head` has seen enough
         console.print(table)
-        if gone:
+        if any(column.title != "±" for column in gone):
             left = [c.title.replace("-\n", "").replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank)]
             names = ", ".join(name for name in left if name != "±")
             console.print(Text(f"no room for: {names}"), style="dim")

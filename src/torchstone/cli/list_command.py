@@ -1,4 +1,4 @@
-"""List what there is: recipes, models, data, devices, axes with their meaning, tasks, searchers, checks, formats."""
+"""List what there is: recipes, models, data, devices, axes, tasks, searchers, checks, formats, importers."""
 
 from __future__ import annotations
 
@@ -92,4 +92,5 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
     "tasks": _family("engines"), "searchers": _family("searchers"), "isolation": _family("launchers"),
     "telemetry": _family("telemetry"), "checks": _family("checks"), "formats": _family("exporters"),
+    "importers": _family("importers"),
 }  # fmt: skip

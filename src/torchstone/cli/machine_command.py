@@ -1,75 +1,31 @@
-"""Print what is here: host, devices, software, and the settings that move timings."""
+"""Print what is here: host, devices, software, and the settings that move timings.
+
+torchstone machine          what is here
+torchstone machine check    is it fit to measure on? (half a minute; --quick: a few seconds)
+torchstone machine peaks    the best that a device really does (half a minute), beside its datasheet
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from importlib import import_module
 
-from torchstone import units
-from torchstone.cli._table import plain
+from torchstone.cli._parsing import Parser
 
-if TYPE_CHECKING:
-    from torchstone.terms.machine import Machine
-    from torchstone.terms.message import Inspected
+_WORDS = {"check": "is this machine fit to measure on?", "peaks": "the best that a device really does"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of machine."""
+    """Add the options of machine, and of its two words."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    words = parser.add_subparsers(dest="word", metavar="check | peaks", parser_class=Parser)
+    for word, meaning in _WORDS.items():
+        import_module(f"torchstone.cli._machine_{word}").add_arguments(
+            words.add_parser(word, help=meaning, description=meaning)
+        )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the Machine."""
-    from torchstone.runner.session import Session
-    from torchstone.terms.procedure import Procedure
-
-    with Session(Procedure(isolation="spawn"), ()) as session:
-        machine, found = session.inspect()
-    if options.json:
-        from torchstone.cli._json import print_json
-
-        print_json({"machine": machine, "missing": found.missing})
-        return 0
-    _print(machine, found)
-    return 0
-
-
-def _print(machine: Machine, found: Inspected) -> None:
-    host = machine.host
-    _block(
-        "host",
-        {
-            "name": host.hostname,
-            "platform": host.platform,
-            "processor": host.processor,
-            "cores": f"{host.physical_cores} ({host.logical_cores} logical)",
-            "memory": units.quantity(host.memory_bytes, "bytes"),
-            "governor": host.governor,
-        },
-    )
-    for d in machine.devices:
-        _block(
-            f"device {d.kind}:{d.index}",
-            {
-                "name": d.name,
-                "vendor": d.vendor,
-                "torch kind": d.torch_kind,
-                "memory": units.quantity(d.memory_bytes, "bytes"),
-                "compute capability": d.compute_capability,
-                "native precisions": ", ".join(d.precisions) or None,
-                "driver": d.driver,
-                "runtime": d.runtime,
-                "bus": d.bus_id,
-            },
-        )
-    _block("not here", dict(found.missing))
-    _block("software", dict(machine.software))
-    _block("settings", {name: value for name, value in machine.settings.items() if value is not None})
-
-
-def _block(title: str, facts: dict[str, str | None]) -> None:
-    if facts:
-        width = max(map(len, facts))
-        print(f"\n{title}")
-        for name, value in facts.items():
-            print(plain(f"  {name:<{width}}  {value if value is not None else units.MISSING}"))
+    """Print what was asked for."""
+    code: int = import_module(f"torchstone.cli._machine_{options.word or 'facts'}").run(options)
+    return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,8 @@ from torchstone.store.document import write_document
 from torchstone.store.query import find
 from torchstone.store.unwritten import unwritten
 from torchstone.summary import RunSummary, summarize
+from torchstone.terms.axis import Scalar
+from torchstone.terms.performance_summary import performance_summaries
 from torchstone.terms.run import Run
 
 
@@ -33,19 +36,21 @@ def table_path(folder: Path, run_id: str) -> Path:
 
 def published(run: Run, folder: Path) -> Results:
     """Write document and table, and return them with the summary. Raises MissingError if there is no room for them."""
-    document = write_document(run, folder)
+    rows = case_rows(run)
+    diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
+    document = write_document(run, folder, summary=performance_summaries(rows, diverged))
     table = table_path(folder, run.head.run_id)
     try:
-        _write_table(run, table)
+        _write_table(run, rows, table)
     except OSError as fault:
         raise unwritten(table, fault, folder, run.head.run_id) from fault
     return Results(summarize(find(folder, run.head.run_id)), document, table, sum(1 for _ in missing(run)))
 
 
-def _write_table(run: Run, table: Path) -> None:
+def _write_table(run: Run, rows: Sequence[Mapping[str, Scalar]], table: Path) -> None:
     table.parent.mkdir(exist_ok=True)
     # Beside its place and then moved: half a table would say that the run is complete.
     with tempfile.TemporaryDirectory(prefix=".writing_", dir=table.parent) as folder:
         written = Path(folder) / table.name
-        registry.load("exporters", "csv").write(run, case_rows(run), written)
+        registry.load("exporters", "csv").write(run, rows, written)
         written.replace(table)

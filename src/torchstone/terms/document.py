@@ -11,12 +11,13 @@ from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import encode
 from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
+from torchstone.terms.performance_summary import PerformanceSummary, performance_summaries
 from torchstone.terms.run import SCHEMA, End, Head, Run
 from torchstone.terms.trial import Trial
 
 
 class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
-    """A whole run. `rows` are derived figures for other programs: written, never believed on reading."""
+    """A whole run. `rows` and `performance_summary` are derived, for other programs: written, never read again."""
 
     schema: int
     head: Head
@@ -26,11 +27,20 @@ class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
     rows: tuple[Mapping[str, Scalar], ...] = ()
     answer: Answer | None = None
     comparison: Comparison | None = None
+    performance_summary: tuple[PerformanceSummary, ...] = ()
 
 
-def document_bytes(run: Run, rows: Sequence[Mapping[str, Scalar]] = ()) -> bytes:
-    """Return the run as a JSON document that can be imported again, non-finite values included."""
+def document_bytes(
+    run: Run, rows: Sequence[Mapping[str, Scalar]] = (), summary: Sequence[PerformanceSummary] | None = None
+) -> bytes:
+    """Return the run as a JSON document that can be imported again, non-finite values included.
+
+    `summary`: of its trainings; None takes it from the rows.
+    """
+    if summary is None:
+        diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
+        summary = performance_summaries(rows, diverged)
     whole = Document(
-        SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, run.comparison
+        SCHEMA, run.head, run.trials, run.findings, run.end, tuple(rows), run.answer, run.comparison, tuple(summary)
     )  # fmt: skip
     return encode(whole) + b"\n"

@@ -55,7 +55,8 @@ class Reading(msgspec.Struct, frozen=True):
     """What a probe told. `value`: higher is better; items/s for DEVICE and LOADER; None unless `status` is ok.
 
     `allowed`: it meets the user's constraints (memory, latency, …). `wait_share` is the share of the window spent
-    waiting for data, `retries` how often the allocator had to flush.
+    waiting for data, `retries` how often the allocator had to flush, `window_s` how long the window was: a short one
+    tells less.
     """
 
     probe: Probe
@@ -67,3 +68,4 @@ class Reading(msgspec.Struct, frozen=True):
     step_s: float | None = None
     retries: float | None = None
     allowed: bool = True
+    window_s: float | None = None

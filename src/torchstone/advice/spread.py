@@ -1,0 +1,27 @@
+"""Results that vary much from trial to trial, and what makes them steadier (seed S3-60)."""
+
+from __future__ import annotations
+
+from torchstone import units
+from torchstone.advice.advice import Advice
+from torchstone.summary import CaseSummary
+
+_LARGE = 0.10  # half the interval, of the value
+
+
+def read_spread(case: CaseSummary) -> Advice | None:
+    """Return what a wide interval of the throughput says; None where it is narrow, or there is none."""
+    rate = case.estimates.get("throughput")
+    if rate is None or rate.low is None or rate.high is None or rate.value <= 0.0:
+        return None
+    if max(rate.high - rate.value, rate.value - rate.low) <= _LARGE * rate.value:
+        return None
+    around = units.spread(rate.value, rate.low, rate.high)
+    return Advice(
+        f"throughput varies much: {around} over {rate.trials} trials",
+        ("other work on the machine", "too few trials", "warm-up that was not over", "changing clocks"),
+        (
+            "end what else runs (torchstone machine check tells)", "--trials 10", "--warmup 50",
+            "--budget 20s for longer windows", "torchstone ab for the difference of two settings",
+        ),
+    )  # fmt: skip

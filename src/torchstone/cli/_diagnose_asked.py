@@ -1,0 +1,83 @@
+"""What `diagnose` was given: a stored run, or a recipe, file or flags that ask for one Case or for several."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.cli._diagnose_progress import DiagnoseProgress
+    from torchstone.config.request import RunRequest
+    from torchstone.diagnosing.target import Target
+    from torchstone.runner.device_lock import WhenBusy
+
+_FILES = (".yaml", ".yml", ".toml")
+
+
+def requested(options: argparse.Namespace) -> RunRequest | None:
+    """Return the request of a recipe, a file or flags; None where a stored run is meant. Raises UsageError."""
+    from torchstone.cli._run_options import asked
+    from torchstone.config.recipes import recipe_names
+
+    word = options.recipe
+    flags = options.model is not None or options.config is not None
+    if word is None and not flags:
+        if options.axes or options.data or options.device:
+            raise UsageError("nothing to diagnose: name a run, a recipe (torchstone list recipes) or a --model")
+        return None
+    recipe = word is not None and (word in dict(recipe_names()) or Path(word).suffix.lower() in _FILES)
+    json_file = word is not None and word.endswith(".json") and not _is_run(Path(word))
+    if not (flags or recipe or json_file):
+        _refuse(options)
+        return None
+    if options.case is not None:
+        raise UsageError("--case chooses a case of a stored run; a recipe says its settings with --axis")
+    return asked(options)
+
+
+def target_of(
+    options: argparse.Namespace, request: RunRequest | None, folder: Path, progress: DiagnoseProgress, busy: WhenBusy
+) -> Target:
+    """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
+    from torchstone.diagnosing.target import asks_for_one, of_request, of_run, one_workload, short
+    from torchstone.store.query import find
+    from torchstone.summary import summarize
+
+    word = options.recipe or "latest"
+    if request is not None and asks_for_one(request):
+        return of_request(request)
+    if request is not None:
+        from torchstone.runner.campaign import Campaign
+
+        brief = msgspec.structs.replace(
+            request, workloads=(one_workload(request),), procedure=short(request.procedure)
+        )  # fmt: skip
+        progress.say("the cases that were asked for, shortly")
+        results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
+        word = results.summary.run_id
+    entry = find(folder, word)
+    return of_run(entry, summarize(entry), options.case)
+
+
+def _is_run(path: Path) -> bool:
+    """Say whether a JSON file is a stored run and no run file."""
+    from torchstone.store.query import read_run
+
+    try:
+        read_run(path)
+    except UsageError:
+        return False
+    return True
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Raise UsageError for flags that say what to measure, where a stored run says so already."""
+    given = {"--axis": options.axes, "--data": options.data, "--device": options.device, "--option": options.option}
+    wrong = next((flag for flag, value in given.items() if value), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong} goes with a recipe or a --model; '{options.recipe}' is taken for a stored run")

@@ -1,0 +1,158 @@
+"""Say why a training or an inference is slow, with the evidence, and what would help: measured before it is said.
+
+torchstone diagnose latest
+torchstone diagnose my-run.yaml --budget 2m --apply my-run.yaml
+torchstone diagnose --task train --model py:mine.py:load --axis batch_size=32
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._measuring import add_measuring, busy_of
+from torchstone.cli._run_options import add_run_options, add_workload, positive_s
+
+if TYPE_CHECKING:
+    from torchstone.cli._diagnose_progress import DiagnoseProgress
+    from torchstone.diagnosing.diagnosis import Diagnosis
+    from torchstone.diagnosing.target import Target
+    from torchstone.runner.results import Results
+    from torchstone.summary import RunSummary
+
+_BUDGET_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of diagnose."""
+    what = add_workload(parser)
+    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
+    what.add_argument("--case", metavar="ID", help="of a stored run: the case whose id begins so (default: the best)")
+    how = parser.add_argument_group("how")
+    how.add_argument(
+        "--budget", dest="try_budget", metavar="T", help="time for trying what could help (default 60s; 0: try nothing)"
+    )
+    how.add_argument("--apply", type=Path, metavar="FILE", help="write what helped into this YAML, JSON or TOML file")
+    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
+    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts")
+    how.add_argument("--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory (default fixed)")
+    how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
+    add_measuring(parser)
+    add_folder(parser)
+    measuring = argparse.ArgumentParser()
+    add_run_options(measuring)
+    parser.set_defaults(**vars(measuring.parse_args([])))  # what only a run has is as if it were not given
+    actions = {action.dest: action for action in parser._actions if action.dest == "recipe"}
+    actions["recipe"].help = "a stored run (path, id, prefix, name, latest), a recipe, or a file; nothing: latest"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Diagnose, print it, write the reports, and apply what helped where asked."""
+    from torchstone.cli._diagnose_asked import requested, target_of
+    from torchstone.cli._diagnose_progress import DiagnoseProgress
+    from torchstone.cli._interrupts import EXIT_CODE, answered
+
+    folder = writable(folder_of(options))
+    budget_s = _budget_s(options.try_budget)
+    request, busy = requested(options), busy_of(options)
+    if options.apply is not None:
+        from torchstone.config.applying import check_target
+
+        check_target(options.apply)
+    progress = DiagnoseProgress(quiet=options.quiet, verbose=options.debug)
+    try:
+        with answered():
+            target = target_of(options, request, folder, progress, busy)
+            results, diagnosis = _diagnosed(target, budget_s, folder, progress, busy)
+    except (KeyboardInterrupt, SystemExit):
+        print("torchstone: interrupted", file=sys.stderr)
+        return EXIT_CODE
+    if results is not None and results.summary.status == "interrupted" and not diagnosis.causes:
+        print("torchstone: interrupted before anything was found", file=sys.stderr)
+        return EXIT_CODE
+    return _told(options, folder, target, results, diagnosis)
+
+
+def _budget_s(text: str | None) -> float:
+    if text is None:
+        return _BUDGET_S
+    return 0.0 if text.strip() in ("0", "0s") else positive_s("--budget", text) or _BUDGET_S
+
+
+def _diagnosed(
+    target: Target, budget_s: float, folder: Path, progress: DiagnoseProgress, busy: Any
+) -> tuple[Results | None, Diagnosis]:
+    from torchstone.diagnosing.campaign import DiagnosisCampaign, diagnosed_from_record
+
+    if target.elsewhere is not None:
+        return None, diagnosed_from_record(target)
+    return DiagnosisCampaign(target, budget_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
+
+
+def _told(
+    options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
+) -> int:
+    from torchstone.diagnosing.report import write_reports
+    from torchstone.diagnosing.typed import command_for
+
+    applied = diagnosis.applied
+    source = target.source.word if target.source is not None else None
+    helps = applied is not None and applied.gain is not None
+    command = command_for(diagnosis.case, applied.what_if, source) if applied is not None and helps else None
+    of_run = _run_of(target, results)
+    files = write_reports(folder / "diagnostics" / diagnosis.run_id, diagnosis, of_run, command)
+    if options.json:
+        from torchstone.cli._json import print_json
+        from torchstone.cli._run_json import whole
+        from torchstone.diagnosing.saying import document
+
+        told = {"diagnosis": document(diagnosis), "command": command, "reports": list(map(str, files))}
+        print_json({**whole(of_run), **told})
+    else:
+        from torchstone.cli._diagnosis import print_diagnosis
+
+        print_diagnosis(diagnosis, command)
+        print(f"\nreports   {files[0]}\n          {files[1]}")
+        if results is not None:
+            print(f"record    {results.summary.record}")
+    if options.apply is not None:
+        _apply(options.apply, diagnosis)
+    return _code(options, results)
+
+
+def _code(options: argparse.Namespace, results: Results | None) -> int:
+    """Return 130 where it was interrupted, 1 where --strict wants every trial to end well and one did not."""
+    from torchstone.cli._interrupts import EXIT_CODE
+    from torchstone.terms.trial import Status
+
+    if results is None:
+        return 0
+    if results.summary.status == "interrupted":
+        return EXIT_CODE
+    good = all(t.outcome.status == Status.OK for case in results.summary.cases for t in case.trials)
+    return 1 if options.strict and not good else 0
+
+
+def _run_of(target: Target, results: Results | None) -> RunSummary:
+    """Return the run whose Cases are shown: the stored one that was diagnosed, else the diagnosis' own."""
+    from torchstone.errors import TorchstoneError
+
+    found = target.run if target.run is not None else results.summary if results is not None else None
+    if found is None:
+        raise TorchstoneError(f"{target.name}: neither recorded nor measured")
+    return found
+
+
+def _apply(path: Path, diagnosis: Diagnosis) -> None:
+    from torchstone.cli._applying import write_settings
+    from torchstone.errors import TorchstoneError
+
+    applied = diagnosis.applied
+    if applied is None or applied.gain is None:
+        raise TorchstoneError(f"{path}: nothing written: no setting that was tried is faster")
+    if not applied.what_if.settings:
+        raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is no setting of a file")
+    write_settings(path, applied.what_if.settings, str(diagnosis.case.workload.task))

@@ -1,0 +1,108 @@
+"""How the figures of cases moved over all stored runs, where they changed, and what else changed there.
+
+torchstone history                        (every case with several runs)
+torchstone history gpt2 --metric energy_per_item_j
+torchstone history latest --fail-on worse:2%       (exit 1 if the newest level is worse than the one before)
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.recommending.history import Histories
+
+_UNNAMED = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of history."""
+    parser.add_argument(
+        "what", nargs="?", help="a case_id or its beginning, a run (latest, an id, a name), or part of a model's name"
+    )
+    parser.add_argument("--metric", default="throughput", help="a figure: throughput (default), step_time, loss_end, …")
+    parser.add_argument("--suspect", action="store_true", help="count SUSPECT runs too; they are left out otherwise")
+    parser.add_argument(
+        "--fail-on", metavar="worse[:MARGIN]", help="exit 1 if a newest level is worse than the one before (by more)"
+    )
+    parser.add_argument(
+        "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="draw it (default: analysis/history.svg)"
+    )
+    parser.add_argument(
+        "--reference", nargs="?", const=_UNNAMED, metavar="FILE",
+        help="write the present level of each case as a JSON line (default: absolute_results.jsonl)",
+    )  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="every case at length, and every run")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the histories; return 1 if --fail-on finds one that is worse."""
+    from torchstone.recommending.history import history, worse
+
+    folder, margin = folder_of(options), _margin(options.fail_on)
+    told = history(folder, options.what, options.metric, suspect=options.suspect)
+    bad = worse(told.histories, margin) if margin is not None else []
+    written = _written(options, folder, told)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(told)
+    else:
+        from torchstone.cli._history import print_histories
+
+        print_histories(told, every=options.full)
+        for path in written:
+            print(f"written: {path}")
+        if bad:
+            what = f"by more than {100 * (margin or 0.0):g} %" if margin else "than the one before"
+            print(f"{len(bad)} of {len(told.histories)} cases: the newest level is worse {what}")
+    return 1 if bad else 0
+
+
+def _margin(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from torchstone.config.durations import share
+
+    word, colon, margin = text.partition(":")
+    if word != "worse":
+        raise UsageError(f"--fail-on {text}: write worse, or worse:2%")
+    return share(margin, "--fail-on worse") if colon else 0.0
+
+
+def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
+    written = []
+    for wish, usual in ((options.svg, "analysis/history.svg"), (options.reference, "absolute_results.jsonl")):
+        if wish is None:
+            continue
+        if not told.histories:
+            raise UsageError(f"nothing to write: no case here has the figure {options.metric} in a stored run")
+        path = writable(folder) / usual if wish == _UNNAMED else Path(wish)
+        if wish != _UNNAMED and not path.parent.is_dir():
+            raise UsageError(f"{path}: there is no folder {path.parent}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, told, is_chart=usual.endswith(".svg"))
+        except OSError as fault:
+            raise UsageError(f"cannot write {path}: {fault.strerror}") from None
+        written.append(path)
+    return written
+
+
+def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
+    from torchstone.recommending.reference import reference_lines
+
+    if not is_chart:
+        path.write_bytes(b"".join(reference_lines(told.histories)))
+        return
+    from torchstone.diagnostics.pictures import draw
+    from torchstone.recommending.history_chart import chart
+
+    draw(chart(told.histories), path)

@@ -1,0 +1,61 @@
+"""Recommend hardware and settings from all that is stored, with how sure that is.
+
+torchstone recommend                                 (everything, by speed)
+torchstone recommend --family vision --task train --by energy
+torchstone recommend --model gpt2 --by price --prices prices.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+
+_BY = ("speed", "energy", "memory", "price")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of recommend."""
+    parser.add_argument("--family", help="only models of this family: vision, embedding, text_generation, custom, …")
+    parser.add_argument("--model", help="only models whose name holds this")
+    parser.add_argument("--task", help="train, infer, generate or load")
+    parser.add_argument(
+        "--by", choices=_BY, default="speed", help="items/s (default), items/J, items/s per GB, or items per price"
+    )
+    parser.add_argument(
+        "--prices", type=Path, metavar="FILE", help="price of an hour of each device: YAML, JSON, TOML or CSV"
+    )
+    parser.add_argument("--full", action="store_true", help="every setting and every model, not only the first")
+    parser.add_argument(
+        "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what is recommended."""
+    from torchstone.recommending.prices import read_prices
+    from torchstone.recommending.recommend import Asked, recommend
+
+    folder = folder_of(options)
+    if options.save:
+        writable(folder)
+    prices = read_prices(options.prices) if options.prices is not None else None
+    told = recommend(folder, Asked(options.by, options.family, options.model, options.task, prices))
+    if options.save:
+        from torchstone.cli._recommend_saved import save
+
+        paths = save(told, folder)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(told)
+        return 0
+    from torchstone.cli._recommend import print_recommendation
+
+    print_recommendation(told, every=options.full)
+    if options.save:
+        print(f"\nwritten: {', '.join(map(str, paths))}")
+    return 0
