@@ -12,6 +12,7 @@ os.environ["TORCHSTONE_WHEN_BUSY"] = "share"  # several tests run several torchs
 @pytest.fixture(autouse=True)
 def _own_store(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHSTONE_OUTPUT", str(tmp_path / "outputs"))
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch, DataCard, Unreadable, View
 from torchstone.terms.case import Case, Workload
+from torchstone.terms.counted import Counted
 from torchstone.terms.estimate import Finding
 from torchstone.terms.model import LoadedModel, ModelCard
 from torchstone.terms.run import Run
@@ -132,8 +133,8 @@ class Prepared(Protocol):
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
 
-    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
-        """Count the operations of one step outside timing, and say what could not be counted."""
+    def count(self, batch: Batch) -> Counted:
+        """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
 
 
 @runtime_checkable
@@ -225,3 +226,21 @@ class Exporter(Protocol):
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
         """Write the run (whole formats) or its rows (tables: one mapping a row, equal keys) to `path`."""
+
+
+# ── importers/ ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Importer(Protocol):
+    """importers/<tool>.py: reads what another tool wrote, so that it can be checked and compared.
+
+    What the tool itself claims of a figure stands beside its raw values as a fact `claimed_<figure>` of a trial.
+    """
+
+    describes: str
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        """Tell from a file's name and its first 64 KiB whether that tool wrote it. Never raises."""
+
+    def read(self, path: Path) -> Sequence[Run]:
+        """Return its runs: what is missing in the file is missing in them. Raises UsageError naming the place."""

@@ -11,6 +11,7 @@ import msgspec
 from torchstone.stats.convergence import ending, rate
 from torchstone.stats.quantile import quantile
 from torchstone.stats.readings import Found, from_series, pool
+from torchstone.terms.claim import claims
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.trial import Stage, Trial
 
@@ -54,6 +55,10 @@ def figures(trial: Trial) -> Figures:
     found.update(from_series(trial, sum(items) if items else None))
     phases = _phases(trial)
     found.update(phases)
+    claimed = claims(trial)  # of another tool's: where it kept no raw values, its word is all there is
+    steps = claimed.get("steps", 1.0)
+    for name, value in claimed.items():
+        found.setdefault(name, (value, int(steps) if 1.0 <= steps < math.inf else 1))
     kept = {n: found[n] for n in dict.fromkeys((*FIGURES, *phases)) if n in found and math.isfinite(found[n][0])}
     return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
 
@@ -100,7 +105,7 @@ def _rates(trial: Trial) -> Found:
 
 def _steps(trial: Trial) -> Found:
     steps, flops = raw(trial, "step_time_s", False), trial.values("flops", Stage.SETUP)
-    found: Found = {"flops_per_step": (flops[0], 1)} if flops else {}
+    found = _counted(trial)
     if steps:
         mean = fmean(steps)
         found["step_time"] = (median(steps), len(steps))
@@ -111,6 +116,17 @@ def _steps(trial: Trial) -> Found:
             found["step_time_std"] = (_spread(steps, mean), len(steps))
         if flops and mean > 0.0:
             found["achieved_flops"] = (flops[0] / mean, len(steps))
+    return found
+
+
+def _counted(trial: Trial) -> Found:
+    """Return what one step needs, which is the same in every step."""
+    names = {"flops": "flops_per_step", "traffic_bytes": "traffic_per_step_bytes", "operators": "operators_per_step"}
+    told = {figure: trial.values(metric, Stage.SETUP) for metric, figure in names.items()}
+    found: Found = {figure: (values[0], 1) for figure, values in told.items() if values}
+    flops, traffic = found.get("flops_per_step"), found.get("traffic_per_step_bytes")
+    if flops is not None and traffic is not None and traffic[0] > 0.0:
+        found["arithmetic_intensity"] = (flops[0] / traffic[0], 1)
     return found
 
 

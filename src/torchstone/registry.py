@@ -18,6 +18,7 @@ from torchstone.errors import MissingError, unknown
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
+    "importers": "foreign format",
 }  # fmt: skip
 
 

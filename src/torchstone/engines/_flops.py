@@ -5,6 +5,7 @@ LSTM (pytorch/pytorch#195460): attention is counted by its plain formula, the fa
 Of a convolution in groups it counts the gradient of the weights without the groups, many times too much: here each
 gradient costs what the convolution does. A multiply-add is 2 operations; element-wise work is left out; causal
 attention counts as full; recomputation under activation checkpointing is not counted, for it is not the model's work.
+Traffic and operators are counted on the way (_traffic.py).
 """
 
 from __future__ import annotations
@@ -19,43 +20,50 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 from torchstone.engines._settings import switch_checkpointing
+from torchstone.engines._traffic import Attention, Traffic
+from torchstone.terms.axis import Scalar
+from torchstone.terms.counted import Counted
 
 Work = Callable[[Any, Mapping[str, Any]], Any]  # module, tensors → what to backpropagate, or None
 
 
-def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any]) -> tuple[float | None, str | None]:
-    """Return (operations, None), or (None, why not). Runs on meta tensors: no arithmetic, no memory."""
+_HALF = ("bf16", "fp16")
+
+
+def count(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], precision: Scalar = "fp32") -> Counted:
+    """Return what that work needs, or why it is not counted. Runs on meta tensors: no arithmetic, no memory."""
     try:
         with warnings.catch_warnings():
             # Switching oneDNN off makes torch 2.13 warn about TF32 on Intel GPUs, which nobody asked for.
             warnings.filterwarnings("ignore", "TF32 acceleration on top of oneDNN", UserWarning)
             shapes = {name: tensor.to("meta") for name, tensor in tensors.items()}
-            total = _counted(_on_meta(module), work, shapes)
+            counted = _counted(_on_meta(module), work, shapes, Traffic(2 if precision in _HALF else 4))
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError) as error:
-        return (
-            None,
-            f"not counted: the model does not run on meta tensors ({type(error).__name__}: {_first_line(error)})",
-        )
-    if total == 0:
-        return None, "not counted: none of the model's operators has a known formula"
-    return float(total), None
+        said = f"{type(error).__name__}: {_first_line(error)}"
+        return Counted(why_not=f"not counted: the model does not run on meta tensors ({said})")
+    if counted.flops == 0:
+        return Counted(why_not="not counted: none of the model's operators has a known formula")
+    return counted
 
 
-def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any]) -> int:
+def _counted(module: torch.nn.Module, work: Work, tensors: Mapping[str, Any], traffic: Traffic) -> Counted:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with (
             sdpa_kernel(SDPBackend.MATH),
             torch.backends.mkldnn.flags(enabled=False),
+            traffic,
             FlopCounterMode(display=False, custom_mapping=_FORMULAS) as counter,
         ):
-            loss = work(module, tensors)
+            with Attention(traffic) as attention:
+                loss = work(module, tensors)
             if loss is not None:
                 loss.backward()
+                attention.backpropagated()
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
-    return int(counter.get_total_flops())
+    return Counted(float(counter.get_total_flops()), float(traffic.bytes), float(traffic.operators))
 
 
 def _convolution_backward(

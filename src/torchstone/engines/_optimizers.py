@@ -11,6 +11,10 @@ from torchstone.errors import Unsupported
 from torchstone.terms.axis import Scalar
 
 _CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+# How often an update passes over as many numbers as there are weights: weights, gradients and moments read, weights and
+# moments written. One that is not known reads weights and gradients, and writes weights.
+PASSES = {"sgd": 5, "adam": 7, "adamw": 7}
+LEAST_PASSES = 3
 
 
 def build(parameters: Iterable[Any], configuration: Mapping[str, Scalar]) -> tuple[torch.optim.Optimizer, bool]:

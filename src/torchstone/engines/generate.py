@@ -19,6 +19,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.counted import Counted
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import DATA
 
@@ -59,7 +60,8 @@ class PreparedGeneration:
         self._streams = configuration.get("mode") != "throughput"
         self._first: list[Any] = []
         self._cache_bytes = 0
-        number_bytes = _NUMBER_BYTES.get(str(configuration.get("precision")), 4)
+        self._precision = configuration.get("precision")
+        number_bytes = _NUMBER_BYTES.get(str(self._precision), 4)
         self.facts: Mapping[str, Scalar] = {
             **_settings.in_effect(),
             "new_tokens": self._new_tokens,
@@ -113,7 +115,7 @@ class PreparedGeneration:
             **self._times.raw(), "kv_cache_bytes": [float(self._cache_bytes)], "fingerprint": _decoding.digest(tokens)
         }  # fmt: skip
 
-    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+    def count(self, batch: Batch) -> Counted:
         """Count one generation: the pass over the prompts, padding not left out, and the pass of every further token.
 
         A token's pass costs more than the one before by the same amount, that of one more key: the first and the last
@@ -124,20 +126,23 @@ class PreparedGeneration:
             return self._counted(prompts, 1)
         before_last = prompts.new_zeros((len(prompts), prompts.shape[1] + passes - 1))
         counts = [self._counted(ids, tokens) for ids in (prompts, before_last) for tokens in (1, 2)]
-        totals = [total for total, _ in counts if total is not None]
-        if len(totals) < len(counts):
-            return None, next(why_not for _, why_not in counts if why_not is not None)
-        whole, and_first, longer, and_last = totals
-        return whole + passes * (and_first - whole + and_last - longer) / 2, None
+        if (without := next((one for one in counts if one.flops is None), None)) is not None:
+            return without
 
-    def _counted(self, prompts: Any, tokens: int) -> tuple[float | None, str | None]:
+        def whole(name: str) -> float:
+            prompt, and_first, longer, and_last = (getattr(one, name) for one in counts)
+            return float(prompt + passes * (and_first - prompt + and_last - longer) / 2)
+
+        return Counted(whole("flops"), whole("traffic_bytes"), whole("operators"))
+
+    def _counted(self, prompts: Any, tokens: int) -> Counted:
         from torchstone.engines import _flops
 
         def work(module: Any, tensors: Mapping[str, Any]) -> None:
             with self._inference_mode():
                 _decoding.generate(self._decoding, (module, module), tensors, tokens, _leave, _leave)
 
-        return _flops.count(self._plain, work, {"input_ids": prompts})
+        return _flops.count(self._plain, work, {"input_ids": prompts}, self._precision)
 
 
 def _leave(_: Any) -> None:

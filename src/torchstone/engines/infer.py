@@ -10,6 +10,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.counted import Counted
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import FORWARD
 
@@ -30,6 +31,7 @@ class PreparedInference:
         self._fetch = _settings.fetcher(case.configuration, device)
         self._plain_forward = model.forward
         self._forward = _settings.in_precision(model.forward, case.configuration, device)
+        self._precision = case.configuration.get("precision")
         self._looked = False
         self._moments: Any = None
         self.facts: Mapping[str, Scalar] = _settings.in_effect()
@@ -47,7 +49,7 @@ class PreparedInference:
         """Return the fingerprint: mean and standard deviation of the first output."""
         return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
 
-    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+    def count(self, batch: Batch) -> Counted:
         """Count one forward pass."""
         import torch
 
@@ -57,7 +59,7 @@ class PreparedInference:
             with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module
                 self._plain_forward(module, tensors)
 
-        return _flops.count(self._plain, work, batch.tensors)
+        return _flops.count(self._plain, work, batch.tensors, self._precision)
 
 
 def _moments(output: Any) -> Any:

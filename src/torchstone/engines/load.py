@@ -9,6 +9,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.counted import Counted
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import DATA
 
@@ -27,9 +28,9 @@ class PreparedLoading:
         """Return nothing: no loss, no output."""
         return {}
 
-    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
+    def count(self, batch: Batch) -> Counted:
         """Return nothing: there are no operations."""
-        return None, "not counted: the loader alone computes nothing"
+        return Counted(why_not="not counted: the loader alone computes nothing")
 
 
 class Load:

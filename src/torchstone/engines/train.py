@@ -11,6 +11,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
+from torchstone.terms.counted import Counted
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import BACKWARD, FORWARD, OPTIMIZER
 
@@ -41,8 +42,10 @@ class PreparedTraining:
         self._no_grad = torch.no_grad
         if model.optimizer is not None:
             self.optimizer, fused = model.optimizer(self.module.parameters()), False
+            self._passes = _optimizers.LEAST_PASSES
         else:
             self.optimizer, fused = _optimizers.build(self.module.parameters(), configuration)
+            self._passes = _optimizers.PASSES[str(configuration["optimizer"])]
         kind = torch.device(device.torch_device).type
         self.scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
         self._accumulation = int(configuration.get("grad_accumulation") or 1)
@@ -123,12 +126,21 @@ class PreparedTraining:
         losses = [float(loss) for loss in kept]
         return {"loss": losses, "fingerprint": losses[:_FINGERPRINT]}
 
-    def flops(self, batch: Batch) -> tuple[float | None, str | None]:
-        """Count the forward and backward passes of one step (the optimizer's element-wise work is not counted)."""
+    def count(self, batch: Batch) -> Counted:
+        """Count the forward and backward passes of one step, and what the optimizer reads and writes.
+
+        The optimizer's element-wise work counts as no operations.
+        """
         from torchstone.engines import _flops
 
-        total, why_not = _flops.count(self.module, self._plain_loss, batch.tensors)
-        return (total * self._accumulation if total is not None else None), why_not
+        once = _flops.count(self.module, self._plain_loss, batch.tensors, self._configuration.get("precision"))
+        if once.flops is None or once.traffic_bytes is None or once.operators is None:
+            return once
+        weights_bytes = sum(p.numel() * p.element_size() for p in self._parameters)
+        times = self._accumulation
+        return Counted(
+            times * once.flops, times * once.traffic_bytes + self._passes * weights_bytes, times * once.operators
+        )
 
 
 def _unmarked(_phase: str) -> None:

@@ -10,7 +10,7 @@ from torchstone import registry
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import Engine
 from torchstone.in_process.devices import Opened
-from torchstone.in_process.peaks import reset_peaks
+from torchstone.in_process.memory_peaks import reset_peaks
 from torchstone.in_process.recording import trial_of
 from torchstone.instrument.clock import system_clock
 from torchstone.plan import on_device

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torchstone import machine_facts
 from torchstone.inspection import inspect
+from torchstone.peaks.cache import with_kept
 from torchstone.runner.checking import look
 from torchstone.store.document import write_document
 from torchstone.store.query import find
@@ -36,7 +37,7 @@ def keep(plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callab
     record is left. A later one that raises leaves those before it in the record.
     """
     found = inspect()
-    machine = Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings())
+    machine = with_kept(Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings()))
     now = datetime.datetime.now(datetime.UTC)
     run_id = f"{now:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     started = now.isoformat(timespec="seconds")

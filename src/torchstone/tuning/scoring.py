@@ -8,7 +8,7 @@ from torchstone.advice.choices import MEMORY
 from torchstone.figures import figures
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.search import Part, Probe, Reading
-from torchstone.terms.trial import Status, Trial
+from torchstone.terms.trial import Stage, Status, Trial
 
 # objective → (figures of which the first that is there counts, whether less is better)
 OBJECTIVES: Mapping[str, tuple[tuple[str, ...], bool]] = {
@@ -32,12 +32,13 @@ def reading_of(trial: Trial, probe: Probe, quest: Quest) -> Reading:
     values = figures(trial).values
     whole = probe.part == Part.WHOLE
     value = value_of(values, quest.objective if whole else "throughput")
-    retries = trial.values("allocator_retries")
+    retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
     return Reading(
         probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
         value=value if trial.outcome.status == Status.OK else None, peak_bytes=_first(values, MEMORY),
         wait_share=values.get("data_wait_share"), step_s=values.get("step_time"),
         retries=retries[0] if retries else None, allowed=not whole or shortfall(values, quest.constraints) is None,
+        window_s=sum(window_s) or None,
     )  # fmt: skip
 
 

@@ -150,9 +150,8 @@ def measure_prepared(
         from torchstone.worker.host_profile import look
 
         send(Entered("host profile", system_clock()))
-        send(look(step, batches.next, device, prepared))
-    stage = "counting"
-    send(Entered(stage, system_clock()))
+        send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
+    send(Entered("counting", system_clock()))
     if procedure.count_flops:
         tally.counted(prepared.count(batches.next()))
     if request.trace_path is not None:

@@ -27,18 +27,21 @@ from torchstone.worker.own_code import is_own
 from torchstone.worker.traced_step import Place, Traced, trace_step
 
 _PERIOD_S = 0.001  # between samples, ±50 %: an even beat would meet an even loop always at the same place
-_LONGEST_S, _FEWEST, _MOST = 1.5, 3, 400
+_FEWEST, _MOST = 3, 400
 _LINES = 12
 _DEEPEST = 100  # frames looked at for one of the user's
 _CODE = 120  # characters of a line that are kept
 
 
-def look(step: Step, source: Source, device: Device, prepared: Any) -> HostProfile:
-    """Look at some steps of a model that is warm. Raises what a step raises; a source that ends ends the pass."""
+def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: float) -> HostProfile:
+    """Look at some steps of a model that is warm, for about `longest_s`; a source that ends ends the pass.
+
+    Raises what a step raises.
+    """
     device.synchronize()
     sampler = _Sampler()
     before, main_s, began_s = resource.getrusage(resource.RUSAGE_SELF), time.thread_time(), system_clock()
-    steps = sampler.over(step, source)
+    steps = sampler.over(step, source, longest_s)
     device.synchronize()
     spent_s, main_s = system_clock() - began_s, time.thread_time() - main_s
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -49,7 +52,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any) -> HostProfi
     sizes = [p.numel() for p in module.parameters() if p.requires_grad] if module is not None else []
 
     def each(name: str) -> float:
-        return (getattr(after, name) - getattr(before, name)) / steps
+        return float(getattr(after, name) - getattr(before, name)) / steps
 
     return HostProfile(
         steps=steps, step_s=spent_s / steps, samples=sampler.total, lines=sampler.lines(traced),
@@ -83,8 +86,8 @@ class _Sampler:
         self._found: Counter[tuple[Place, str]] = Counter()
         self._stopped = threading.Event()
 
-    def over(self, step: Step, source: Source) -> int:
-        """Do steps for about a second; return how many."""
+    def over(self, step: Step, source: Source, longest_s: float) -> int:
+        """Do steps for about so long; return how many."""
         interval_s = sys.getswitchinterval()
         thread = threading.Thread(target=self._run, daemon=True)
         # The sampler must not wait for the interpreter until an operator lets go of it: it would see operators only.
@@ -92,7 +95,7 @@ class _Sampler:
         thread.start()
         began_s, steps = system_clock(), 0
         try:
-            while steps < _FEWEST or (steps < _MOST and system_clock() - began_s < _LONGEST_S):
+            while steps < _FEWEST or (steps < _MOST and system_clock() - began_s < longest_s):
                 try:
                     step(source, self._mark)
                 except StopIteration:

@@ -36,7 +36,7 @@ def _dispatched(step: Step, source: Source) -> Operators:
 
         calls = waits = 0
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002, PLW3201  torch's name and arguments
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             self.calls += 1
             self.waits += func.name() == _WAIT
             return func(*args, **(kwargs or {}))
@@ -72,4 +72,4 @@ def on_device(events: Iterable[Any], counted: Operators) -> Operators:
 
 
 def _seconds(events: Sequence[Any]) -> float:
-    return 1e-6 * sum(event.time_range.elapsed_us() for event in events)
+    return 1e-6 * sum(float(event.time_range.elapsed_us()) for event in events)

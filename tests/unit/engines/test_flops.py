@@ -7,9 +7,9 @@ from torchstone.engines import _flops
 
 
 def counted(module, shape):
-    total, why_not = _flops.count(module, lambda network, tensors: network(tensors["x"]), {"x": torch.zeros(shape)})
-    assert why_not is None
-    return total
+    found = _flops.count(module, lambda network, tensors: network(tensors["x"]), {"x": torch.zeros(shape)})
+    assert found.why_not is None
+    return found.flops
 
 
 class Forward(torch.nn.Module):
@@ -48,7 +48,7 @@ def test_lstm():
 def test_a_backward_pass_costs_two_forward_passes():
     net = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64, bias=False))
     forward = 2 * 8 * 64 * 64 * 2
-    total, _ = _flops.count(net, lambda network, tensors: network(tensors["x"]).sum(), {"x": torch.zeros(8, 64)})
+    total = _flops.count(net, lambda network, tensors: network(tensors["x"]).sum(), {"x": torch.zeros(8, 64)}).flops
     assert total == forward + 2 * forward - 2 * 8 * 64 * 64, "the gradient of the input is not needed"
 
 
@@ -57,7 +57,8 @@ def test_a_backward_pass_costs_two_forward_passes():
 def test_a_convolution_in_groups_costs_the_same_forwards_and_for_each_gradient(kind, groups):
     before, conv = torch.nn.Conv2d(3, 16, 1), kind(16, 16, 3, padding=1, groups=groups)
     net = torch.nn.Sequential(before, conv)
-    total, _ = _flops.count(net, lambda network, tensors: network(tensors["x"]).sum(), {"x": torch.zeros(2, 3, 8, 8)})
+    x = torch.zeros(2, 3, 8, 8)
+    total = _flops.count(net, lambda network, tensors: network(tensors["x"]).sum(), {"x": x}).flops
     first, second = 2 * 2 * 64 * 3 * 16, 2 * 2 * 64 * 9 * 16 * 16 // groups
     assert total == 2 * first + 3 * second
 
@@ -67,15 +68,15 @@ def test_what_cannot_be_counted_says_why():
         def forward(self, x):
             return x * float(x.sum())
 
-    total, why_not = _flops.count(Own(), lambda network, tensors: network(tensors["x"]), {"x": torch.zeros(3)})
-    assert total is None
-    assert "meta" in str(why_not)
+    found = _flops.count(Own(), lambda network, tensors: network(tensors["x"]), {"x": torch.zeros(3)})
+    assert (found.flops, found.traffic_bytes, found.operators) == (None, None, None)
+    assert "meta" in str(found.why_not)
 
 
 def test_nothing_to_count_is_not_zero():
-    total, why_not = _flops.count(Forward(torch.nn.ReLU()), lambda n, t: n(t["x"]), {"x": torch.zeros(3)})
-    assert total is None
-    assert "no" in str(why_not)
+    found = _flops.count(Forward(torch.nn.ReLU()), lambda n, t: n(t["x"]), {"x": torch.zeros(3)})
+    assert found.flops is None
+    assert "none of the model's operators" in str(found.why_not)
 
 
 def test_counting_leaves_the_model_as_it_was():

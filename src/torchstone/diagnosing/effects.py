@@ -1,0 +1,51 @@
+"""What other settings do beside being faster: peak memory, and whether the same is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from torchstone.advice.choices import MEMORY
+from torchstone.figures import figures
+from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.trial import Status, Trial
+
+_SAME = 1e-4  # relative: the order of additions alone moves a loss by less
+
+
+def effects_of(
+    trials: Sequence[Trial], settings: Mapping[str, Scalar]
+) -> tuple[float | None, float | None, str | None]:
+    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from a contest's trials."""
+    good = [trial for trial in trials if trial.outcome.status == Status.OK]
+    sides = [[trial for trial in good if trial.facts.get("side") == side] for side in "AB"]
+    peaks = [_peak(side) for side in sides]
+    ratio = peaks[1] / peaks[0] if peaks[0] and peaks[1] else None
+    return peaks[1], ratio, _loss(sides, settings)
+
+
+def _peak(trials: Sequence[Trial]) -> float | None:
+    for name in MEMORY:
+        values = [found[name] for trial in trials if name in (found := figures(trial).values)]
+        if values:
+            return median(values)
+    return None
+
+
+def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> str | None:
+    changing = [axis for axis in settings if axis in AXES and AXES[axis].changes_result]
+    if any(axis in ("batch_size", "grad_accumulation") for axis in changing):
+        return f"another result: {', '.join(changing)}"
+    if "feed" in settings:
+        return "other batches"
+    prints = [next((found for trial in side if (found := trial.values("fingerprint"))), ()) for side in sides]
+    pairs = list(zip(*prints, strict=False))
+    if not pairs:
+        return None
+    if any(math.isnan(value) for pair in pairs for value in pair):
+        return "the loss is NaN"
+    apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
+    if apart <= _SAME:
+        return "the same"
+    return f"{100 * apart:.2g} % apart in {len(pairs)} steps"

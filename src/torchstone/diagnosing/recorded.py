@@ -1,0 +1,35 @@
+"""Evidence from a record alone, for a Case that cannot be measured again here."""
+
+from __future__ import annotations
+
+from torchstone.diagnosing.evidence import Evidence
+from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.case import Case
+from torchstone.terms.trial import Status
+
+
+def recorded_evidence(run: RunSummary, case: CaseSummary) -> Evidence:
+    """Return what the record says of a Case. Host profile and parts alone are not in it."""
+    facts = next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), {})
+    larger = _larger(run, case)
+    cores = facts.get("logical_cores")
+    return Evidence(
+        Case(case.workload, case.configuration, case.placement),
+        {name: found.value for name, found in case.estimates.items()}, facts,
+        run.machine.device(case.placement.device, case.placement.index),
+        cores if isinstance(cores, int) else run.machine.host.logical_cores, run.procedure.heap, larger=larger,
+    )  # fmt: skip
+
+
+def _larger(run: RunSummary, case: CaseSummary) -> tuple[int, float] | None:
+    """Return (batch size, step in s) of the nearest recorded Case with a batch at least twice as large, else alike."""
+    size = case.configuration.get("batch_size")
+    found = []
+    for other in run.cases:
+        larger, rate = other.configuration.get("batch_size"), other.estimates.get("throughput")
+        same = {**other.configuration, "batch_size": size} == dict(case.configuration)
+        alike = same and other.workload == case.workload and other.placement == case.placement
+        if alike and isinstance(size, int) and isinstance(larger, int) and larger >= 2 * size and rate is not None:
+            accumulation = int(other.configuration.get("grad_accumulation") or 1)
+            found.append((larger, larger * accumulation / rate.value))
+    return min(found, default=None)

@@ -1,0 +1,52 @@
+"""Has a process of its own measure a device's Peaks, and keeps them. The controller never imports torch."""
+
+from __future__ import annotations
+
+import select
+from pathlib import Path
+
+from torchstone.errors import MissingError, TorchstoneError
+from torchstone.extend_machine import Launcher
+from torchstone.instrument.clock import system_clock
+from torchstone.peaks import cache
+from torchstone.runner.watcher import Watcher
+from torchstone.terms.case import Placement
+from torchstone.terms.message import Ended, PeaksMeasured, PeaksRequest
+from torchstone.terms.peaks import Peaks
+from torchstone.terms.trial import Status
+
+BUDGET_S = 22.0  # of measuring; starting processes takes a few seconds more
+_MOST_S = 10.0  # times the budget: then it hangs
+
+
+def measured(launcher: Launcher, placement: Placement, folder: Path, watcher: Watcher, budget_s: float) -> Peaks:
+    """Return the Peaks of a device as they are now, and keep them. `folder`: where the disk is read.
+
+    Raises MissingError where the device cannot be opened, TorchstoneError where the process fails or hangs.
+    """
+    live = launcher.start(PeaksRequest(placement, budget_s, str(folder)))
+    found: Peaks | None = None
+    wrong: str | None = None
+    ends_s = system_clock() + _MOST_S * budget_s
+    try:
+        while select.select([live], [], [], max(0.0, ends_s - system_clock()))[0]:
+            events = live.events()
+            if events is None:
+                break
+            for event in events:
+                watcher.heard(event)
+                if isinstance(event, PeaksMeasured):
+                    found = event.peaks
+                elif isinstance(event, Ended) and event.outcome.status != Status.OK:
+                    wrong = event.outcome.message
+                    if event.outcome.status == Status.UNSUPPORTED:
+                        raise MissingError(f"{placement}: {wrong}")
+        else:
+            wrong = f"no answer within {_MOST_S * budget_s:.0f} s"
+    finally:
+        live.kill()
+        ending = live.ending()
+    if found is None:
+        raise TorchstoneError(f"the peaks of {placement} could not be measured: {wrong or ending}")
+    cache.keep(found, cache.folder())
+    return found

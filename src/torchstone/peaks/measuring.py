@@ -1,0 +1,120 @@
+"""Measures what a device can do at best, in the process that was asked for it: one rate after another, on a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from torchstone import machine_facts, registry
+from torchstone.errors import Unsupported
+from torchstone.extend_machine import Device, Gauge, TelemetrySource, Vendor
+from torchstone.instrument.clock import Clock, system_clock
+from torchstone.peaks import feeding, transfers
+from torchstone.peaks.products import Products
+from torchstone.peaks.search import Found, ShapeSearch
+from torchstone.terms.case import Placement
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.metric import Unit
+from torchstone.terms.peaks import MATMUL, Peaks, Rate
+
+# Of the budget, in the order in which they are taken. What only an accelerator has falls to nobody on a CPU.
+PRODUCTS_SHARE, _MEMORY, _TRANSFERS, _LAUNCH, _DISK, _DECODE = 0.64, 0.12, 0.06, 0.03, 0.1, 0.05
+_MOST_NUMBERS = {"cpu": 1 << 24}
+_MOST_NUMBERS_ELSEWHERE = 1 << 28
+_MOST_PRODUCT_S = 0.1
+_WARM_UP_SHARE = 0.1  # of the products' time: clocks and kernels settle
+_NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accelerator may have units for them
+
+
+def measure(placement: Placement, budget_s: float, folder: Path, tell: Callable[[str], None]) -> Peaks:
+    """Return the Peaks of a device, in about `budget_s` seconds; `folder` is where the disk is read.
+
+    `tell` is told what is measured next. Raises Unsupported if there is no such device.
+    """
+    import torch
+
+    vendor: Vendor = registry.load("devices", placement.device)
+    device = vendor.open(placement.index)
+    info = next(d for d in vendor.probe() if d.index == placement.index)
+    wished = device.preference("threads", {})
+    if wished is not None and int(wished[0] or 0) < torch.get_num_threads():
+        torch.set_num_threads(int(wished[0] or 1))
+    clock, begin_s, neighbours = system_clock, system_clock(), _Neighbours()
+    rates = tuple(_rates(device, info, budget_s, folder, tell, clock))
+    host = machine_facts.host()
+    return Peaks(
+        host.hostname, host.processor, info.kind, info.index, info.name, info.uuid, str(torch.__version__),
+        torch.get_num_threads(), datetime.now(UTC).isoformat(timespec="seconds"), round(clock() - begin_s, 3), rates,
+        neighbours.cores(clock() - begin_s), transfers.last_cache_bytes(device),
+    )  # fmt: skip
+
+
+def _rates(
+    device: Device, info: DeviceInfo, budget_s: float, folder: Path, tell: Callable[[str], None], clock: Clock
+) -> Iterator[Rate]:
+    accelerator = info.kind != "cpu"
+    precisions = [*(info.precisions or ("fp32",)), *(_NARROW if accelerator else ())]
+    for precision in precisions:
+        tell(f"products in {precision}")
+        yield _products(device, info, precision, PRODUCTS_SHARE * budget_s / len(precisions), clock)
+    tell("memory")
+    yield from transfers.memory(device, _room_bytes(device, info) // 4, _MEMORY * budget_s, clock)
+    if accelerator:
+        tell("transfers")
+        yield from transfers.transfers(device, _TRANSFERS * budget_s, clock)
+    tell("launch")
+    yield transfers.launch(device, _LAUNCH * budget_s, clock)
+    tell("disk")
+    yield feeding.disk(folder, _DISK * budget_s, clock)
+    tell("decoding")
+    yield feeding.decode(_DECODE * budget_s, clock)
+
+
+def _products(device: Device, info: DeviceInfo, precision: str, budget_s: float, clock: Clock) -> Rate:
+    try:
+        found = fastest(device, info, precision, budget_s, clock)[0]
+    except Unsupported as why:
+        return Rate(MATMUL + precision, None, Unit.FLOP_RATE, str(why))
+    how = f"{found.shape}, the fastest of {found.shapes} shapes"
+    return Rate(MATMUL + precision, found.rate, Unit.FLOP_RATE, how, found.blocks)
+
+
+def fastest(device: Device, info: DeviceInfo, precision: str, budget_s: float, clock: Clock) -> tuple[Found, Products]:
+    """Return the fastest product of matrices that is found in so many seconds, and what timed it.
+
+    Raises Unsupported where torch has none in that format here.
+    """
+    begin_s = clock()
+    most = min(_MOST_NUMBERS.get(info.kind, _MOST_NUMBERS_ELSEWHERE), _room_bytes(device, info) // 64)
+    products = Products(device, precision, most)
+    search = ShapeSearch(products.block, most, _MOST_PRODUCT_S, clock)
+    search.warm_up(_WARM_UP_SHARE * budget_s)
+    return search.run(budget_s - (clock() - begin_s)), products
+
+
+def _room_bytes(device: Device, info: DeviceInfo) -> int:
+    """Return how much memory there is to work in: what is free, else what the device has, else a GiB."""
+    return transfers.room_bytes(device) or info.memory_bytes or 1 << 30
+
+
+class _Neighbours:
+    """How many cores others keep busy: the CPU time of the host less our own."""
+
+    def __init__(self) -> None:
+        source: TelemetrySource = registry.load("telemetry", "host")
+        gauges = [gauge for gauge in source.open(None, None) if gauge.metric == "host_busy_s"]
+        self._busy: Gauge | None = gauges[0] if gauges else None
+        self._begin_s = self._others_s()
+
+    def _others_s(self) -> float | None:
+        busy_s = self._busy.read() if self._busy is not None else None
+        return None if busy_s is None else busy_s - time.process_time()
+
+    def cores(self, elapsed_s: float) -> float | None:
+        """Return the mean since the beginning."""
+        end_s = self._others_s()
+        if end_s is None or self._begin_s is None or elapsed_s <= 0.0:
+            return None
+        return max(0.0, round((end_s - self._begin_s) / elapsed_s, 2))

@@ -1,0 +1,153 @@
+"""A diagnosis as it is told: on the terminal at 80 and 160 columns, in both reports, and as a command to type."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from build import a_case, a_run, a_sweep
+from evidences import SETTINGS, a_line, a_look, an_evidence
+
+from torchstone.cli._diagnosis import print_diagnosis
+from torchstone.diagnosing.campaign import told
+from torchstone.diagnosing.diagnosis import Tried, WhatIf
+from torchstone.diagnosing.ranking import causes_of
+from torchstone.diagnosing.report import bottleneck_report, performance_report, write_reports
+from torchstone.diagnosing.saying import document
+from torchstone.diagnosing.typed import command_for
+from torchstone.errors import MissingError
+from torchstone.store.query import entry_of
+from torchstone.summary import summarize
+from torchstone.terms.case import Case
+from torchstone.terms.comparison import Judgement
+from torchstone.terms.estimate import Estimate
+
+FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
+GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)
+WORKERS = WhatIf({"num_workers": 4}, "beside the step")
+
+
+def a_diagnosis(evidence=None, run=None, **changes):
+    evidence = evidence or an_evidence(
+        {"feed": "loader"}, FED, device_rate=6000.0, loader_rate=700.0, loader_alone_rate=700.0,
+        loader_look=a_look(main_busy=0.03, lines=(a_line(0.9, code="time.sleep(0.002)", phase="data"),)),
+    )  # fmt: skip
+    summary = summarize(entry_of(run or a_sweep(SWEEP, phases=FED), Path()))
+    recorded = next((c for c in summary.cases if c.configuration["batch_size"] == 32), None)
+    case = evidence.case
+    if recorded is not None:
+        case = Case(recorded.workload, recorded.configuration, recorded.placement)
+    found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
+    tried = (
+        Tried("loader_waits", WhatIf({"feed": "resident"}, "x", ceiling=True), Judgement.BETTER,
+              msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, "other batches"),
+        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, "the same"),
+        Tried("computing", WhatIf({"compile": "default"}, "x"), message="not measured: compiling takes long"),
+    )  # fmt: skip
+    return msgspec.structs.replace(found, **{"tried": tried, "applied": tried[1], **changes}), summary
+
+
+SWEEP = [({**SETTINGS, "feed": "loader", "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128, 512)]
+
+
+def test_what_helped_is_told_in_the_words_of_a_program_too(capsys):
+    evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
+    helped = Tried("threads", WhatIf({"threads": 2}, "x"), Judgement.BETTER, GAIN)
+    diagnosis, _ = a_diagnosis(evidence, tried=(helped,), applied=helped)
+    print_diagnosis(diagnosis, None, 100)
+    assert "in code   OMP_NUM_THREADS=2, or torch.set_num_threads(2)" in capsys.readouterr().out
+    assert "- In code of your own: OMP_NUM_THREADS=2" in bottleneck_report(diagnosis, None)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_cause_comes_first_and_everything_fits(capsys, width):
+    diagnosis, _ = a_diagnosis()
+    print_diagnosis(diagnosis, "torchstone run mine.yaml --axis num_workers=4", width)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= width for line in lines)
+    first = next(line for line in lines if line.startswith("cause"))
+    assert first == "cause     the loader waits for its source: the step waits for the loader"
+    text = " ".join(" ".join(lines).split())
+    assert "I/O bottleneck" in text
+    assert "3.82 [3.70, 3.94]" in text
+    assert "feed=resident (ceiling)" in text
+    assert "compile=default: not measured: compiling takes long" in text
+    assert "gain 3.82 [3.70, 3.94] times as fast with num_workers=4, measured live" in text
+    assert "type torchstone run mine.yaml --axis num_workers=4" in text
+    assert "mine.py:10" in text
+    assert "a faster disk (SSD)" in text, "what no setting changes stays advice, marked as not measured"
+    assert "more processes that load" not in text, "what was measured is not offered as mere advice"
+
+
+def test_what_a_stranger_s_record_brings_cannot_steer_the_terminal(capsys):
+    evidence = an_evidence(look=a_look(lines=(a_line(0.6, runs=300, waits=300, code="x\x1b[2J.item()"),)))
+    diagnosis, _ = a_diagnosis(evidence, tried=(), applied=None)
+    print_diagnosis(diagnosis, None, 100)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "only a change of the code brings it" in out
+    assert "estimated from its share, not measured" in " ".join(out.split())
+
+
+def test_the_bottleneck_report_has_causes_figures_and_what_to_type():
+    diagnosis, _ = a_diagnosis()
+    text = bottleneck_report(diagnosis, "torchstone run mine.yaml --axis num_workers=4")
+    assert text.startswith("# Bottleneck report: mine\n")
+    assert "## 1. the loader waits for its source" in text
+    assert "- Usual causes: slow disk, too few workers, costly preprocessing." in text
+    assert "| num_workers=4 | 3.82 [3.70, 3.94] | 1.12 GiB (+12 %) | the same |" in text
+    assert "```\ntorchstone run mine.yaml --axis num_workers=4\n```" in text
+
+
+def test_the_performance_report_has_pattern_questions_and_checklist():
+    diagnosis, summary = a_diagnosis()
+    text = performance_report(diagnosis, summary)
+    assert "| 512 | cuda:0 | 8,366 ±2.5 % |" in text or "| 512 |" in text
+    assert "## What is seen" in text
+    assert "a step costs about 10.0 ms whatever its size" in text
+    assert "- is the I/O time high? yes, 90 % of the step" in text
+    assert "- is the utilization low? not known" in text
+    assert "- [x] batch sizes compared: 8, 32, 128, 512" in text
+    assert "- [ ] num_workers compared: 0 (tune --only num_workers)" in text
+    assert "usual 50 to 80 %" in text
+    assert "(I/O). See bottleneck_report.md." in text
+
+
+def test_a_case_without_figures_still_has_its_reports():
+    diagnosis, summary = a_diagnosis(run=a_run([]), tried=(), applied=None)
+    assert "## What was measured" not in performance_report(diagnosis, summary)
+    assert bottleneck_report(diagnosis, None)
+
+
+def test_names_cannot_break_the_page():
+    diagnosis, _ = a_diagnosis(about="a|b\n# <script>")
+    assert bottleneck_report(diagnosis, None).startswith("# Bottleneck report: a\\|b # &lt;script>\n")
+
+
+def test_reports_that_cannot_be_written_say_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    diagnosis, summary = a_diagnosis()
+    with pytest.raises(MissingError, match="cannot be written"):
+        write_reports(tmp_path / "file" / "x", diagnosis, summary, None)
+
+
+def test_json_has_the_bound_of_each_cause():
+    diagnosis, _ = a_diagnosis()
+    found = msgspec.json.decode(msgspec.json.encode(document(diagnosis)))
+    assert found["causes"][0]["bound"]["high"] >= found["causes"][0]["bound"]["value"] > 1.0
+    assert found["applied"]["what_if"]["settings"] == {"num_workers": 4}
+
+
+def test_what_to_type_is_the_recipe_with_the_settings():
+    case = a_case({**SETTINGS, "batch_size": 32})
+    assert command_for(case, WORKERS, "mine.yaml") == "torchstone run mine.yaml --axis num_workers=4"
+
+
+def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
+    case = a_case(
+        {**SETTINGS, "batch_size": 32}, model="py:my net.py:load", data="csv:a b.csv",
+        fixed={"argument_depth": 3, "weights": "own"}, data_options={"label": "stars"},
+    )  # fmt: skip
+    assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None) == (
+        "torchstone run --task train --model 'py:my net.py:load' --data 'csv:a b.csv' --data-option label=stars "
+        "--option depth=3 --axis batch_size=32 --axis precision=bf16 --heap fixed"
+    )

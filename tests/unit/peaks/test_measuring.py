@@ -1,0 +1,91 @@
+"""A whole measuring on a fake accelerator: what is measured, in which order, on which budget."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from torchstone import registry
+from torchstone.peaks import feeding, measuring, transfers
+from torchstone.peaks.products import Products
+from torchstone.peaks.search import Shape
+from torchstone.terms.case import Placement
+from torchstone.terms.machine import DeviceInfo
+
+
+class Events:
+    """A stopwatch of device events: the device needs 3 ms a lap, whatever the host's clock says."""
+
+    asynchronous = True
+
+    def start(self):
+        self._laps = 0
+
+    def lap(self):
+        self._laps += 1
+
+    def stop(self):
+        return [0.003] * self._laps
+
+
+class Accelerator:
+    torch_device = torch.device("cpu")
+
+    def __init__(self):
+        self.synchronized = 0
+
+    def stopwatch(self):
+        return Events()
+
+    def synchronize(self):
+        self.synchronized += 1
+
+    def preference(self, axis, configuration):
+        return None
+
+
+INFO = DeviceInfo(
+    "cuda", "cuda", "NVIDIA", 1, "NVIDIA H200", memory_bytes=1 << 26, uuid="GPU-1", precisions=("fp32", "bf16")
+)
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    vendor = SimpleNamespace(open=lambda index: Accelerator(), probe=lambda: [INFO])
+    real = registry.load
+    monkeypatch.setattr(registry, "load", lambda family, name: vendor if family == "devices" else real(family, name))
+    monkeypatch.setattr(measuring, "_MOST_NUMBERS_ELSEWHERE", 1 << 16)
+    monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
+    monkeypatch.setattr(feeding, "_FILE_BYTES", 1 << 20)
+
+
+def test_everything_is_measured_within_the_budget(accelerator, tmp_path):
+    stages = []
+    began_s = time.perf_counter()
+    peaks = measuring.measure(Placement("cuda", 1), 0.5, tmp_path, stages.append)
+    assert time.perf_counter() - began_s < 10.0
+    told = ["products in fp32", "products in bf16", "products in fp8", "products in int8"]
+    assert stages == [*told, "memory", "transfers", "launch", "disk", "decoding"]
+    names = [rate.name for rate in peaks.rates]
+    assert names[:4] == ["matmul_fp32", "matmul_bf16", "matmul_fp8", "matmul_int8"]
+    assert {"host_to_device_pinned", "device_to_host_pageable"} <= set(names)
+    assert (peaks.kind, peaks.index, peaks.device_name, peaks.uuid) == ("cuda", 1, "NVIDIA H200", "GPU-1")
+    assert peaks.torch == str(torch.__version__)
+    assert peaks.value("matmul_fp32") is not None
+    assert "the fastest of" in peaks.rates[0].how
+
+
+def test_the_devices_own_time_counts_and_not_the_hosts():
+    rate = Products(Accelerator(), "fp32", 1 << 14).block(Shape(64, 64, 64))
+    count = 2  # products of 3 ms that fill 4 ms
+    assert rate == pytest.approx(2.0 * 64**3 * count / 0.003)
+
+
+def test_a_device_with_fewer_threads_worth_having_gets_those(accelerator, monkeypatch, tmp_path):
+    set_to = []
+    monkeypatch.setattr(Accelerator, "preference", lambda self, axis, configuration: (1, "one a core"))
+    monkeypatch.setattr(torch, "set_num_threads", set_to.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    measuring.measure(Placement("cuda", 1), 0.1, tmp_path, lambda _: None)
+    assert set_to == [1]

@@ -1,0 +1,118 @@
+"""Products, memory, transfers, launches, disk and decoding on this machine's CPU, briefly; and what is not there."""
+
+import builtins
+import os
+import time
+
+import pytest
+import torch
+
+from torchstone import registry
+from torchstone.errors import Unsupported
+from torchstone.peaks import feeding, transfers
+from torchstone.peaks.products import Products
+from torchstone.peaks.search import Shape
+
+CLOCK = time.perf_counter
+
+
+@pytest.fixture
+def cpu():
+    return registry.load("devices", "cpu").open(0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "int8", "fp8"])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_products_have_a_rate_in_every_format_that_torch_has(cpu, precision, transposed):
+    try:
+        products = Products(cpu, precision, 1 << 14)
+    except Unsupported:
+        assert precision in ("int8", "fp8"), "torch has had the others for long"
+        return
+    assert 1e6 < products.block(Shape(64, 128, 96, transposed)) < 1e14
+
+
+def test_numbers_are_normally_distributed(cpu):
+    products = Products(cpu, "fp32", 1 << 14)
+    assert abs(float(products._a.std()) - 1.0) < 0.1
+    assert len(products._a.unique()) > 10_000, "predictable numbers run faster"
+
+
+def test_a_format_without_products_says_so_and_a_shape_that_fails_has_no_rate(cpu, monkeypatch):
+    products = Products(cpu, "fp32", 1 << 14)
+
+    def fails(*_args, **_named):
+        raise RuntimeError("not implemented for 'Half'\nand a trace")
+
+    monkeypatch.setattr(torch, "mm", fails)
+    assert products.block(Shape(64, 64, 64)) == 0.0
+    with pytest.raises(Unsupported, match=r"no fp32 product here \(not implemented for 'Half'\)$"):
+        Products(cpu, "fp32", 1 << 14)
+
+
+def test_memory_is_timed_beyond_the_cache_or_says_that_it_is_not(cpu):
+    copy, triad = transfers.memory(cpu, 3 << 20, 0.02, CLOCK)
+    assert (copy.name, triad.name, copy.unit) == ("memory_copy", "memory_triad", "bytes/s")
+    assert min(copy.value or 0.0, triad.value or 0.0) > 1e5
+    assert "caches help" in copy.how
+    (large, _) = transfers.memory(cpu, 3 * 4 * (transfers.last_cache_bytes(cpu) or 1 << 24), 0.01, CLOCK)
+    assert "caches help" not in large.how
+
+
+def test_the_last_cache_is_the_largest_that_the_system_names(cpu, tmp_path):
+    for index, size in enumerate(("32K", "1024K", "32768K", "strange")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}/size").write_text(f"{size}\n")
+    assert transfers.last_cache_bytes(cpu, tmp_path) == 32 << 20
+    assert transfers.last_cache_bytes(cpu, tmp_path / "nothing") is None
+
+
+def test_without_an_accelerator_there_is_no_pinned_memory(cpu, monkeypatch):
+    monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
+    rates = {rate.name: rate for rate in transfers.transfers(cpu, 0.02, CLOCK)}
+    assert set(rates) == {
+        f"{way}_{kind}" for way in ("host_to_device", "device_to_host") for kind in ("pinned", "pageable")
+    }
+    assert rates["host_to_device_pageable"].value
+    if not torch.accelerator.is_available():
+        assert rates["device_to_host_pinned"].value is None
+        assert "no pinned memory" in rates["device_to_host_pinned"].how
+
+
+def test_an_operator_takes_microseconds(cpu):
+    rate = transfers.launch(cpu, 0.02, CLOCK)
+    assert rate.value is not None
+    assert 1e-7 < rate.value < 1e-3
+
+
+def test_a_file_is_read_and_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
+    rate = feeding.disk(tmp_path, 1.0, CLOCK)
+    assert rate.value is not None
+    assert rate.value > 1e6
+    assert "page cache" in rate.how
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_system_that_cannot_forget_and_a_folder_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert "cannot be asked to forget" in feeding.disk(tmp_path, 1.0, CLOCK).how
+    missing = feeding.disk(tmp_path / "no", 1.0, CLOCK)
+    assert missing.value is None
+    assert "no file could be made" in missing.how
+
+
+def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeypatch):
+    rate = feeding.decode(0.02, CLOCK)
+    assert rate.value is not None
+    assert 10.0 < rate.value < 1e5
+    real = builtins.__import__
+
+    def without(name, *rest, **named):
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real(name, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert feeding.decode(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
