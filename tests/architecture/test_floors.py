@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
-LEAVES = {"devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters"}
+LEAVES = {
+    "devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters", "importers",
+}  # fmt: skip
 FLOORS = {
     **dict.fromkeys(["errors", "units"], 0),
     **dict.fromkeys(["terms"], 1),
-    **dict.fromkeys(["stats", "figures", "estimates"], 2),
+    **dict.fromkeys(["stats", "figures", "estimates", "datasheet"], 2),
     **dict.fromkeys(["extend", "extend_machine", "registry"], 3),
     **dict.fromkeys([*LEAVES, "instrument"], 4),
     **dict.fromkeys(
@@ -33,6 +35,12 @@ FLOORS = {
             "advice",
             "tuning",
             "training",
+            "ab",
+            "comparing",
+            "peaks",
+            "fitness",
+            "diagnosing",
+            "recommending",
         ],
         5,
     ),

@@ -61,8 +61,13 @@ def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     comparison = Comparison(*sides, "step_time", told, Judgement.UNCLEAR, 1e-6)
     contested = Contested(comparison, (), 10, 2, 15.0, "budget")
     asked = []
-    monkeypatch.setattr(examination, "contest", lambda a, b, *_: asked.append((a, b)) or contested)
-    monkeypatch.setattr(device_lock.tempfile, "tempdir", str(tmp_path))  # where locks lie: nobody else's
+
+    def contest(a, b, *_):
+        asked.append((a, b))
+        return contested
+
+    monkeypatch.setattr(examination, "contest", contest)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where locks lie: nobody else's
     code, found = said_as_json(capfd, "machine", "check", "--json", "--device", "cpu")
     seen = {condition["name"]: condition["seen"] for condition in found["conditions"]}
     assert {"neighbours", "interruptions", "spread of steps", "spread of processes", "disk", "clock"} <= set(seen)

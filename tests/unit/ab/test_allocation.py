@@ -2,7 +2,8 @@
 
 import random
 
-from tests.build import a_trial
+from build import a_trial
+
 from torchstone.ab.allocation import couples_for
 from torchstone.ab.pair import Pair
 

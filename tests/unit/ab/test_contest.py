@@ -5,8 +5,8 @@ import random
 from typing import Any
 
 import pytest
+from build import a_case, a_trial
 
-from tests.build import a_case, a_trial
 from torchstone.ab.contest import Bout, in_turns
 from torchstone.ab.pair import Contender, Pair
 from torchstone.terms.comparison import Judgement, Rules

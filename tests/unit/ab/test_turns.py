@@ -3,7 +3,8 @@
 import os
 import random
 
-from tests.build import a_case
+from build import a_case
+
 from torchstone.ab.turns import (
     FEWEST_COUPLES,
     MOST_COUPLES,

@@ -60,6 +60,7 @@ def test_half_precision_halves_what_moves_and_nothing_else():
     layer, x = torch.nn.Linear(64, 32), {"x": torch.zeros(8, 64)}
     whole, half = count(Called(layer), forward, x), count(Called(layer), forward, x, "bf16")
     assert (half.flops, half.operators) == (whole.flops, whole.operators)
+    assert whole.traffic_bytes is not None
     assert half.traffic_bytes == whole.traffic_bytes / 2
 
 

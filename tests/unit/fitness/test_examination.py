@@ -77,7 +77,7 @@ def test_another_torchstone_is_left_in_peace(monkeypatch, tmp_path):
     monkeypatch.setattr(examination, "Session", AtRest)
     monkeypatch.setattr(examination, "contest", None)
     monkeypatch.setattr(examination, "_SPIN_S", 0.01)
-    monkeypatch.setattr(device_lock.tempfile, "tempdir", str(tmp_path))  # where locks lie
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where locks lie
     with device_lock.held([Placement("cpu")], a_machine(), "somebody's run", WhenBusy("refuse")):
         found = examination.examine("cpu", tmp_path, quick=False, tell=lambda _: None)
     seen = {condition.name: condition for condition in found.conditions}

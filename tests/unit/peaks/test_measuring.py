@@ -2,6 +2,7 @@
 
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -61,7 +62,7 @@ def accelerator(monkeypatch):
 
 
 def test_everything_is_measured_within_the_budget(accelerator, tmp_path):
-    stages = []
+    stages: list[str] = []
     began_s = time.perf_counter()
     peaks = measuring.measure(Placement("cuda", 1), 0.5, tmp_path, stages.append)
     assert time.perf_counter() - began_s < 10.0
@@ -77,13 +78,14 @@ def test_everything_is_measured_within_the_budget(accelerator, tmp_path):
 
 
 def test_the_devices_own_time_counts_and_not_the_hosts():
-    rate = Products(Accelerator(), "fp32", 1 << 14).block(Shape(64, 64, 64))
+    device: Any = Accelerator()
+    rate = Products(device, "fp32", 1 << 14).block(Shape(64, 64, 64))
     count = 2  # products of 3 ms that fill 4 ms
     assert rate == pytest.approx(2.0 * 64**3 * count / 0.003)
 
 
 def test_a_device_with_fewer_threads_worth_having_gets_those(accelerator, monkeypatch, tmp_path):
-    set_to = []
+    set_to: list[int] = []
     monkeypatch.setattr(Accelerator, "preference", lambda self, axis, configuration: (1, "one a core"))
     monkeypatch.setattr(torch, "set_num_threads", set_to.append)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)

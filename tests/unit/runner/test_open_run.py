@@ -136,13 +136,13 @@ def test_what_a_search_does_ends_like_a_plan(tmp_path, clock):
 def test_a_full_disk_after_the_last_trial_says_what_is_safe_and_what_to_type(tmp_path, monkeypatch, what):
     run = a_run(end=End("t", "done"))
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if what == "document":
         monkeypatch.setattr("torchstone.store.document.document_bytes", full)
     else:
-        monkeypatch.setattr(results, "case_rows", full)
+        monkeypatch.setattr("tempfile.TemporaryDirectory", full)
     with pytest.raises(MissingError) as fault:
         results.published(run, tmp_path)
     assert f"No space left on device; free some space, then `torchstone resume {run.head.run_id}" in str(fault.value)

@@ -21,7 +21,7 @@ class FakeRun(OpenRun):
     def add(self, case):
         self.added.add(case.case_id)
 
-    def take(self, case, number, purpose=Purpose.REPLICATE, how=None):
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
         self.taken.append((case.case_id, number))
         return timed(0.01, case_id=case.case_id, number=number)
 

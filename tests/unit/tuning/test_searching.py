@@ -19,7 +19,7 @@ class FakeRun(OpenRun):
     def add(self, case):
         pass
 
-    def take(self, case, number, purpose=Purpose.REPLICATE, how=None):
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
         self.taken.append((case, number, purpose, how))
         size = case.configuration["batch_size"]
         return a_trial([0.001 + 0.0001 * size] * 10, items=size, case_id=case.case_id, number=number, purpose=purpose)

@@ -66,6 +66,7 @@ def test_samples_say_where_the_time_goes(seen):
 
 def test_a_traced_step_says_how_often_a_line_runs_and_waits():
     traced = trace_step(Step(), pull)
+    assert traced is not None
     by_line = {line: count for (_, line, _), count in traced.waits.items()}
     assert list(by_line.values()) == [8]
     (line,) = by_line
