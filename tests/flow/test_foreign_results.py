@@ -12,8 +12,9 @@ SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
 
 
 @pytest.fixture
-def said(capfd):
-    """Run a command; return its exit code and what it printed."""
+def said(capfd, monkeypatch):
+    """Run a command on a wide terminal; return its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "160")
 
     def call(*words: str) -> tuple[int, str, str]:
         capfd.readouterr()
