@@ -39,8 +39,8 @@ STACKS = Path(__file__).parent / "stacks.py"
 WORKLOADS: dict[str, tuple[str, str, dict[str, int], int]] = {
     "mlp train": ("train", "mlp", {"width": 128, "rows": 32}, 1),
     "conv infer": ("infer", "conv", {"channels": 16, "side": 16}, 1),
-    "attention train": ("train", "attention", {"width": 48, "length": 32}, 1),
-    "mlp train, 2 threads": ("train", "mlp", {"width": 256, "rows": 64}, 2),
+    "attention infer": ("infer", "attention", {"width": 48, "length": 32}, 1),
+    "mlp train, 2 threads": ("train", "mlp", {"width": 192, "rows": 64}, 2),
 }
 SLOW = {"mlp train, 150 ms": ("train", "mlp", {"width": 512, "rows": 256}, 1)}
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")

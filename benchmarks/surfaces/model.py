@@ -17,7 +17,7 @@ The transfer. Items cross at `transfer_rate`, `pinned_gain` times faster from pi
 costs the consuming process a copy. On a CPU there is none, and workers and steps share the cores.
 
 A trial costs start + build + workers + warm-up + the drain of the loader's queue (workers × 2 batches) + the window, as
-torchstone's own do: `window_s` × effort, at least MIN_STEPS steps. Noise: see noise.py.
+torchstone's own do: `window_s` × effort, at least MIN_STEPS steps and TURNS turns of that queue. Noise: see noise.py.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ WARMUP_S = 3.0  # Procedure.warmup_budget_s; steady sooner after WARMUP_STEPS
 WARMUP_STEPS = (3, 12)
 MIN_STEPS = 5
 PREFETCH = 2
+TURNS = 2
 WORKER_START_S = 0.03
 BLOCK = 2 * 1024**2
 TIMEOUT_S = 600.0
@@ -171,8 +172,12 @@ class Modelled(Surface):
         step = self.part_s(spot, part)
         workers = 0 if part is Part.DEVICE else spot.workers
         warm = max(WARMUP_STEPS[0] * step, min(WARMUP_STEPS[1] * step, WARMUP_S * effort))
-        window = max(MIN_STEPS * step, WINDOW_S * effort)
+        window = self._window_s(step, workers, effort)
         return min(TIMEOUT_S, start + workers * (WORKER_START_S + PREFETCH * step) + warm + window)
+
+    @staticmethod
+    def _window_s(step_s: float, workers: int, effort: float) -> float:
+        return max(MIN_STEPS * step_s, TURNS * PREFETCH * workers * step_s, WINDOW_S * effort)
 
     def part_s(self, spot: Spot, part: Part) -> float:
         """Return the seconds of a step, or of a part of one on its own."""
@@ -192,9 +197,11 @@ class Modelled(Surface):
             true_s = self.part_s(spot, probe.part)
             if cost >= TIMEOUT_S:
                 return Reading(probe, Status.TIMED_OUT, cost)
-            step = true_s * errors(max(MIN_STEPS * true_s, WINDOW_S * probe.effort), cost)
+            workers = 0 if probe.part is Part.DEVICE else spot.workers
+            window_s = self._window_s(true_s, workers, probe.effort)
+            step = true_s * errors(window_s, cost)
             peak = None if probe.part is Part.LOADER else self.peak_bytes(spot.batch, spot.precision)
-            return Reading(probe, Status.OK, cost, spot.batch / step, peak, step_s=step)
+            return Reading(probe, Status.OK, cost, spot.batch / step, peak, step_s=step, window_s=window_s)
 
         return take
 

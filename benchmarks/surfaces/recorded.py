@@ -7,11 +7,13 @@ process over batch, workers and precision with a term of each setting's own, its
 other figures those of the greatest likelihood (Rasmussen & Williams 2006, eq. 2.25 and 2.30). It predicts a half that
 it has not seen better than the other half does: tests/statistics/test_search.py.
 
+The parts (device alone, loader alone) were read once each, on the same machine in the same hours: they are smoothed by
+the same rule, with the noise of the whole steps of their batch size.
+
 A trial replayed reads the truth with the noise of small nets (noise.py: trials interleaved on a shared machine), as on
-the modelled surfaces; the parts read their recorded value with it. `as_recorded` takes the recording's own residuals at
-the same batch size instead, half their variance growing as the window shrinks: the hour of the recording, in which
-neighbours of the virtual machine made it twice as slow for seconds at a time. Durations are the recorded ones, the
-window scaled by the effort.
+the modelled surfaces. `as_recorded` takes the recording's own residuals at the same batch size instead, half their
+variance growing as the window shrinks: the hour of the recording, in which neighbours of the virtual machine made it
+twice as slow for seconds at a time. Durations are the recorded ones, the window scaled by the effort.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -33,11 +35,12 @@ from torchstone.terms.search import Part, Point, Probe, Reading
 from torchstone.terms.trial import Status
 
 FOLDER = Path(__file__).parent / "recorded"
-CAPACITY_BYTES = {"cnn": 512 * 1024**2}  # a cliff where a container with half a GiB would have one
+CAPACITY_BYTES = {"cnn": 336 * 1024**2}  # a cliff where a container of that size would have one: fp32 ends at 4,096
 PREFETCH = 2  # batches that each process of the loader keeps ready
 END_S = 0.5  # of a trial that ends there
 BATCHES, WORKERS, PRECISIONS = tuple(2**n for n in range(14)), (0, 2, 4, 8, 12, 16), ("fp32", "bf16")  # as AXES
-SETTINGS = tuple(itertools.product(BATCHES, WORKERS, PRECISIONS))
+Setting = tuple[int, int, str]
+SETTINGS: tuple[Setting, ...] = tuple(itertools.product(BATCHES, WORKERS, PRECISIONS))
 
 
 class Row(NamedTuple):
@@ -66,19 +69,17 @@ class Recorded(Surface):
         self.name, self._as_recorded = name, as_recorded
         self.capacity_bytes = CAPACITY_BYTES.get(name)
         self._wholes = {Spot(r.batch, r.workers, r.precision, r.pin): r for r in rows if r.kind == "whole"}
-        self._devices: dict[tuple[int, str], list[Row]] = {}
-        self._loaders: dict[tuple[int, int], list[Row]] = {}
-        for row in rows:
-            if row.kind == "device":
-                self._devices.setdefault((row.batch, row.precision), []).append(row)
-            elif row.kind == "loader":
-                self._loaders.setdefault((row.batch, row.workers), []).append(row)
+        self._devices = {(r.batch, r.precision): r for r in rows if r.kind == "device"}
+        self._loaders = {(r.batch, r.workers): r for r in rows if r.kind == "loader"}
         self.readings = np.array(
             [[self._log_reading(Spot(*setting, pin)) for pin in (False, True)] for setting in SETTINGS]
         )
         noise = noise_of(self.readings)
-        truth = smooth(self.readings, noise)
+        truth = smooth(SETTINGS, self.readings, noise)
         self._truth = dict(zip(SETTINGS, np.exp(truth).tolist(), strict=True))
+        by_batch = dict(zip((setting[0] for setting in SETTINGS), noise.tolist(), strict=True))
+        self._device_rates = _rates([(b, 0, p) for b, p in self._devices], list(self._devices.values()), by_batch)
+        self._loader_rates = _rates([(b, w, "fp32") for b, w in self._loaders], list(self._loaders.values()), by_batch)
         rest = self.readings - truth[:, None]
         self._residuals: dict[int, list[float]] = {}
         for batch in BATCHES:
@@ -107,11 +108,7 @@ class Recorded(Surface):
             spot = spot_of(probe.point)
             if probe.part is not Part.LOADER and not self._fits(spot):
                 return out_of_memory(probe, END_S)
-            rows = self._rows(spot, probe.part)
-            row = rng.choice(rows)
-            value = row.items_per_s
-            if probe.part is Part.WHOLE:
-                value = self._truth[spot.batch, spot.workers, spot.precision]
+            row, value = self._part(spot, probe.part)
             window_s = max(_shortest_s(row), row.window_s * probe.effort)
             cost = row.duration_s - (row.window_s - window_s)
             if self._as_recorded:
@@ -119,17 +116,20 @@ class Recorded(Surface):
             else:
                 value /= error(window_s, cost)
             peak = None if probe.part is Part.LOADER else self._peak_bytes(spot)
-            return Reading(probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value)
+            return Reading(probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value, window_s=window_s)
 
         return take
 
-    def _rows(self, spot: Spot, part: Part) -> list[Row]:
+    def _part(self, spot: Spot, part: Part) -> tuple[Row, float]:
+        """Return the trial that was recorded of a part, and its true items/s."""
         if part is Part.DEVICE:
-            return self._devices[spot.batch, spot.precision]
-        return self._loaders[spot.batch, spot.workers] if part is Part.LOADER else [self._wholes[spot]]
+            return self._devices[spot.batch, spot.precision], self._device_rates[spot.batch, 0, spot.precision]
+        if part is Part.LOADER:
+            return self._loaders[spot.batch, spot.workers], self._loader_rates[spot.batch, spot.workers, "fp32"]
+        return self._wholes[spot], self._truth[spot.batch, spot.workers, spot.precision]
 
     def _peak_bytes(self, spot: Spot) -> float:
-        return max(float(row.peak_rss_bytes or 0) for row in self._devices[spot.batch, spot.precision])
+        return float(self._devices[spot.batch, spot.precision].peak_rss_bytes or 0)
 
     def _fits(self, spot: Spot) -> bool:
         return self.capacity_bytes is None or self._peak_bytes(spot) <= self.capacity_bytes
@@ -152,9 +152,16 @@ def noise_of(readings: Any) -> Any:
     return np.array([pooled[b] for b in batch.tolist()])
 
 
-def smooth(readings: Any, noise: Any) -> Any:
-    """Return the predicted ln(items/s) of each of SETTINGS from one or more readings of each and the noise of one."""
-    batch, workers, precision = (np.array(column) for column in zip(*SETTINGS, strict=True))
+def _rates(settings: Sequence[Setting], rows: Sequence[Row], noise: Mapping[int, float]) -> dict[Setting, float]:
+    """Return the smoothed items/s of a part, read once at each setting."""
+    readings = np.log([[row.items_per_s] for row in rows])
+    found = np.exp(smooth(settings, readings, np.array([noise[setting[0]] for setting in settings])))
+    return dict(zip(settings, found.tolist(), strict=True))
+
+
+def smooth(settings: Sequence[Setting], readings: Any, noise: Any) -> Any:
+    """Return the predicted ln(items/s) of each setting from one or more readings of each and the noise of one."""
+    batch, workers, precision = (np.array(column) for column in zip(*settings, strict=True))
     x, w = np.log2(batch.astype(float)), np.log2(1.0 + workers.astype(float))
     apart = np.subtract.outer(x, x)
     alike = np.equal.outer(precision, precision).astype(float)

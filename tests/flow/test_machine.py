@@ -9,7 +9,6 @@ from torchstone.ab.contest import Contested
 from torchstone.cli import _machine_check, main
 from torchstone.fitness import examination
 from torchstone.peaks import asking
-from torchstone.runner import device_lock
 from torchstone.terms.comparison import Comparison, Judgement, Side
 from torchstone.terms.estimate import Estimate
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import NamedTuple
 
 from torchstone.searchers._belief import Belief
 from torchstone.searchers._costs import Costs
@@ -11,12 +12,23 @@ from torchstone.searchers._failures import Failures
 from torchstone.searchers._kernels import Amplitudes
 from torchstone.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.searchers._memory import Fit, Memory
+from torchstone.searchers._noise import WINDOW_S
 from torchstone.searchers._space import Space
 from torchstone.searchers._structure import Flat, Structure
 from torchstone.terms.search import Brief, Part, Point, Reading
 
-SHARE = 0.053  # of what trying everything would cost: the most that is spent, if the Brief sets no limit
+# If the Brief sets no limit: of what trying everything would cost, what is spent as long as it helps at all, and
+# the most that is spent where it helps much.
+SHARE, MOST = 0.05, 0.085
 FEWEST = 16.0  # full trials that this budget is worth at least: a small space is tried out
+
+
+class Budget(NamedTuple):
+    """What may be spent, in seconds: easily, at most; and what trying everything would cost."""
+
+    easy_s: float
+    left_s: float
+    everything_s: float
 
 
 class Knowledge:
@@ -48,11 +60,30 @@ class Knowledge:
         self.belief.learn(self._ledger.readings)
         self.means = self.belief.means()
 
+    def mean(self, number: int, part: Part) -> float:
+        """Return what is believed of a part of a point, ln(s an item)."""
+        return self.means[number] if part is Part.WHOLE else self.belief.row(part, number).mean
+
     def may(self, number: int, part: Part) -> bool:
         """Say whether a probe is safe and of use."""
         if self._failures.out(number, part):
             return False
         return part is Part.LOADER or self._memory.fit(self.space.device_of[number]) is Fit.YES
+
+    def rung(self, number: int) -> int | None:
+        """Return the device probe that leads on to a point of which it is not yet known whether it fits, if any."""
+        keys, device = self.space.device_keys, self.space.device_of[number]
+        if self._memory.fit(device) is not Fit.PERHAPS:
+            return None
+        own = [n for n, key in enumerate(keys) if key.others == keys[device].others]
+        safe = [n for n in own if self._memory.fit(n) is Fit.YES]
+        largest = max(safe, key=lambda n: keys[n].batch, default=None)
+        if largest is None or self.asked[Part.DEVICE, largest]:
+            return None
+        if keys[largest].batch <= self._memory.reached(keys[device].others):
+            return None
+        rung = self.space.device_of.index(largest)
+        return rung if self.may(rung, Part.DEVICE) else None
 
     def affords(self, cost_s: float) -> bool:
         """Say whether the user's own limits leave room for a probe of that cost."""
@@ -69,6 +100,13 @@ class Knowledge:
         batch = self.space.device_keys[self.space.device_of[number]].batch
         return self._costs.of(number, part, batch * math.exp(mean), effort)
 
+    def window_s(self, number: int, part: Part, mean: float, effort: float) -> float:
+        """Return how long the window of such a probe will be."""
+        if not self.brief.separable:
+            return WINDOW_S * effort
+        batch = self.space.device_keys[self.space.device_of[number]].batch
+        return self._costs.window_s(number, part, batch * math.exp(mean), effort)
+
     def open_points(self) -> list[int]:
         """Return the points that may yet turn out to be the answer."""
         space = self.space
@@ -82,15 +120,19 @@ class Knowledge:
         """Say whether a point probably runs and keeps to the constraints."""
         return self._failures.likely(number)
 
-    def left_s(self) -> float:
-        """Return what is left of the budget, in seconds: the user's, or a share of what everything would cost."""
-        limit = self.brief.most_cost_s
-        if limit is None:
-            points = self.open_points()
-            everything = sum(self.cost_s(n, Part.WHOLE, self.means[n], 1.0) for n in points)
-            everything += self._costs.start_s * (len(self.means) - len(points))
-            limit = min(1.0, max(SHARE, FEWEST / len(self.means))) * everything
-        return limit - self._ledger.spent_s
+    def budget(self) -> Budget:
+        """Return what may be spent: the user's limit, or shares of what everything would cost."""
+        spent_s = self._ledger.spent_s
+        points = self.open_points()
+        everything_s = sum(self.cost_s(n, Part.WHOLE, self.means[n], 1.0) for n in points)
+        everything_s = max(1e-9, everything_s + self._costs.start_s * (len(self.means) - len(points)))
+        if self.brief.most_cost_s is not None:
+            limit_s = self.brief.most_cost_s
+            return Budget(limit_s - spent_s, limit_s - spent_s, everything_s)
+        easy_s, limit_s = (
+            min(1.0, max(share, FEWEST / len(self.means))) * everything_s - spent_s for share in (SHARE, MOST)
+        )
+        return Budget(easy_s, limit_s, everything_s)
 
     def measured(self) -> list[int]:
         """Return the points measured end to end and allowed, those of the highest posterior mean first."""

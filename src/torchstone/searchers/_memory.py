@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from torchstone.searchers._ledger import key_of
@@ -12,8 +12,11 @@ from torchstone.stats.peak_memory import predict_peak
 from torchstone.terms.search import Part, Reading
 from torchstone.terms.trial import Status
 
-NEAR = 0.75  # of the capacity: beyond it a batch is reached in steps
+NEAR = 0.75  # of what the capacity leaves beyond the least peak measured: above it a batch is reached in steps
+SPARE = 0.04  # a line through batches as large as half of this one is no further off
+SURELY = 0.9  # of the capacity: where the smallest batch of values not tried yet is expected to end, at most
 LEAP = 2.0  # how much larger than the largest batch measured the next may be there
+WOBBLE = 0.01  # of a peak: what is resident in a process differs a little from trial to trial
 SHORTER = 1.25  # what a shorter number format may need more: autocast keeps copies of the weights
 OTHERWISE = 3.0  # what other values may need more, such as no checkpointing after checkpointing
 _LENGTHS = {"fp32": 2, "tf32": 2, "bf16": 1, "fp16": 1}
@@ -35,6 +38,9 @@ class Memory:
         self._capacity = math.inf if capacity_bytes is None else capacity_bytes
         self._peaks: dict[Values, list[tuple[float, float]]] = {}
         self._failed: dict[Values, float] = {}  # the smallest batch at which memory ended
+        self._smallest: dict[Values, float] = {}
+        for key in space.device_keys:
+            self._smallest[key.others] = min(key.batch, self._smallest.get(key.others, math.inf))
 
     def learn(self, readings: Iterable[Reading]) -> None:
         """Take note of every peak, and of every end of memory."""
@@ -57,15 +63,31 @@ class Memory:
         if math.isinf(ceiling):
             return Fit.YES
         peaks = self._peaks.get(key.others, [])
-        measured = max((batch for batch, _ in peaks), default=0.0)
+        measured = self.reached(key.others)
         if key.batch <= measured:
             return Fit.YES
         low, value, high = self._bounds(key.others, key.batch)
-        if high <= NEAR * ceiling:
+        if not peaks and key.batch == self._smallest[key.others] and value <= SURELY * ceiling:
+            return Fit.YES  # with what else is a combination to begin?
+        least = min((size for own in self._peaks.values() for _, size in own), default=0.0)
+        if high <= least + NEAR * (ceiling - least):
             return Fit.YES
         if key.batch <= LEAP * measured:
-            return Fit.YES if high <= ceiling else Fit.NO
-        return Fit.PERHAPS if (value if len(peaks) > 1 else low) <= ceiling else Fit.NO
+            next_one = min(high, value * (1.0 + SPARE)) if len(peaks) > 1 else high
+            return Fit.YES if next_one <= ceiling else Fit.NO
+        return Fit.PERHAPS if (value if len(peaks) > 1 else low) - self._wobble(peaks, key.batch) <= ceiling else Fit.NO
+
+    @staticmethod
+    def _wobble(peaks: Sequence[tuple[float, float]], batch: float) -> float:
+        """Return by how much a line may be too high there, as peaks of the same code differ."""
+        batches = sorted({size for size, _ in peaks})
+        if len(batches) < 2 or batch <= batches[-1]:
+            return 0.0
+        return WOBBLE * max(size for _, size in peaks) * (batch - batches[-1]) / (batches[-1] - batches[0])
+
+    def reached(self, others: Values) -> float:
+        """Return the largest batch measured of some values, 0 if none was."""
+        return max((batch for batch, _ in self._peaks.get(others, [])), default=0.0)
 
     def _ceiling(self) -> float:
         """Return what a peak must stay below: the capacity, or less where memory ended before it."""

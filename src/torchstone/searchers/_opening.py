@@ -12,7 +12,13 @@ Number = TypeVar("Number", int, float)
 EFFORT = 0.2
 MOST_COMBINATIONS = 4
 CLOSE = 1  # one batch short of the middle will do
-LOADER_BATCH, DEVICE_BATCHES = 0.4, (0.2, 0.5)  # where in the list of batches
+# Where in the list of batches, at most, and of workers. The loader: without workers and with some at a small batch,
+# where handing it over counts; with few and with all at a larger one, where loading an item does, and crowding.
+LOADERS = ((0.4, 0.0), (0.4, 0.5), (0.65, 0.2), (0.65, 1.0))
+DEVICE_BATCHES = (0.2, 0.5)
+WHOLES = ((0.65, 0.0), (0.65, 0.35))
+WHOLE_EFFORT = 0.3
+DEARER = 2.0  # than the smallest batch, at most: a slow loader is known from small batches
 
 
 def opening(known: Knowledge) -> Iterator[Probe]:
@@ -21,18 +27,44 @@ def opening(known: Knowledge) -> Iterator[Probe]:
 
 
 def _of_parts(known: Knowledge) -> Iterator[Probe]:
-    """The loader without and with workers; the device at a small and a middle batch for each combination."""
+    """The loader; the device at a small and a middle batch for each combination; both, without and with workers."""
     space = known.space
-    workers = sorted({key.workers for key in space.loader_keys})
-    batch = _at(sorted({key.batch for key in space.loader_keys}), LOADER_BATCH)
-    for count in dict.fromkeys((workers[0], _at(workers, 0.5))):
-        keys = sorted(range(len(space.loader_keys)), key=lambda n: abs(space.loader_keys[n].batch - batch))
-        number = space.loader_of.index(next(n for n in keys if space.loader_keys[n].workers == count))
-        if known.may(number, Part.LOADER):
+    for place in LOADERS:
+        number = _within(known, Part.LOADER, *place)
+        if number is not None:
+            count = space.loader_keys[space.loader_of[number]].workers
             yield Probe(space.points[number], Part.LOADER, EFFORT, f"the loader alone, {count} workers")
     for nth, others in enumerate(space.combinations[:MOST_COMBINATIONS]):
         keys = [n for n, key in enumerate(space.device_keys) if key.others == others]
         yield from _device(known, sorted(keys, key=lambda n: space.device_keys[n].batch), first=nth == 0)
+    for place in WHOLES:
+        number = _within(known, Part.WHOLE, *place)
+        if number is not None:
+            count = space.loader_keys[space.loader_of[number]].workers
+            yield Probe(space.points[number], Part.WHOLE, WHOLE_EFFORT, f"end to end, {count} workers")
+
+
+def _within(known: Knowledge, part: Part, batch_at: float, workers_at: float) -> int | None:
+    """Return a point that may be probed: the fastest of the largest batch that is not much dearer than a small one."""
+    known.think()
+    space = known.space
+    most = _at(sorted({key.batch for key in space.loader_keys}), batch_at)
+    count = _at(sorted({key.workers for key in space.loader_keys}), workers_at)
+    fresh: dict[float, list[int]] = {}
+    for number, of in enumerate(space.loader_of):
+        key = space.loader_keys[of]
+        if key.workers == count and known.may(number, part) and not known.asked[space.key(number, part)]:
+            fresh.setdefault(key.batch, []).append(number)
+    if not fresh:
+        return None
+    fastest = {batch: min(numbers, key=known.means.__getitem__) for batch, numbers in fresh.items()}
+
+    def cost_s(batch: float) -> float:
+        number = fastest[batch]
+        return known.cost_s(number, part, known.mean(number, part), EFFORT)
+
+    cheap = [batch for batch in fresh if batch <= most and cost_s(batch) <= DEARER * cost_s(min(fresh))]
+    return fastest[max(cheap, default=min(fresh))]
 
 
 def _device(known: Knowledge, keys: Sequence[int], *, first: bool) -> Iterator[Probe]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
-from torchstone.searchers._belief import Row
-from torchstone.searchers._knowledge import Knowledge
+from torchstone.searchers._knowledge import Budget, Knowledge
+from torchstone.searchers._state import Row
 from torchstone.stats.knowledge_gradient import expected_gain
 from torchstone.terms.search import Part
 
@@ -17,9 +17,12 @@ EFFORTS = (0.3, 1.0)
 IN_A_ROW = (1, 4)  # one reading may be too noisy to tell anything where four tell much (Frazier & Powell 2010, KG(*))
 REPEATS = 4  # readings of one point, at most
 CONFIRMED = 2  # readings of the answer, at least: the best of many is often the luckiest
-SURE = 0.003  # ln: a search ends when knowing any one point exactly promises no more
+SURE = 0.0007  # ln: a search ends when knowing any one point exactly promises no more
 ENOUGH = 0.00005  # ln: or when no probe promises that much
-CLEARLY = 0.005  # ln: believed to be better, rather than as good
+NEARLY = 0.1  # ln
+CLEARLY = 0.01  # ln: better by enough to find out whether it fits
+# ln for each share of the cost of everything: what a probe must promise, within the easy budget and beyond it.
+PRICES = (0.2, 0.4)
 CONTENDERS = 36
 ALIKE = 5  # contenders of one device key: what differs by workers alone moves together
 DOUBT = 2.0  # standard deviations that a contender may be better than believed
@@ -44,25 +47,34 @@ class Contender(NamedTuple):
     variance: float
 
 
+class Field(NamedTuple):
+    """Of each contender: how high it is believed to be (ln), and what measuring it costs: 0 if it was."""
+
+    heights: list[float]
+    costs_s: list[float]
+
+
 def proposal(known: Knowledge) -> Proposal | None:
     """Return the next probe, or None where none is worth its cost or the budget is spent."""
     known.think()
-    left_s = known.left_s()
-    if left_s <= 0.0 or not known.affords(0.0):
+    budget = known.budget()
+    if budget.left_s <= 0.0 or not known.affords(0.0):
         return None
     points = known.open_points()
     likely = [n for n in points if known.likely(n)]
     if not likely:
-        return _elsewhere(known, points, left_s)
-    found = _unmeasured_best(known, likely, left_s)
+        return _elsewhere(known, points, budget.left_s)
+    answer = next(iter(known.measured()), None)
+    if answer is None:
+        return _first(known, likely, budget.left_s)
+    found = _climb(known, likely, answer, budget)
     if found is not None:
         return found
-    contenders = _contenders(known, likely)
-    answer = next(iter(known.measured()), None)
-    if answer is not None and _doubt(known, contenders, answer) < SURE:
+    contenders = _contenders(known, likely, answer)
+    if _doubt(known, contenders, answer) < SURE:
         sure = known.asked[Part.WHOLE, answer] >= CONFIRMED
-        return None if sure else _affordable(known, answer, left_s)
-    return _most_telling(known, contenders, left_s)
+        return None if sure else _affordable(known, answer, budget.left_s)
+    return _most_telling(known, contenders, budget)
 
 
 def _elsewhere(known: Knowledge, points: Sequence[int], left_s: float) -> Proposal | None:
@@ -88,28 +100,36 @@ def _affordable(known: Knowledge, number: int, left_s: float) -> Proposal | None
     return Proposal(number, Part.WHOLE, EFFORTS[0], 0.0)
 
 
-def _unmeasured_best(known: Knowledge, numbers: Sequence[int], left_s: float) -> Proposal | None:
-    """Return a probe of a point believed to beat all measured ones clearly: the answer must have been measured.
-
-    Of those that are believed to be almost as good, it is the cheapest.
-    """
-    means = known.means
+def _first(known: Knowledge, numbers: Sequence[int], left_s: float) -> Proposal | None:
+    """Return a probe of the cheapest of the points that are believed to be nearly the best: none is measured yet."""
     safe = [n for n in numbers if known.may(n, Part.WHOLE)]
-    measured = min((means[n] for n in safe if known.asked[Part.WHOLE, n]), default=math.inf)
-    best = min((means[n] for n in safe), default=math.inf)
-    if best >= measured - CLEARLY:
+    best = min((known.means[n] for n in safe), default=math.inf)
+    near = [n for n in safe if known.means[n] <= best + NEARLY]
+    if not near:
         return None
-    near = [n for n in safe if means[n] <= min(best + CLEARLY, measured - CLEARLY / 2.0)]
-    cheapest = min(near, key=lambda n: known.cost_s(n, Part.WHOLE, means[n], EFFORTS[0]))
-    found = _affordable(known, cheapest, left_s)
-    return None if found is None else found._replace(gain=min(measured - best, 1.0))
+    return _affordable(known, min(near, key=lambda n: known.cost_s(n, Part.WHOLE, known.means[n], EFFORTS[0])), left_s)
 
 
-def _contenders(known: Knowledge, numbers: Sequence[int]) -> list[Contender]:
+def _climb(known: Knowledge, numbers: Sequence[int], answer: int, budget: Budget) -> Proposal | None:
+    """Return a step towards the point believed best, where memory is not yet known to allow it and it promises much."""
+    if not known.brief.separable:
+        return None
+    best = min(numbers, key=known.means.__getitem__)
+    lead, rung = known.means[answer] - known.means[best], known.rung(best)
+    if rung is None or lead < CLEARLY:
+        return None
+    cost_s = known.cost_s(rung, Part.DEVICE, known.mean(rung, Part.DEVICE), EFFORTS[0])
+    price = PRICES[cost_s > budget.easy_s] / budget.everything_s
+    if cost_s > budget.left_s or not known.affords(cost_s) or lead < price * cost_s:
+        return None
+    return Proposal(rung, Part.DEVICE, EFFORTS[0], lead)
+
+
+def _contenders(known: Knowledge, numbers: Sequence[int], answer: int) -> list[Contender]:
     """Return the points that may be the best: of a high mean, or of one that may turn out high."""
     means, device_of = known.means, known.space.device_of
     order = sorted(numbers, key=means.__getitem__)
-    chosen = dict.fromkeys(order[:CONTENDERS])
+    chosen = dict.fromkeys([answer, *order[:CONTENDERS]])
     seen: Counter[int] = Counter()
     for n in order:  # and the two best of each device key, whatever their mean
         seen[device_of[n]] += 1
@@ -128,7 +148,8 @@ def _contenders(known: Knowledge, numbers: Sequence[int]) -> list[Contender]:
         seen[device] += 1
         if seen[device] <= ALIKE:
             some.append(contender)
-    return some[:CONTENDERS]
+    chosen_ones = some[:CONTENDERS]
+    return chosen_ones + [c for c in found if c.number == answer and c not in chosen_ones]
 
 
 def _posterior(known: Knowledge, a: Row, a_white: Sequence[float], b: Row, b_white: Sequence[float]) -> float:
@@ -152,10 +173,10 @@ def _doubt(known: Knowledge, contenders: Sequence[Contender], answer: int) -> fl
     return max(gains)
 
 
-def _most_telling(known: Knowledge, contenders: Sequence[Contender], left_s: float) -> Proposal | None:
-    """Return the probe of the greatest knowledge gradient for each second of its cost."""
+def _most_telling(known: Knowledge, contenders: Sequence[Contender], budget: Budget) -> Proposal | None:
+    """Return the probe of the greatest gain for each second of its cost."""
     belief = known.belief
-    heights = [-known.means[c.number] for c in contenders]
+    field = _field(known, contenders)
     drift = belief.whitened_drift()
     best, best_cost_s = None, 1.0
     for number, part, row in _candidates(known, contenders):
@@ -163,16 +184,49 @@ def _most_telling(known: Knowledge, contenders: Sequence[Contender], left_s: flo
         explained = sum(map(mul, white, white))
         prior = belief.covariance(row, row)
         moves = [-_posterior(known, row, white, c.row, c.white) for c in contenders]
+        joins = next((n for n, c in enumerate(contenders) if part is Part.WHOLE and c.number == number), None)
         for effort in EFFORTS:
+            window_s = known.window_s(number, part, row.mean, effort)
             for times in IN_A_ROW:
                 cost_s = times * known.cost_s(number, part, row.mean, effort)
-                if cost_s > left_s or not known.affords(cost_s):
+                if cost_s > budget.left_s or not known.affords(cost_s):
                     continue
-                sd = math.sqrt(max(1e-12, prior + belief.reading_variance(effort, times) - explained))
-                gain = expected_gain(heights, [move / sd for move in moves])
-                if best is None or gain * best_cost_s > best.gain * cost_s:
+                sd = math.sqrt(max(1e-12, prior + belief.reading_variance(window_s, times) - explained))
+                price = PRICES[cost_s > budget.easy_s] / budget.everything_s
+                gain = _gain(field, [move / sd for move in moves], joins, price, budget.left_s - cost_s)
+                if gain >= price * cost_s and (best is None or gain * best_cost_s > best.gain * cost_s):
                     best, best_cost_s = Proposal(number, part, effort, gain), cost_s
     return best if best is not None and best.gain >= ENOUGH else None
+
+
+def _field(known: Knowledge, contenders: Sequence[Contender]) -> Field:
+    measured = set(known.measured())
+    return Field(
+        [-known.means[c.number] for c in contenders],
+        [
+            0.0 if c.number in measured else known.cost_s(c.number, Part.WHOLE, known.means[c.number], EFFORTS[0])
+            for c in contenders
+        ],
+    )
+
+
+def _gain(field: Field, slopes: Sequence[float], joins: int | None, price: float, left_s: float) -> float:
+    """Return what a probe is expected to gain, which moves the contenders so; `joins` is its own point's number.
+
+    The larger of two: the knowledge gradient over all contenders, where what has yet to be measured is worth less by
+    the price of that, and nothing if it can then not be paid; and what the answer improves if its own point joins
+    those that were measured. The answer must have been measured.
+    """
+    heights, costs_s = field
+    open_ones = [n for n, cost_s in enumerate(costs_s) if n == joins or cost_s <= left_s]
+    net = [heights[n] - (0.0 if n == joins else price * costs_s[n]) for n in open_ones]
+    gain = expected_gain(net, [slopes[n] for n in open_ones])
+    if joins is not None and costs_s[joins] > 0.0:
+        own = [n for n, cost_s in enumerate(costs_s) if not cost_s] + [joins]
+        before = max(heights[n] for n in own[:-1])
+        after = max(before, heights[joins])
+        gain = max(gain, expected_gain([heights[n] for n in own], [slopes[n] for n in own]) + after - before)
+    return gain
 
 
 def _candidates(known: Knowledge, contenders: Sequence[Contender]) -> list[tuple[int, Part, Row]]:

@@ -18,6 +18,7 @@ from torchstone.searchers._space import BATCH, DeviceKey, LoaderKey, Space
 
 Parameters = Sequence[float]
 OFFSET_SD = 0.5  # ln: what a precision, a compile mode, … may do to the time of an item
+LAUNCH_OFFSET_SD = 0.3  # ln: and to that of a launch: autocast casts
 
 _PRIORS: Mapping[str, tuple[float, float]] = {  # natural logarithms: mean, sd
     "launch": (math.log(3e-3), 1.7),
@@ -25,11 +26,11 @@ _PRIORS: Mapping[str, tuple[float, float]] = {  # natural logarithms: mean, sd
     "sharpness": (0.5, 0.4),  # 1: launch and compute add up, as on a CPU; large: they overlap
     "work": (math.log(1e-3), 2.5),
     "batch": (math.log(3e-4), 0.8),
-    "cores": (math.log(6.0), 0.9),
+    "cores": (math.log(5.0), 1.0),  # beside the first
     "contention": (math.log(0.12), 0.8),
     "handover": (math.log(6e-4), 1.0),
     "handover_item": (math.log(0.02), 1.0),  # as a share of `work`
-    "overlap": (1.5, 0.8),
+    "overlap": (1.0, 1.5),
     "transfer": (math.log(0.05), 1.3),  # of an item, as a share of `item`
     "pinned": (math.log(0.25), 0.4),  # as a share of `transfer`
     "felt": (math.log(0.03), 1.3),  # share of the loader's work that the device feels: they share cores
@@ -62,24 +63,26 @@ class Structure:
         self._offsets = {
             c: tuple(number[position, value] for position, value in enumerate(c)) for c in space.combinations
         }
-        self.of_device: Sequence[int] = (_LAUNCH, _ITEM, _SHARP, *range(base, base + len(offsets)))
+        self._launches = {c: tuple(n + len(offsets) for n in own) for c, own in self._offsets.items()}
+        self.of_device: Sequence[int] = (_LAUNCH, _ITEM, _SHARP, *range(base, base + 2 * len(offsets)))
         self.of_loader: Sequence[int] = (_WORK, _BATCH, _CORES, _CONTENTION, _HAND, _HAND_ITEM)
         self.of_whole: Sequence[int] = (_ITEM, _WORK, _HAND, _HAND_ITEM, _OVERLAP, _TRANSFER, _PINNED, _FELT)
-        self.means = [mean for mean, _ in _PRIORS.values()] + [0.0] * len(offsets)
-        self.sds = [sd for _, sd in _PRIORS.values()] + [OFFSET_SD] * len(offsets)
+        self.means = [mean for mean, _ in _PRIORS.values()] + [0.0] * (2 * len(offsets))
+        self.sds = [sd for _, sd in _PRIORS.values()] + [OFFSET_SD] * len(offsets) + [LAUNCH_OFFSET_SD] * len(offsets)
 
     def device(self, p: Parameters, key: DeviceKey) -> float:
         """Return ln of the device's time for an item."""
         log_item = p[_ITEM] + sum(p[n] for n in self._offsets[key.others])
+        log_launch = p[_LAUNCH] + sum(p[n] for n in self._launches[key.others])
         sharp = math.exp(p[_SHARP])
-        return log_item + _log_add(0.0, sharp * (p[_LAUNCH] - log_item) - sharp * math.log(key.batch)) / sharp
+        return log_item + _log_add(0.0, sharp * (log_launch - log_item) - sharp * math.log(key.batch)) / sharp
 
     def loader(self, p: Parameters, key: LoaderKey) -> float:
         """Return ln of the loader's time for an item."""
         work = math.exp(p[_WORK]) + math.exp(p[_BATCH]) / key.batch
         if key.workers <= 0:
             return math.log(work)
-        cores = math.exp(p[_CORES])
+        cores = 1.0 + math.exp(p[_CORES])
         hands = (key.workers**-4.0 + cores**-4.0) ** -0.25
         crowd = 1.0 + math.exp(p[_CONTENTION]) * max(0.0, key.workers - cores) / cores
         return math.log(((work * crowd / hands) ** 4.0 + self._handover(p, key) ** 4.0) ** 0.25)

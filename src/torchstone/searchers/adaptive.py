@@ -1,11 +1,11 @@
 """The answer at a few percent of the cost: a model of a step, and always the probe that tells most for its cost.
 
-A few short probes of the parts (the loader alone, the device alone at two batches) place the structure of a step;
-then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each second
-of their predicted cost: expected improvement (Jones, Schonlau & Welch, Efficient global optimization, J. Global Optim.
-13, 1998) made right for noisy readings and points that tell about each other. A point whose predicted peak may pass the
-end of memory is never probed. It ends when knowing any one point exactly promises no gain worth having, or when the
-budget is spent.
+A few short probes of the parts (the loader alone, the device alone) and two of whole steps place the structure of a
+step; then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each
+second of their predicted cost: expected improvement (Jones, Schonlau & Welch, Efficient global optimization, J. Global
+Optim. 13, 1998) made right for noisy readings and points that tell about each other. What has yet to be measured
+counts for less by the price of measuring it, as the answer must have been. A point whose predicted peak may pass the
+end of memory is never probed. It ends when no probe promises what it costs, or when the budget is spent.
 """
 
 from __future__ import annotations

@@ -79,6 +79,35 @@ def test_hears_how_noisy_the_machine_is(sd, quiet):
     assert (belief.noisier <= 1.5) == quiet
 
 
+def test_believes_what_it_reads_though_the_parts_told_of_something_else():
+    """Launch-bound batches tell nothing of the pace of a full device: the fit must follow when that is read."""
+    values = {"batch_size": tuple(2**n for n in range(14)), "num_workers": (0, 4, 8, 12), "precision": ("fp32", "bf16")}
+    points = tuple(dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
+    space = Space(Brief(values, points))
+
+    def step_s(part, batch, workers, precision):
+        device = max(0.0095, batch / (500_000.0 if precision == "bf16" else 250_000.0))
+        loader = (0.0003 + batch * 5e-5) / max(1, workers)
+        if part is Part.DEVICE:
+            return device
+        return loader if part is Part.LOADER else max(device, loader) if workers else device + loader
+
+    asked = [
+        (Part.LOADER, 32, 0, "fp32"), (Part.LOADER, 32, 8, "fp32"), (Part.DEVICE, 4, 0, "fp32"),
+        (Part.DEVICE, 64, 0, "fp32"), (Part.DEVICE, 64, 0, "bf16"), (Part.WHOLE, 512, 4, "bf16"),
+        (Part.WHOLE, 2048, 4, "bf16"), (Part.WHOLE, 4096, 12, "bf16"), (Part.WHOLE, 2048, 8, "fp32"),
+    ]  # fmt: skip
+    belief, readings = Belief(space, Structure(space), Amplitudes()), []
+    for part, *spot in asked:
+        point = dict(zip(values, spot, strict=True))
+        readings.append(Reading(Probe(point, part), Status.OK, 5.0, spot[0] / step_s(part, *spot)))
+        belief.learn(readings)
+    means = belief.means()
+    for part, *spot in asked[5:]:
+        there = points.index(dict(zip(values, spot, strict=True)))
+        assert means[there] == pytest.approx(math.log(step_s(part, *spot) / spot[0]), abs=0.15)
+
+
 def test_linearisation_is_the_slope_of_what_is_believed():
     belief = taught([read(*part) for part in PARTS])
     row = belief.row(Part.WHOLE, number((64, 2, "fp32")))

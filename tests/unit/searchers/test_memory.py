@@ -66,6 +66,18 @@ def test_near_the_end_a_batch_is_reached_in_steps():
     assert taught([*peaks, reading(256, 35.6)], 64.0).fit(key(512)) is Fit.YES
 
 
+def test_memory_that_a_process_needs_anyway_is_not_taken_for_the_end_being_near():
+    memory = taught([reading(4, 80.04), reading(64, 80.64)], 100.0)
+    assert memory.fit(key(512)) is Fit.YES  # 85: a quarter of what is left
+
+
+def test_of_values_not_tried_yet_the_smallest_batch_may_be_where_it_is_expected_to_fit():
+    heard = [reading(4, 80.04), reading(64, 80.64)]
+    assert taught(heard, 95.0).fit(key(1, "bf16")) is Fit.YES
+    assert taught(heard, 95.0).fit(key(64, "bf16")) is not Fit.YES
+    assert taught(heard, 88.0).fit(key(1, "bf16")) is not Fit.YES
+
+
 def test_after_an_end_of_memory_nothing_that_needs_as_much():
     heard = [reading(4, 10.4), reading(64, 16.4), reading(256, None, status=Status.OUT_OF_MEMORY)]
     memory = taught(heard, None)
