@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from typing import Any
 from operator import mul
 
 import pytest
@@ -99,7 +100,7 @@ def test_believes_what_it_reads_though_the_parts_told_of_something_else():
     ]  # fmt: skip
     belief, readings = Belief(space, Structure(space), Amplitudes()), []
     for part, *spot in asked:
-        point = dict(zip(values, spot, strict=True))
+        point: dict[str, Any] = dict(zip(values, spot, strict=True))
         readings.append(Reading(Probe(point, part), Status.OK, 5.0, spot[0] / step_s(part, *spot)))
         belief.learn(readings)
     means = belief.means()
