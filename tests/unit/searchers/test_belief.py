@@ -3,8 +3,8 @@
 import itertools
 import math
 import random
-from typing import Any
 from operator import mul
+from typing import Any
 
 import pytest
 
