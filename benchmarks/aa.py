@@ -2,6 +2,7 @@
 
     aa.py --runs 200 --extra 0               equal code: every "better" or "worse" is a false alarm
     aa.py --runs 100 --extra 3               3 % more work in B (benchmarks/stacks.py): what share is found, how soon
+    aa.py --core 0 … and aa.py --core 1 …    two at once, a core each: each disturbs the other
     aa.py --summary [--json]                 read the campaign of benchmarks/data/aa.json
 
 Runs are appended to the data file, one line of its list a run, so that a campaign may be cut off and go on. On the
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -54,11 +56,14 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **SLOW}))
     parser.add_argument("--disturbed", action="store_true", help="beside a process that is busy now and then")
+    parser.add_argument("--core", type=int, help="of this core alone, while another such campaign has the other")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=DATA)
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.core is not None:
+        os.sched_setaffinity(0, {options.core})
     if not options.summary:
         names = options.workload or list(WORKLOADS)
         for number in range(options.runs):
@@ -84,13 +89,20 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     ratio = ended.comparison.ratio
     return {
         "workload": name, "extra_percent": options.extra, "margin": options.margin, "budget_s": options.budget,
-        "disturbed": options.disturbed, "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
+        "beside": beside(options), "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
         "ratio": [round(v, 6) for v in (ratio.value, ratio.low or 0.0, ratio.high or 0.0)] if ratio else None,
         "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs, "templates": ended.templates,
         "step_s": round(median(v for t in ended.trials for v in t.values("step_time_s")), 6),
         "others": {rule: said(rule, ended.trials) for rule in _RULES},
         "medians_s": [round(median(t.values("step_time_s")), 7) for t in ended.trials if t.values("step_time_s")],
     }  # fmt: skip
+
+
+def beside(options: argparse.Namespace) -> str:
+    """Return what else runs on the machine, as far as we know."""
+    if options.disturbed:
+        return "a busy process"
+    return "nothing" if options.core is None else "another comparison"
 
 
 def case_of(name: str, layers: int, more: Mapping[str, Any] | None = None) -> Case:
@@ -177,25 +189,35 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a line for each kind of run: what `ab` said, how soon, and what the other rules said."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    """Return a line for each slowdown put in, and below it one for each kind of run of it."""
+    whole: dict[tuple[int, bool], dict[tuple[float, float, str], list[dict[str, Any]]]] = {}
     for row in rows:
-        slow = row["step_s"] > 0.06
-        key = (row["extra_percent"], row["margin"], row["budget_s"], row["disturbed"], slow)
-        groups.setdefault(key, []).append(row)
+        kind = (row["margin"], row["budget_s"], row["beside"])
+        whole.setdefault((row["extra_percent"], row["step_s"] > 0.06), {}).setdefault(kind, []).append(row)
     lines = []
-    for (extra, margin, budget_s, disturbed, slow), of in sorted(groups.items()):
-        found = sum(r["verdict"] in ("worse", "better") for r in of)
-        right = sum(r["verdict"] == "worse" for r in of) if extra else found
-        lines.append({
-            "extra_percent": extra, "margin": margin, "budget_s": budget_s, "disturbed": disturbed, "slow_steps": slow,
-            "runs": len(of), "called_different": found, "share": right / len(of), "upper_95": upper(found, len(of)),
-            "same": sum(r["verdict"] == "same" for r in of), "unclear": sum(r["verdict"] == "unclear" for r in of),
-            "median_s": median(r["elapsed_s"] for r in of), "longest_s": max(r["elapsed_s"] for r in of),
-            "covered": sum(covers(r) for r in of if r["ratio"]) / len(of),
-            "others": {rule: sum(r["others"][rule] for r in of) / len(of) for rule in _RULES},
-        })  # fmt: skip
+    for (extra, slow), kinds in sorted(whole.items()):
+        shared = {"extra_percent": extra, "slow_steps": slow}
+        if len(kinds) > 1:
+            lines.append({**shared, **counted(extra, [row for of in kinds.values() for row in of])})
+        for (margin, budget_s, where), of in sorted(kinds.items()):
+            kind_s = {"margin": margin, "budget_s": budget_s, "beside": where}
+            lines.append({**shared, **kind_s, **counted(extra, of)})
     return lines
+
+
+def counted(extra: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what `ab` said, how often and how soon, and what the other rules said."""
+    found = sum(r["verdict"] in ("worse", "better") for r in rows)
+    right = sum(r["verdict"] == "worse" for r in rows) if extra else found
+    with_interval = [r for r in rows if r["ratio"]]
+    return {
+        "runs": len(rows), "called_different": found, "share": right / len(rows),
+        "limits_95": [lower(right, len(rows)), upper(right, len(rows))],
+        "same": sum(r["verdict"] == "same" for r in rows), "unclear": sum(r["verdict"] == "unclear" for r in rows),
+        "median_s": median(r["elapsed_s"] for r in rows), "longest_s": max(r["elapsed_s"] for r in rows),
+        "covered": sum(covers(r) for r in with_interval) / len(with_interval) if with_interval else None,
+        "others": {rule: sum(r["others"][rule] for r in rows) / len(rows) for rule in _RULES},
+    }  # fmt: skip
 
 
 def covers(row: dict[str, Any]) -> bool:
@@ -205,7 +227,7 @@ def covers(row: dict[str, Any]) -> bool:
 
 
 def upper(found: int, runs: int) -> float:
-    """Return the upper 95 % limit of a rate (Clopper & Pearson 1934), by bisection of the binomial distribution."""
+    """Return the upper 95 % limit of a rate, one-sided (Clopper & Pearson 1934), by bisection of the binomial."""
     low, high = found / runs, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -214,20 +236,26 @@ def upper(found: int, runs: int) -> float:
     return high
 
 
+def lower(found: int, runs: int) -> float:
+    """Return the lower 95 % limit of a rate, one-sided."""
+    return 1.0 - upper(runs - found, runs)
+
+
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Return the lines as text."""
+    """Return the lines as text; what the other rules said stands below each slowdown."""
     out = []
     for line in lines:
-        beside = ", ".join(f"{rule} {share:.0%}" for rule, share in line["others"].items())
         what = "equal code" if line["extra_percent"] == 0 else f"{line['extra_percent']} % slower"
-        where = " disturbed" if line["disturbed"] else ""
+        what += " (slow steps)" if line["slow_steps"] else ""
+        if "margin" in line:
+            what += f", margin {line['margin']:.1%}, {line['budget_s']:.0f} s, beside {line['beside']}"
+        low, high = line["limits_95"]
+        covered = "none" if line["covered"] is None else f"{line['covered']:.0%}"
         out.append(
-            f"{what}{where}{' (slow steps)' if line['slow_steps'] else ''}, margin {line['margin']:.1%}, within "
-            f"{line['budget_s']:.0f} s: {line['runs']} runs, called different {line['called_different']} "
-            f"({line['share']:.1%}, at most {line['upper_95']:.1%}), same {line['same']}, unclear {line['unclear']}; "
-            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right "
-            f"{line['covered']:.0%}\n"
-            f"    on the same samples: {beside}"
+            f"{what}: {line['runs']} runs, called different {line['called_different']} ({line['share']:.1%}, "
+            f"limits {low:.1%} and {high:.1%}), same {line['same']}, unclear {line['unclear']}; "
+            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {covered}\n"
+            f"    on the same samples: {', '.join(f'{rule} {share:.0%}' for rule, share in line['others'].items())}"
         )
     return "\n".join(out)
 

@@ -54,9 +54,14 @@ def bandwidth(device_name: str, memory_bytes: int | None = None) -> Peak | None:
     return None if row is None else Peak(row.bandwidth_gb_s * _GIGA, row.source)
 
 
+def folded(device_name: str) -> str:
+    """Return a name without (R) and (TM), in small letters, single spaces: as names are compared."""
+    return " ".join(re.sub(r"\((r|tm)\)", "", device_name.casefold()).split())
+
+
 @cache
 def _row(device_name: str, memory_bytes: int | None) -> _Row | None:
-    name = " ".join(re.sub(r"\((r|tm)\)", "", device_name.casefold()).split())
+    name = folded(device_name)
     found = [row for row in _ROWS if re.fullmatch(row.name, name)]
     if memory_bytes is not None:
         found = [row for row in found if row.gib[0] <= memory_bytes / 2**30 <= row.gib[1]]

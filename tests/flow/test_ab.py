@@ -130,3 +130,4 @@ def test_settings_of_one_recipe(tmp_path):
     assert "A: batch_size=4" in answer.stdout
     assert "B: batch_size=8" in answer.stdout
     assert "pairs of processes" in answer.stdout
+    assert "a step of B has 2 times the items" in answer.stdout

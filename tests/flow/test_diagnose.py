@@ -120,5 +120,8 @@ def test_bad_requests_are_refused(refused):
     assert "choose with --task" in refused("diagnose", "families")
     assert "--case chooses a case of a stored run" in refused("diagnose", "smoke", "--case", "abc")
     assert "taken for a stored run" in refused("diagnose", "latest", "--axis", "batch_size=2")
+    assert "--task goes with a recipe" in refused("diagnose", "latest", "--task", "train")
+    assert "--seed goes with a recipe" in refused("diagnose", "--seed", "0")
+    assert "--heap goes with a recipe" in refused("diagnose", "latest", "--heap", "default")
     assert "task load has no step" in refused("diagnose", "--model", "builtin:cnn", "--task", "load")
     assert "no such file" in refused("diagnose", "--model", "builtin:cnn", "--apply", "missing.yaml").lower()

@@ -5,8 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from build import a_case, a_run
 
 from torchstone.cli import main
+from torchstone.terms.codec import encode
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
 
@@ -96,3 +98,24 @@ def test_what_is_no_result_is_said_in_one_line(said, tmp_path):
     code, out, err = said("import", str(tmp_path / "r.csv"))
     assert (code, out) == (2, "")
     assert "r.csv:2: 4 cells under 2 names" in err
+
+
+def test_what_was_never_measured_is_not_believed(said, tmp_path):
+    run = a_run(cases=[a_case(), a_case({"batch_size": 2})])
+    part = tmp_path / "part.jsonl"
+    part.write_bytes(b"\n".join([encode(run.head), *map(encode, run.trials), b""]))
+    code, out, _ = said("check", str(part), "--strict")
+    assert code == 1
+    assert "1 INVALID, 1 VALID" in out
+    assert "no trial ended well" in out
+    part.write_bytes(encode(a_run([], cases=[]).head) + b"\n")
+    assert said("check", str(part), "--strict")[0] == 1, "no case is no answer"
+    assert said("check", str(part))[0] == 0
+
+
+def test_a_strangers_file_cannot_steer_the_terminal(said, tmp_path):
+    (tmp_path / "\x1b[2Jbad.csv").write_text("model,infer_samples_per_sec\n,1,2,3\n")
+    code, _, err = said("check", str(tmp_path))
+    assert code == 2
+    assert "bad.csv:2: 4 cells under 2 names" in err
+    assert "\x1b" not in err

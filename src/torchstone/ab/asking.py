@@ -12,7 +12,7 @@ import msgspec
 from torchstone import plan
 from torchstone.errors import UsageError
 from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.case import Case
+from torchstone.terms.case import Case, Workload
 from torchstone.terms.machine import Machine
 from torchstone.terms.message import Inspected
 
@@ -61,6 +61,8 @@ def sketched(side: SideRequest) -> Sketched:
             f"ab compares one case with one, and axis {axis} has {len(workload.axes[axis])} values: give one, or one "
             f"to each side: --a {axis}={one} --b {axis}={other}"
         )
+    if side.folder is not None:
+        found = msgspec.structs.replace(found, workload=_with_data_from_here(found))
     if side.revision is not None:
         fixed = {**found.workload.fixed, "revision": side.revision}
         found = msgspec.structs.replace(found, workload=msgspec.structs.replace(found.workload, fixed=fixed))
@@ -85,9 +87,24 @@ def _only_workload(request: RunRequest) -> WorkloadRequest:
     )
 
 
+def _with_data_from_here(found: plan.Sketch) -> Workload:
+    """Return the workload with its data by their whole path: both sides read what lies here, and was looked at."""
+    scheme, _, path = found.workload.data.partition(":")
+    if found.data is None or found.data.sha256 is None or not path or not Path(path).exists():
+        return found.workload
+    return msgspec.structs.replace(found.workload, data=f"{scheme}:{Path(path).absolute()}")
+
+
 def _in_folder(model: str, folder: Path) -> str:
-    """Return a model of the user's own as that folder has it: a path in it; a module is found there by itself."""
+    """Return a model of the user's own as that folder has it: a path in it; a module is found there by itself.
+
+    Raises UsageError for an absolute path: it would be one and the same file on both sides.
+    """
     scheme, _, name = model.partition(":")
     place, colon, function = name.rpartition(":")
     is_path = scheme == "py" and colon and (place.endswith(".py") or os.sep in place)
-    return f"py:{folder / place}:{function}" if is_path and not Path(place).is_absolute() else model
+    if not is_path:
+        return model
+    if Path(place).is_absolute():
+        raise UsageError(f"model {model}: both revisions would load this one file; write its path from this folder on")
+    return f"py:{folder / place}:{function}"

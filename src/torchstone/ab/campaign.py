@@ -24,6 +24,8 @@ from torchstone.terms.comparison import Rules, Side
 from torchstone.terms.machine import Machine
 from torchstone.terms.run import Compared, End, Head, Noted, Plan, Run
 
+_CONDITIONS = ("heap", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
+
 
 class AbCampaign:
     """One `torchstone ab`. Everything that can be wrong with the request is found before anything is written."""
@@ -38,6 +40,7 @@ class AbCampaign:
     ) -> None:
         self._sides, self._rules = sides, rules
         self._watcher, self._tell, self._busy = watcher or Silent(), tell, busy
+        _by_one_procedure(sides)
         self._sketched = [sketched(side) for side in sides]
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[Results, Contested]:
@@ -54,7 +57,9 @@ class AbCampaign:
             )
             head = self._head(ring, machine, (a, b), command)
             placements = list(dict.fromkeys(side.case.placement for side in (a, b)))
+            asked_s = system_clock()
             with held(placements, machine, head.run_id, self._busy):
+                began_s += system_clock() - asked_s  # waiting for others is not part of the budget
                 self._rehearse(ring, (a, b))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
@@ -83,6 +88,18 @@ class AbCampaign:
                     ring.session(side.folder).rehearse([side.case])
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
+
+
+def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:
+    """Raise UsageError where two files ask for other conditions: what they do would be taken for what B does."""
+    a, b = (side.request.procedure for side in sides)
+    for name in _CONDITIONS:
+        one, other = getattr(a, name), getattr(b, name)
+        if one != other:
+            raise UsageError(
+                f"both sides are measured in one way, and their files differ in {name}: {one} and {other}; "
+                f"say it once for both: --{name} {one}"
+            )
 
 
 def _ended(writer: RecordWriter, ended: Contested, head: Head) -> Run:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.errors import MissingError, UsageError
+from torchstone.errors import MissingError, TorchstoneError, UsageError
 
 WORK_TREE = "."  # the word for the files as they are now
 _PATIENCE_S = 120.0
@@ -30,15 +30,18 @@ def find(word: str, here: Path) -> Revision:
     Raises UsageError where there is no repository or no such revision, MissingError where there is no git.
     """
     if word == WORK_TREE:
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no").splitlines()
-        what = f"{len(changed)} changed files" if len(changed) != 1 else "1 changed file"
+        changed = uncommitted(here)
+        what = f"{changed} changed file{'s' * (changed > 1)}"
         return Revision(word, None, f"work tree ({what})" if changed else "work tree (no change)")
     if word.startswith("-"):
         raise UsageError(f"'{word}' is no revision")
     try:
         commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}").strip()
     except UsageError:
-        _git(here, "rev-parse", "--git-dir")  # says that there is no repository, if that is what is wrong
+        try:
+            _git(here, "rev-parse", "--git-dir")
+        except UsageError as fault:  # there is no repository, or one that git does not trust
+            raise UsageError(f"'{word}' is neither a recipe nor a file (.yaml, .json, .toml), and {fault}") from None
         raise UsageError(
             f"'{word}' is neither a recipe, a file, nor a revision of this repository; `git log --oneline` lists some"
         ) from None
@@ -80,7 +83,11 @@ def _git(here: Path, *words: str) -> str:
         )  # fmt: skip
     except FileNotFoundError:
         raise MissingError("comparing revisions needs git, which is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise TorchstoneError(f"git {words[0]} did not end within {_PATIENCE_S:.0f} s") from None
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it failed"])[-1].removeprefix("fatal: ")
+        lines = done.stderr.strip().splitlines() or ["it failed"]
+        # Advice may follow, over several lines, on what to type.
+        said = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
         raise UsageError(f"git {words[0]}: {said}")
     return done.stdout

@@ -51,7 +51,7 @@ def within_bounds(couples: float) -> int:
 
 
 def word_for(steps: int, ready: Ready, cores: tuple[int, ...] = ()) -> TakeTurn:
-    """Return the word for one turn: what lies ready in a loader is used up before the measured steps begin."""
+    """Return the word for one turn: what a loader made ready meanwhile is used up before the measured steps begin."""
     return TakeTurn(steps, lead_in=ready.queue, cores=cores)
 
 

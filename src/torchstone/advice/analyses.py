@@ -63,7 +63,8 @@ class Analysis(msgspec.Struct, frozen=True):
 
 def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
-    believed = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
+    measured = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
+    believed = [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
     found = [one for group in groups(believed) for axis in _AXES for one in _along(axis, group)]
     return [*found, *_model_sizes(believed), *_bottlenecks(believed)]
 
@@ -73,6 +74,8 @@ def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
         by_value = {str(case.configuration.get(axis)): case for case in reversed(alike)}
         if len(by_value) < 2 or "None" in by_value:
             continue
+        if axis == "batch_size" and not all(isinstance(case.configuration[axis], int) for case in alike):
+            continue  # a stranger's record may have any word there
         ordered = sorted(by_value.values(), key=lambda case: _place(axis, case.configuration.get(axis)))
         lines = _lines(ordered, [case.configuration.get(axis) for case in ordered])
         if axis == "batch_size":

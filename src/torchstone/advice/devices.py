@@ -20,10 +20,13 @@ def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Advice]:
 
 
 def _rates(cases: Sequence[CaseSummary], device: str) -> Mapping[int, float]:
-    return {
-        int(case.configuration["batch_size"] or 0): case.estimates["throughput"].value
-        for case in cases if str(case.placement) == device and "throughput" in case.estimates
-    }  # fmt: skip
+    """Return the throughput at each batch size; where it was measured with several other settings, the highest."""
+    found: dict[int, float] = {}
+    for case in cases:
+        size, rate = case.configuration.get("batch_size"), case.estimates.get("throughput")
+        if str(case.placement) == device and isinstance(size, int) and rate is not None and rate.value > 0.0:
+            found[size] = max(found.get(size, 0.0), rate.value)
+    return found
 
 
 def _reading(device: str, rates: Mapping[int, float], cpu: Mapping[int, float]) -> Advice:

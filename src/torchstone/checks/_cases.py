@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchstone.stats.readings import other_cpu_cores
 from torchstone.terms.case import Case
 from torchstone.terms.claim import is_imported
+from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Purpose, Stage, Status, Trial
 
@@ -15,15 +16,21 @@ TOLERATED_CORES = 0.15  # that other processes may keep busy
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
+def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
+    """Yield (case_id, Case, all its trials) for each Case of the plan. One pass: an imported run may have 100,000."""
+    found: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        found.setdefault(trial.case_id, []).append(trial)
+    for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
+        yield case_id, case, tuple(found.get(case_id, ()))
+
+
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
-    good: dict[str, list[Trial]] = {}
-    for trial in run.trials:
-        if trial.outcome.status == Status.OK and trial.purpose == Purpose.REPLICATE:
-            good.setdefault(trial.case_id, []).append(trial)
-    for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
-        if case_id in good:
-            yield case_id, case, tuple(good[case_id])
+    for case_id, case, trials in taken(run):
+        good = tuple(t for t in trials if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE)
+        if good:
+            yield case_id, case, good
 
 
 def windows(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -46,6 +53,16 @@ def busy(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
 def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
     return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
+
+
+def longer(procedure: Procedure) -> str:
+    """Return what to type for four times as long a measurement, in the words in which its length was asked for."""
+    if procedure.epochs is not None:
+        steps = procedure.iterations
+        return f"--epochs {4 * procedure.epochs}" if steps is None else f"--steps {4 * steps}"
+    if procedure.iterations is not None:
+        return f"--iterations {4 * procedure.iterations}"
+    return f"--budget {4 * procedure.budget_s:g}s"
 
 
 def again(run: Run, here: str, there: str) -> str:

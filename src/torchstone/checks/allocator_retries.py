@@ -8,6 +8,7 @@ from torchstone.checks._cases import sound
 from torchstone.checks._ladder import ladder
 from torchstone.extend import Check
 from torchstone.figures import raw
+from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 
@@ -28,8 +29,13 @@ class AllocatorRetries:
             if most > 0:
                 times = f"{most} time{'s' * (most > 1)}"
                 message = f"the allocator had to flush and retry {times}: the case fits only by flushing"
-                advice = f"{ladder(case)}; or PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"
-                yield Finding("allocator_retries", Severity.WARNING, message, advice, case_id)
+                yield Finding("allocator_retries", Severity.WARNING, message, _advice(run, case), case_id)
+
+
+def _advice(run: Run, case: Case) -> str:
+    if any("expandable_segments:True" in (value or "") for value in run.head.machine.settings.values()):
+        return ladder(case)
+    return f"{ladder(case)}; or PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"
 
 
 PLUGIN: Check = AllocatorRetries()

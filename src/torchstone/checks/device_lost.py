@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.checks._cases import taken
 from torchstone.extend import Check
 from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding, Severity
@@ -20,13 +21,13 @@ class DeviceLost:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case."""
-        cases = {case.case_id: case for case in run.head.plan.cases}
-        for case_id, case in cases.items():
-            lost = [t for t in run.of_case(case_id) if (t.outcome.message or "").startswith(DEVICE_LOST)]
+        every = list(taken(run))
+        for case_id, case, trials in every:
+            lost = [t for t in trials if (t.outcome.message or "").startswith(DEVICE_LOST)]
             if lost:
-                same = {c.case_id for c in cases.values() if c.placement == case.placement}
+                same = {other_id for other_id, other, _ in every if other.placement == case.placement}
                 back = any(t.order > lost[0].order and t.case_id in same and _ended_well(t) for t in run.trials)
-                message = f"{case.placement} was lost in {len(lost)} of {len(run.of_case(case_id))} trials"
+                message = f"{case.placement} was lost in {len(lost)} of {len(trials)} trials"
                 yield Finding("device_lost", Severity.WARNING, message, _advice(case, back=back), case_id)
 
 

@@ -17,6 +17,7 @@ from torchstone.units import quantity
 _SIZE = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b", re.IGNORECASE)
 _TOLERANCE = 0.2  # 80 GB are 79.1 GiB to one driver and 85.9 × 10⁹ bytes to another
 _SLIPPED = 100.0  # that is another unit, and another check's
+_OF_ANOTHER = ("mig", "gh200 480gb")  # the size is that of the whole card, or of the Grace CPU's memory beside it
 _NAMELESS = ("", "unknown", "n/a", "none", "gpu", "cuda")
 
 
@@ -44,7 +45,8 @@ def _name(case: Case, device: DeviceInfo | None) -> Iterator[tuple[Severity, str
         yield Severity.WARNING, f"the name of {case.placement} is not recorded"
     elif device.memory_bytes and (size := _SIZE.search(device.name)) is not None:
         said = int(size[1]) * 2**30
-        if _TOLERANCE < abs(device.memory_bytes / said - 1.0) < _SLIPPED and "mig" not in device.name.lower():
+        other = any(mark in device.name.lower() for mark in _OF_ANOTHER)
+        if not other and _TOLERANCE < abs(device.memory_bytes / said - 1.0) < _SLIPPED:
             held = quantity(device.memory_bytes, "bytes")
             yield Severity.ERROR, f"{device.name} is said to have {held} of memory: the name is of another card"
 

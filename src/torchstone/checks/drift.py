@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from statistics import median
 
-from torchstone.checks._cases import sound, windows
+from torchstone.checks._cases import longer, sound, windows
 from torchstone.extend import Check
 from torchstone.stats.noise import relative_half_width
 from torchstone.stats.steady import drift
@@ -58,11 +58,12 @@ def _by_chance(times: tuple[float, ...], change: float) -> float:
 def _advice(run: Run, change: float) -> str:
     if is_imported(run):
         return "let the tool warm up longer" if change < 0 else "look at temperature, clocks and neighbours there"
+    procedure = run.head.procedure
     if change < 0:
-        warmup = run.head.procedure.warmup
-        return f"still warming up: measure again with --warmup {2 * warmup if warmup else 50}"
-    longer = 4 * run.head.procedure.budget_s
-    return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with --budget {longer:g}s"
+        if procedure.fit is not None:  # a training has no warm-up that could be longer
+            return "a cache that fills, or kernels that are tuned: believe the later epochs"
+        return f"still warming up: measure again with --warmup {2 * procedure.warmup if procedure.warmup else 50}"
+    return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with {longer(procedure)}"
 
 
 PLUGIN: Check = Drift()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import sound, taken
 from torchstone.extend import Check
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
@@ -28,11 +28,12 @@ class FailedTrials:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, naming how the others ended."""
-        for case_id, _, trials in sound(run):
-            failed = Counter(t.outcome.status for t in run.of_case(case_id) if t.outcome.status not in _NO_FAILURE)
-            if failed:
+        well = {case_id: len(trials) for case_id, _, trials in sound(run)}
+        for case_id, _, trials in taken(run):
+            failed = Counter(t.outcome.status for t in trials if t.outcome.status not in _NO_FAILURE)
+            if failed and case_id in well:
                 endings = ", ".join(f"{count} {status}" for status, count in failed.items())
-                message = f"{len(trials)} trials ended well, {failed.total()} did not: {endings}"
+                message = f"{well[case_id]} trials ended well, {failed.total()} did not: {endings}"
                 advice = "; ".join(_advice(status, run) for status in failed)
                 yield Finding("failed_trials", Severity.WARNING, message, advice, case_id)
 

@@ -5,26 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from torchstone.checks._cases import taken
 from torchstone.extend import Check
 from torchstone.figures import raw
 from torchstone.terms.case import Case
+from torchstone.terms.claim import claims
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
+from torchstone.terms.trial import Trial
+
+_CLAIMED = ("loss_first", "loss_last", "loss_min", "loss_max", "loss_mean")
 
 
 class NanLoss:
-    """Fires on any kept loss that is NaN or infinite."""
+    """Fires on any kept loss, or loss that another tool tells, that is NaN or infinite."""
 
     describes = "a training loss that became NaN or infinite"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error a Case, with how many of its trials diverged."""
-        for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
-            losses = [raw(t, "loss") for t in run.of_case(case_id)]  # of trials that ended well and of diverged ones
+        for case_id, case, trials in taken(run):
+            losses = [_losses(t) for t in trials]  # of trials that ended well and of diverged ones
             lost = [values for values in losses if not all(map(math.isfinite, values))]
             if lost:
                 message = f"the loss became NaN or infinite in {len(lost)} of {sum(map(bool, losses))} trials"
                 yield Finding("nan_loss", Severity.ERROR, message, _advice(case), case_id)
+
+
+def _losses(trial: Trial) -> list[float]:
+    said = claims(trial)
+    return [*raw(trial, "loss"), *(said[name] for name in _CLAIMED if name in said)]
 
 
 def _advice(case: Case) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.checks._cases import taken
 from torchstone.checks._ladder import ladder
 from torchstone.extend import Check
 from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Status, Trial
+
+# Settings beside which a batch needs what it needs, and the size of it.
+_NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers", "pin_memory", "prefetch_factor")
 
 
 class OutOfMemory:
@@ -19,16 +23,23 @@ class OutOfMemory:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield one warning a Case."""
-        good = {t.case_id for t in run.trials if t.outcome.status == Status.OK}
-        for case in {case.case_id: case for case in run.head.plan.cases}.values():
-            trial = _short(run.of_case(case.case_id))
-            if trial is not None:
-                fitting = [c for c in run.head.plan.cases if c.case_id in good - {case.case_id}]
-                size = f"batch_size {case.configuration.get('batch_size')}"
-                skipped = trial.outcome.status == Status.SKIPPED
-                what = f"was skipped: {trial.outcome.message}" if skipped else "ran out of memory"
-                message = f"{size} {what}{_largest_that_fitted(case, fitting)}"
-                yield Finding("out_of_memory", Severity.WARNING, message, _advice(case, trial), case.case_id)
+        every = list(taken(run))
+        short = [(case_id, case, trial) for case_id, case, trials in every if (trial := _short(trials)) is not None]
+        if not short:
+            return
+        fitted: dict[tuple[object, ...], dict[str, int]] = {}
+        for case_id, case, trials in every:
+            size = case.configuration.get("batch_size")
+            if isinstance(size, int) and any(t.outcome.status == Status.OK for t in trials):
+                fitted.setdefault(_but_for_size(case), {})[case_id] = size
+        for case_id, case, trial in short:
+            sizes = [size for other, size in fitted.get(_but_for_size(case), {}).items() if other != case_id]
+            size = case.configuration.get("batch_size")
+            skipped = trial.outcome.status == Status.SKIPPED
+            what = f"was skipped: {trial.outcome.message}" if skipped else "ran out of memory"
+            known = f"; {max(sizes)} fitted" if sizes else ""
+            message = f"{'the case' if size is None else f'batch_size {size}'} {what}{known}"
+            yield Finding("out_of_memory", Severity.WARNING, message, _advice(case, trial), case_id)
 
 
 def _short(trials: tuple[Trial, ...]) -> Trial | None:
@@ -39,10 +50,10 @@ def _short(trials: tuple[Trial, ...]) -> Trial | None:
     return by_status.get(Status.OUT_OF_MEMORY) or by_status.get(Status.SKIPPED)
 
 
-def _largest_that_fitted(case: Case, fitting: list[Case]) -> str:
-    sizes = [c.configuration.get("batch_size") for c in fitting if c.workload == case.workload]
-    numbers = [size for size in sizes if isinstance(size, int)]
-    return f"; {max(numbers)} fitted" if numbers else ""
+def _but_for_size(case: Case) -> tuple[object, ...]:
+    """Return what two Cases share of which one tells what fits the other: in bf16, more does."""
+    rest = tuple(sorted((k, str(v)) for k, v in case.configuration.items() if k not in _NO_MEMORY))
+    return (str(case.workload.canonical()), str(case.placement), rest)
 
 
 def _advice(case: Case, trial: Trial) -> str:

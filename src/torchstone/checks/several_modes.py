@@ -53,7 +53,7 @@ class SeveralModes:
 def _modes(trial: Trial) -> Iterator[tuple[Split, bool]]:
     """Yield the first window of two kinds, and whether the kind of a step follows its place among 4."""
     for name, times in busy(trial):
-        if len(times) < _STEPS or min(times) <= 0.0 or (found := split(times)) is None:
+        if len(times) < _STEPS or not all(t > 0.0 for t in times) or (found := split(times)) is None:
             continue
         upper = [t > found.border for t in times]
         switches = sum(a != b for a, b in pairwise(upper))

@@ -24,8 +24,9 @@ class Steal:
             shares = [share for trial in trials if (share := steal_share(trial)) is not None]
             if shares and max(shares) > TOLERATED:
                 message = f"the hypervisor gave up to {max(shares):.1%} of the CPU time to other virtual machines"
-                wanted = max(5, 2 * run.head.procedure.trials)
-                advice = f"measure at a quieter hour or on a host of your own, or spread it: --trials {wanted}"
+                procedure = run.head.procedure
+                spread = f", or spread it: --trials {max(5, 2 * procedure.trials)}" if procedure.fit is None else ""
+                advice = f"measure at a quieter hour or on a host of your own{spread}"
                 yield Finding("steal", Severity.WARNING, message, advice, case_id)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import longer, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import gauge
 from torchstone.terms.estimate import Finding, Severity
@@ -24,10 +24,9 @@ class Throttled:
             shares = [found[0] for trial in trials if (found := gauge(trial, "device_throttled")) is not None]
             if shares and max(shares) > TOLERATED:
                 message = f"heat or a power limit held the device's clock down in up to {max(shares):.0%} of readings"
-                longer = 4 * run.head.procedure.budget_s
                 advice = (
                     "cool the device, raise its power limit or lock a clock that it can hold, and measure again; "
-                    f"if that is how it will be used, measure its sustained speed with --budget {longer:g}s"
+                    f"if that is how it will be used, measure its sustained speed with {longer(run.head.procedure)}"
                 )
                 yield Finding("throttled", Severity.WARNING, message, advice, case_id)
 

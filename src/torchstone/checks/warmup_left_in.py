@@ -7,6 +7,7 @@ from statistics import median
 
 from torchstone.checks._cases import again, alone, busy, sound
 from torchstone.extend import Check
+from torchstone.figures import LATENCY
 from torchstone.terms.claim import claims, is_imported
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
@@ -17,7 +18,6 @@ _FEWEST = 5
 _ABOVE = 3.0  # times the typical step, and twice the next slowest
 _NEXT = 2.0
 _SEVERAL, _MANY = 3, 20
-_TAIL = ("latency_per_batch", "step_time")
 
 
 class WarmupLeftIn:
@@ -68,12 +68,11 @@ def _leading(times: Sequence[float]) -> int:
 
 def _heavy(trial: Trial) -> str | None:
     claimed = claims(trial)
-    for family in _TAIL:
-        mean, p95 = claimed.get(f"{family}_mean_s"), claimed.get(f"{family}_p95_s")
-        if mean is not None and p95 is not None and mean > p95 > 0.0:
-            told = f"the mean {family} ({quantity(mean, 's')}) is above the 95th percentile ({quantity(p95, 's')})"
-            return f"{told}: the first steps are in it"
-    return None
+    mean, p95 = claimed.get(f"{LATENCY}_mean_s"), claimed.get(f"{LATENCY}_p95_s")
+    if mean is None or p95 is None or not mean > p95 > 0.0:
+        return None
+    told = f"the mean {LATENCY} ({quantity(mean, 's')}) is above the 95th percentile ({quantity(p95, 's')})"
+    return f"{told}: the first steps are in it"
 
 
 PLUGIN: Check = WarmupLeftIn()

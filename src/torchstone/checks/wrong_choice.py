@@ -35,9 +35,9 @@ class WrongChoice:
         known = [(case_id, case, _values(figures(trials[0]).values), trials) for case_id, case, trials in sound(run)]
         for case_id, _, mine, trials in known:
             for what, called in zip(("throughput", "efficiency"), _CALLED, strict=True):
-                rivals = [(values[what], other) for _, other, values, _ in known if what in values]
-                if trials[0].facts.get(called) is not True or what not in mine or not rivals:
+                if trials[0].facts.get(called) is not True or what not in mine:
                     continue
+                rivals = [(values[what], other) for _, other, values, _ in known if what in values]
                 most, best = max(rivals, key=lambda rival: rival[0])
                 if mine[what] < (1.0 - _TOLERANCE) * most:
                     unit = "items/s" + "/GB" * (what == "efficiency")

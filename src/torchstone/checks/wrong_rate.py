@@ -75,9 +75,9 @@ def _volume(case: Case, trial: Trial) -> tuple[Severity, str] | None:
 
 def _right(case: Case, trial: Trial, claimed: Mapping[str, float]) -> Iterator[tuple[str, float, bool]]:
     """Yield (from what, items/s, whether the rate may not be lower either), the surest first."""
-    items, times = sum(raw(trial, "items")), [t for _, each in windows(trial) for t in each]
-    if items > 0.0 and times:
-        yield f"{items:.0f} items in {quantity(sum(times), 's')}", items / sum(times), False
+    items, steps_s = sum(raw(trial, "items")), sum(t for _, each in windows(trial) for t in each)
+    if items > 0.0 and steps_s > 0.0:
+        yield f"{items:.0f} items in {quantity(steps_s, 's')}", items / steps_s, False
     total_items, total_s = claimed.get("total_items", 0.0), claimed.get("total_time_s", 0.0)
     if total_items > 0.0 and total_s > 0.0:
         yield f"{total_items:.0f} items in {quantity(total_s, 's')}", total_items / total_s, True
@@ -121,7 +121,8 @@ def _over(value: object) -> float | None:
 def _is_mean_of_rates(trial: Trial, claimed: Mapping[str, float], rate: float, said: float) -> bool:
     times, items = [t for _, each in windows(trial) for t in each], raw(trial, "items")
     if times and len(items) == len(times):
-        return abs(fmean(i / t for i, t in zip(items, times, strict=True) if t > 0.0) / said - 1.0) < 0.005
+        rates = [i / t for i, t in zip(items, times, strict=True) if t > 0.0]
+        return bool(rates) and abs(fmean(rates) / said - 1.0) < 0.005
     mean = claimed.get("step_time_mean") or claimed.get("latency_per_batch_mean_s")
     spread = claimed.get("step_time_std") or claimed.get("latency_per_batch_std_s")
     return bool(mean and spread and abs(rate * (1.0 + (spread / mean) ** 2) / said - 1.0) < TOLERANCE)

@@ -43,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(parser)
         code: int = command.run(parser.parse_args(words[1:]))
     except TorchstoneError as error:
-        print(f"torchstone: {error}", file=sys.stderr)
+        from torchstone.cli._table import plain
+
+        # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.
+        lines = [plain(line.expandtabs()) for line in str(error).split("\n")]
+        print("torchstone: " + "\n".join(lines), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         sys.stderr.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,10 +25,8 @@ def rules_of(options: argparse.Namespace) -> Rules:
     alarms = share(options.false_alarms, "--false-alarms")
     if not 0.0 < alarms < 0.5:
         raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
-    margin = share(options.margin, "--margin")
-    if margin < 0.0:
-        raise UsageError(f"--margin {options.margin}: must not be negative")
-    return Rules(margin, alarms, positive_s("--within", options.within) or 60.0, options.seed or 0)
+    within_s = positive_s("--within", options.within) or 60.0
+    return Rules(share(options.margin, "--margin"), alarms, within_s, options.seed or 0)
 
 
 @contextmanager
@@ -86,19 +85,25 @@ def _of_revisions(
     until_then: ExitStack,
 ) -> tuple[SideRequest, SideRequest]:
     from torchstone.ab.asking import SideRequest, with_settings
-    from torchstone.ab.revisions import checked_out, find
+    from torchstone.ab.revisions import checked_out, find, uncommitted
 
     here = Path.cwd()
-    found = [find(word, here) for word in words]
+    found = [find(word, here) for word in words if not _is_recipe(word)]
+    if len(found) < len(words):
+        raise UsageError(f"'{words[0]}' and '{words[1]}': two recipes or files, or two revisions, and not one of each")
     if options.config is None and options.model is None:
         raise UsageError("two revisions of what? name it: --task train --model py:model.py:load, or --config FILE")
     options.recipe = None
     request = asked(options)
+    if all(one.commit for one in found) and (changed := uncommitted(here)):
+        files = f"{changed} file{'s' * (changed > 1)}"
+        told = f"uncommitted changes of {files} are in neither side: `.` in the place of one is the work tree as it is"
+        print(f"torchstone: {told}", file=sys.stderr)
     sides = []
     for revision, mine, other in zip(found, own, reversed(own), strict=True):
         folder = until_then.enter_context(checked_out(revision, here))
-        changed = with_settings(request, mine, other) if any(own) else request
-        sides.append(SideRequest(revision.label, changed, folder, revision.commit or "work tree"))
+        settled = with_settings(request, mine, other) if any(own) else request
+        sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
     return sides[0], sides[1]
 
 

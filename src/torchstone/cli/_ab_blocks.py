@@ -66,12 +66,13 @@ def _how_sure(found: Comparison, ended: Contested) -> str:
 def _table(found: Comparison, trials: Sequence[Trial]) -> None:
     sides = [[t for t in trials if t.facts.get("side") == side and t.outcome.status == Status.OK] for side in "AB"]
     told = [[figures(trial).values for trial in side] for side in sides]
+    larger = _larger(trials)
     rows: list[tuple[str, str, str, str]] = []
     for name, title in _ROWS.items():
         a, b = (_median(name, side) for side in told)
         if a is not None and b is not None:
             unit = FIGURES[name].unit
-            rows.append((title, units.quantity(a, unit), units.quantity(b, unit), _against(name, a, b, found)))
+            rows.append((title, units.quantity(a, unit), units.quantity(b, unit), _against(name, a, b, found, larger)))
     if rows:
         titles, a_cells, b_cells, ratios = zip(*rows, strict=True)
         labels = plain(f"A: {found.baseline.label}"), plain(f"B: {found.candidate.label}")
@@ -79,12 +80,22 @@ def _table(found: Comparison, trials: Sequence[Trial]) -> None:
               Column("B against A", ratios)])  # fmt: skip
 
 
-def _against(name: str, a: float, b: float, found: Comparison) -> str:
-    """Return B against A: of times and rates by the pairs, as medians of processes have drift in them."""
+def _against(name: str, a: float, b: float, found: Comparison, larger: float) -> str:
+    """Return B against A: of times and rates by the pairs, as medians of processes have drift in them.
+
+    The pairs' ratio is that of an item's time; a step of B has `larger` times the items.
+    """
     if name in ("step_time", "throughput"):
         paired = found.ratio.value if found.ratio is not None else None
-        return change(paired if name == "step_time" else 1.0 / paired) if paired else ""
+        return change(paired * larger if name == "step_time" else 1.0 / paired) if paired else ""
     return change(b / a) if name.startswith("peak_") and a > 0.0 else ""
+
+
+def _larger(trials: Sequence[Trial]) -> float:
+    """Return how many times the items of A a step of B has; 1 where that is not known."""
+    items = [[v for t in trials if t.facts.get("side") == side for v in t.values("items")] for side in "AB"]
+    a, b = (median(each) if each else 0.0 for each in items)
+    return b / a if a > 0.0 and b > 0.0 else 1.0
 
 
 def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
@@ -93,7 +104,9 @@ def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
 
 
 def _to_mind(found: Comparison, ended: Contested) -> Iterator[str]:
-    """Yield what else there is to say: other results, few templates, what would settle it."""
+    """Yield what else there is to say: other results, what failed, what would settle it."""
+    if (larger := _larger(ended.trials)) != 1.0:
+        yield f"a step of B has {larger:.3g} times the items of one of A: compared is the time of an item"
     if (moved := _fingerprints(ended.trials)) is not None:
         a, b = (units.significant(value, 6) for value in moved)
         yield f"the sides compute different results: first {a} and {b}"
@@ -110,5 +123,11 @@ def _to_mind(found: Comparison, ended: Contested) -> Iterator[str]:
 def _fingerprints(trials: Sequence[Trial]) -> tuple[float, float] | None:
     prints = [next((t.values("fingerprint") for t in trials if t.facts.get("side") == side), ()) for side in "AB"]
     pairs = list(zip(*prints, strict=False))
-    scale = max((abs(v) for pair in pairs for v in pair), default=0.0)
-    return next(((a, b) for a, b in pairs if abs(a - b) > _TOLERANCE * scale), None)
+    scale = max((abs(v) for pair in pairs for v in pair if math.isfinite(v)), default=0.0)
+    return next(((a, b) for a, b in pairs if _apart(a, b, scale)), None)
+
+
+def _apart(a: float, b: float, scale: float) -> bool:
+    if math.isfinite(a) and math.isfinite(b):
+        return abs(a - b) > _TOLERANCE * scale
+    return not (a == b or (math.isnan(a) and math.isnan(b)))  # the one is a number, and the other none

@@ -10,6 +10,7 @@ from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.comparing.answer import Answer
 from torchstone.comparing.compare import ComparedRuns, Judged
 from torchstone.comparing.compared_figures import primary
+from torchstone.comparing.matching import left_out
 from torchstone.comparing.specifications import specifications
 from torchstone.terms.comparison import Comparison, Differing, Judgement
 
@@ -19,6 +20,7 @@ _TITLES = {
 }  # fmt: skip
 _WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
 _MOST, _MOST_ROWS = 10, 24  # lines of a list, and rows of a table, without --full
+_MOST_NAMED = 3  # Cases that are compared with nothing
 _AGAIN = ("step_time", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
 
 
@@ -157,14 +159,17 @@ def _settle(found: Comparison) -> str:
 
 
 def _notes(compared: ComparedRuns) -> Iterator[str]:
-    """Yield under which labels comparisons have to be read, each once."""
+    """Yield which Cases are compared with none, and under which labels comparisons have to be read, each once."""
+    for letter, cases in left_out(compared.participants, compared.matched).items():
+        more = f" and {len(cases) - _MOST_NAMED} more" if len(cases) > _MOST_NAMED else ""
+        yield f"compared with nothing, of {letter}: {', '.join(cases[:_MOST_NAMED])}{more}"
     seen: dict[str, dict[str, None]] = {}
     for one in compared.judged:
         if one.comparison.why is not None and one.comparison.ratio is not None:
             for label in one.comparison.why.split("; "):
                 seen.setdefault(f"{_pair(one.comparison, compared)}: {label}", {})[one.case] = None
-    for text, cases in seen.items():
-        yield text + (f" ({len(cases)} cases)" if len(cases) > 1 else "")
+    for text, where in seen.items():
+        yield text + (f" ({len(where)} cases)" if len(where) > 1 else "")
 
 
 def _differing(compared: ComparedRuns) -> Iterator[str]:

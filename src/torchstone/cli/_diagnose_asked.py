@@ -29,6 +29,7 @@ def requested(options: argparse.Namespace) -> RunRequest | None:
     if word is None and not flags:
         if options.axes or options.data or options.device:
             raise UsageError("nothing to diagnose: name a run, a recipe (torchstone list recipes) or a --model")
+        _refuse(options)
         return None
     recipe = word is not None and (word in dict(recipe_names()) or Path(word).suffix.lower() in _FILES)
     json_file = word is not None and word.endswith(".json") and not _is_run(Path(word))
@@ -76,8 +77,14 @@ def _is_run(path: Path) -> bool:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """Raise UsageError for flags that say what to measure, where a stored run says so already."""
-    given = {"--axis": options.axes, "--data": options.data, "--device": options.device, "--option": options.option}
-    wrong = next((flag for flag, value in given.items() if value), None)
+    """Raise UsageError for flags that say what to measure and how, where a stored run says so already."""
+    given = {
+        "--axis": options.axes, "--data": options.data, "--data-option": options.data_option, "--split": options.split,
+        "--limit": options.limit, "--device": options.device, "--option": options.option, "--task": options.task,
+        "--settings": options.settings, "--seed": options.seed, "--isolation": options.isolation,
+        "--heap": options.heap, "--timeout": options.timeout,
+    }  # fmt: skip
+    wrong = next((flag for flag, value in given.items() if value is not None), None)
     if wrong is not None:
-        raise UsageError(f"{wrong} goes with a recipe or a --model; '{options.recipe}' is taken for a stored run")
+        word = options.recipe or "latest"
+        raise UsageError(f"{wrong} goes with a recipe or a --model; '{word}' is taken for a stored run")

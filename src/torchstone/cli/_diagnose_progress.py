@@ -23,11 +23,9 @@ class DiagnoseProgress(Silent):
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet, self._verbose = quiet, verbose
         self._began_s = system_clock()
-        self.run_id: str | None = None
 
     def begins(self, head: Head) -> None:
         """Say which run it is."""
-        self.run_id = head.run_id
         self.say(f"run {head.run_id}")
 
     def heard(self, event: Event) -> None:
@@ -44,6 +42,3 @@ class DiagnoseProgress(Silent):
         """Write a line with the time that has gone by."""
         if not self._quiet:
             print(plain(f"{system_clock() - self._began_s:6.1f} s  {text}"), file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Nothing to wipe."""

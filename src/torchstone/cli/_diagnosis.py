@@ -23,6 +23,7 @@ def print_diagnosis(diagnosis: Diagnosis, command: str | None, width: int | None
     print()
     if not diagnosis.causes:
         _print([("cause", "nothing found: the step was not measured in its phases, or has none")], width)
+        _print(_readings(diagnosis), width)
         return
     _print(_first(diagnosis.causes[0], diagnosis.tried), width)
     _print(_others(diagnosis.causes[1:], diagnosis.tried), width)

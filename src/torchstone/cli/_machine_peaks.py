@@ -29,14 +29,10 @@ _TITLES = {
 }  # fmt: skip
 
 
-_BUSY = 0.25  # cores: their products would have been faster
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine peaks."""
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
     parser.add_argument("--again", action="store_true", help="measure anew, and forget what was kept of this device")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
@@ -109,7 +105,7 @@ def show_peaks(peaks: Peaks, machine: Machine, promised: dict[str, datasheet.Pea
         _say(f"no vendor's figures are known for {peaks.device_name}")
     for source in dict.fromkeys(peak.source for peak in promised.values()):
         _say(f"datasheet: {source}")
-    if peaks.busy_cores is not None and peaks.busy_cores > _BUSY:
+    if peaks.disturbed:
         _say("others were at work meanwhile: these are no peaks; `torchstone machine peaks --again` when it is quiet")
 
 

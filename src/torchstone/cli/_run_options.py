@@ -10,6 +10,7 @@ import msgspec
 
 from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
+from torchstone.cli._procedure_options import add_procedure
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.condition import Condition, parse
@@ -78,36 +79,9 @@ def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> 
         "--exclude", action="append", metavar="COND",
         help="leave out what meets all of it: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
     )  # fmt: skip
-    what.add_argument("--first", action="append", metavar="COND", help="in each round, take what meets it first")
-    how = parser.add_argument_group("how")
-    how.add_argument("--trials", type=int, metavar="N", help="fresh processes a case (default 3)")
-    how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
-    how.add_argument("--warmup-budget", metavar="T", help="most time of warm-up, but for its least steps (default 3s)")
-    how.add_argument(
-        "--iterations", "--steps", type=int, metavar="N",
-        help="exactly so many steady steps (default: until ±target or budget)",
-    )  # fmt: skip
-    how.add_argument("--target", metavar="P", help="stop a window when its mean is known this well (default 1%%)")
-    how.add_argument("--budget", metavar="T", help="most time of a window (default 5s)")
-    how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
-    how.add_argument(
-        "--time-limit", metavar="T", help="of the whole run: start no trial after it; `torchstone resume` goes on"
-    )
-    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
-    how.add_argument(
-        "--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts (default auto)"
-    )
-    how.add_argument(
-        "--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory, half the spread (default fixed)"
-    )
-    how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
-    how.add_argument("--no-phases", action="store_true", help="leave out the pass that tells where a step's time goes")
-    how.add_argument("--nvtx", action="store_true", help="NVTX ranges around steps and phases, for nsys")
-    how.add_argument(
-        "--profiling", action="store_true", help="also a torch.profiler trace of each case, after its windows"
-    )
-    how.add_argument("--no-foresight", action="store_true", help="try even what cannot end well, for want of memory")
-    how.add_argument("--name", help="name of the run (default: the recipe's)")
+    if not sides:
+        what.add_argument("--first", action="append", metavar="COND", help="in each round, take what meets it first")
+    add_procedure(parser, sides=sides)
 
 
 class _Axis(argparse.Action):

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._run_options import add_run_options
+from torchstone.terms.comparison import Judgement
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
     )
-    parser.add_argument("--within", default="60s", metavar="T", help="most time for the answer (default 60s)")
+    parser.add_argument(
+        "--within", default="60s", metavar="T", help="most time for the answer, but six pairs at least (default 60s)"
+    )
     parser.add_argument(
         "--fail-on", action="append", choices=("worse", "unclear", "better"), metavar="VERDICT",
-        help="exit 1 if B is worse (or unclear, or better): for CI",
+        help="exit 1 if B is worse (or unclear, or better), or a side fails: for CI",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
     progress = AbProgress(rules, quiet=options.quiet)
     try:
-        with sides_of(options) as sides, answered():
+        with answered(), sides_of(options) as sides:
             try:
                 results, ended = AbCampaign(sides, rules, tell=progress.tell, busy=busy).carry_out(folder, sys.argv[1:])
             finally:
@@ -66,4 +70,9 @@ def run(options: argparse.Namespace) -> int:
         print_json(whole(results.summary))
     else:
         print_ab(results, ended)
-    return 1 if ended.comparison.verdict in (options.fail_on or ()) else 0
+    return 1 if fails(ended.comparison.verdict, options.fail_on or ()) else 0
+
+
+def fails(verdict: Judgement, fail_on: Sequence[str]) -> bool:
+    """Say whether a gate closes: what is not comparable passes none, since nobody knows what B costs."""
+    return bool(fail_on) and verdict in (*fail_on, Judgement.NOT_COMPARABLE)

@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(f"{faults[0]}{more}; the others of the folder were looked at")
-    verdicts = {case.verdict for summary in checked for case in summary.cases}
-    return 1 if options.strict and verdicts - {"VALID"} else 0
+    believed = all(summary.cases and all(case.verdict == "VALID" for case in summary.cases) for summary in checked)
+    return 1 if options.strict and not believed else 0
 
 
 def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]:
@@ -82,7 +82,21 @@ def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]
             faults.append(str(fault))
             continue
         found = msgspec.structs.replace(found, findings=tuple(look(found)))
-        yield summarize(entry_of(found, path))
+        yield _judged(summarize(entry_of(found, path)))
+
+
+def _judged(summary: RunSummary) -> RunSummary:
+    """Return a summary in which a Case of which nothing was measured is INVALID: there is no figure to believe."""
+    import msgspec
+
+    from torchstone.terms.estimate import Verdict
+
+    cases = tuple(
+        case if any(trial.outcome.status == "ok" for trial in case.trials)
+        else msgspec.structs.replace(case, verdict=Verdict.INVALID)
+        for case in summary.cases
+    )  # fmt: skip
+    return msgspec.structs.replace(summary, cases=cases)
 
 
 def _document(summary: RunSummary) -> Mapping[str, object]:

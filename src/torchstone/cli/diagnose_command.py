@@ -156,3 +156,5 @@ def _apply(path: Path, diagnosis: Diagnosis) -> None:
     if not applied.what_if.settings:
         raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is no setting of a file")
     write_settings(path, applied.what_if.settings, str(diagnosis.case.workload.task))
+    if applied.what_if.heap is not None:
+        print(f"heap={applied.what_if.heap} is no setting of a file: give --heap beside it", file=sys.stderr)

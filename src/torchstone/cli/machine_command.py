@@ -1,7 +1,7 @@
 """Print what is here: host, devices, software, and the settings that move timings.
 
 torchstone machine          what is here
-torchstone machine check    is it fit to measure on? (half a minute; --quick: a few seconds)
+torchstone machine check    is it fit to measure on? (about a minute; --quick: half of it)
 torchstone machine peaks    the best that a device really does (half a minute), beside its datasheet
 """
 
@@ -20,9 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     words = parser.add_subparsers(dest="word", metavar="check | peaks", parser_class=Parser)
     for word, meaning in _WORDS.items():
-        import_module(f"torchstone.cli._machine_{word}").add_arguments(
-            words.add_parser(word, help=meaning, description=meaning)
-        )
+        own = words.add_parser(word, help=meaning, description=meaning)
+        # Without a default of its own: that would overrule a --json that comes before the word.
+        own.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+        import_module(f"torchstone.cli._machine_{word}").add_arguments(own)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -55,11 +55,14 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
         one.letter: [j.comparison.verdict for j in _primaries(anew, task) if j.comparison.candidate.label == one.label]
         for one in ranked[1:]
     }
-    equal = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
+    open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
     order = ", ".join(f"{_name(one)} {math.exp(mean[one.letter]):.3g}×" for one in ranked)
-    if equal:
-        same = ", ".join(_name(one) for one in equal)
-        return None, f"{_name(ranked[0])} leads, and cannot be told from {same}; throughput: {order}"
+    if open_:
+        ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
+        even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
+        told = [f"cannot be told from {', '.join(even)}"] if even else []
+        told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
+        return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
     return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
 
 

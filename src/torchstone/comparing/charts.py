@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
@@ -38,6 +39,8 @@ QUANTITIES = (
     Quantity("memory", "peak memory, GiB", ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes"), 2.0**-30),
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),
+    Quantity("energy", "energy an item, J", ("energy_per_item_j",)),
+    Quantity("efficiency", "share of the peak rate (MFU), %", ("mfu_datasheet", "mfu_measured"), 100.0),
 )
 
 
@@ -136,9 +139,11 @@ def epochs(participants: Sequence[Participant]) -> Spec | None:
 
 
 def _thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Yield places and means of neighbours; none where a loss was no number."""
     count = min(len(values), _MOST_POINTS)
     for begin, end in pairwise(i * len(values) // count for i in range(count + 1)):
-        yield (begin + end - 1) / 2.0, fmean(values[begin:end])
+        if all(map(math.isfinite, values[begin:end])):
+            yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
 def _lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> Spec:

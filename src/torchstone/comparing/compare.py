@@ -182,6 +182,8 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
         _factor(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
     )
     verdict = judge(low, high, margin, higher_is_better=higher)
+    # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
+    settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR else None
     block, labels = BLOCK_OF[one.metric], list(found.labels)
     if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
         loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)
@@ -189,7 +191,6 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
             side = "candidate" if verdict == Judgement.WORSE else "baseline"
             labels.append(f"only the {side}, which is the worse, was disturbed ({loser}): measure it again")
             verdict = Judgement.UNCLEAR
-    settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR else None
     why = "; ".join([*([pair.same.label] if pair.same.label else []), *labels]) or None
     comparison = Comparison(
         _side(pair, baseline), _side(pair, one.candidate), one.metric, ratio, verdict, margin, pair.differing, why,

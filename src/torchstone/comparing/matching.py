@@ -55,6 +55,19 @@ def match(participants: Sequence[Participant]) -> list[Matched]:
     return list(_distinct(found))
 
 
+def left_out(participants: Sequence[Participant], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
+    """Return in words, by letter, the Cases that are compared with none: the baseline, or all others, lack them."""
+    base = [each for each in matched if participants[0].letter in each.sides]
+    taken = {(letter, t.case.case_id) for each in base for letter, side in each.sides.items() for t in side}
+    found = {
+        one.letter: dict.fromkeys(
+            _words(case) for run in one.runs for case in run.head.plan.cases if (one.letter, case.case_id) not in taken
+        )
+        for one in participants
+    }
+    return {letter: tuple(words) for letter, words in found.items() if words}
+
+
 def _distinct(found: Sequence[Matched]) -> Iterator[Matched]:
     """Number what has one label: Cases that differ in their data or in facts of the model."""
     seen: dict[str, int] = {}

@@ -11,6 +11,7 @@ import msgspec
 
 from torchstone.comparing.answer import Answer
 from torchstone.comparing.compare import ComparedRuns, Judged
+from torchstone.comparing.matching import left_out
 from torchstone.comparing.participants import COMPARISON, Participant
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.document import write_new
@@ -34,6 +35,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
         "participants": [_participant(one) for one in compared.participants],
         "machines": {one.letter: one.runs[-1].head.machine for one in compared.participants},
         "comparisons": [_comparison(one) for one in compared.judged],
+        "compared_with_nothing": left_out(compared.participants, compared.matched),
     }
 
 

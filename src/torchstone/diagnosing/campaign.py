@@ -116,10 +116,12 @@ class DiagnosisCampaign:
             of_run = self._target.run
         bound = bound_of(work.case, run)
         diagnosis = told(head.run_id, self._target.name, work.case, work.evidence, work.causes, of_run, recorded)
-        edited = (Advice(self._target.edited),) if self._target.edited is not None else ()
+        notes = [Advice(self._target.edited)] if self._target.edited is not None else []
+        if moved := self._target.moved(head.machine):
+            notes.append(Advice(f"not as it was when it was recorded: {'; '.join(moved)}"))
         return msgspec.structs.replace(
             diagnosis, tried=work.tried, applied=work.applied, limits=bound.evidence if bound is not None else (),
-            pattern=(*edited, *diagnosis.pattern),
+            pattern=(*notes, *diagnosis.pattern),
         )  # fmt: skip
 
 

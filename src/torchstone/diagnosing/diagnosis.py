@@ -13,6 +13,8 @@ from torchstone.terms.case import Case
 from torchstone.terms.comparison import Judgement
 from torchstone.terms.estimate import Estimate
 
+OUT_OF_MEMORY = "out_of_memory"  # the one cause of a case that has no step
+BROKEN_LOSS = "the loss is NaN or infinite"  # with the candidate's settings alone
 _LEAST = 0.02  # of the step that is taken to remain, whatever goes
 _REMAINS = 0.65  # of the time of what remains (docs/diagnosing.md: 0.75 was measured)
 
@@ -116,8 +118,9 @@ class Tried(msgspec.Struct, frozen=True):
 
     @property
     def helps(self) -> bool:
-        """Whether it is measured to be faster by more than the margin."""
-        return self.verdict == Judgement.BETTER
+        """Whether it is faster here, and at another time, by all of its stated interval; and its loss is a number."""
+        low = self.gain.low if self.gain is not None else None
+        return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and self.loss != BROKEN_LOSS
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from torchstone.advice.choices import MEMORY
+from torchstone.diagnosing.diagnosis import BROKEN_LOSS
 from torchstone.figures import figures
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.trial import Status, Trial
@@ -35,16 +36,17 @@ def _peak(trials: Sequence[Trial]) -> float | None:
 
 def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> str | None:
     changing = [axis for axis in settings if axis in AXES and AXES[axis].changes_result]
+    prints = [next((found for trial in side if (found := trial.values("fingerprint"))), ()) for side in sides]
+    broken = [not all(map(math.isfinite, found)) for found in prints]
+    if any(broken):  # it comes before all else: who computes no numbers is no faster
+        return "the loss is NaN or infinite with the present settings" if broken[0] else BROKEN_LOSS
     if any(axis in ("batch_size", "grad_accumulation") for axis in changing):
         return f"another result: {', '.join(changing)}"
     if "feed" in settings:
         return "other batches"
-    prints = [next((found for trial in side if (found := trial.values("fingerprint"))), ()) for side in sides]
     pairs = list(zip(*prints, strict=False))
     if not pairs:
         return None
-    if any(math.isnan(value) for pair in pairs for value in pair):
-        return "the loss is NaN"
     apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
     if apart <= _SAME:
         return "the same"

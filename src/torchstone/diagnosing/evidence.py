@@ -53,12 +53,22 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def batch_size(self) -> int:
         """Items of a batch."""
-        return int(self.case.configuration.get("batch_size") or 1)
+        return self._number("batch_size") or 1
 
     @property
     def items(self) -> int:
         """Items of a step."""
-        return self.batch_size * int(self.case.configuration.get("grad_accumulation") or 1)
+        return self.batch_size * (self._number("grad_accumulation") or 1)
+
+    @property
+    def workers(self) -> int:
+        """Processes that load."""
+        return self._number("num_workers")
+
+    def _number(self, axis: str) -> int:
+        """Return a count; 0 for what is none: a stranger's record may have any word there."""
+        value = self.case.configuration.get(axis)
+        return value if isinstance(value, int) and value > 0 else 0
 
     @property
     def step_s(self) -> float | None:

@@ -30,7 +30,7 @@ def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) 
         yield from batch_curve.advise(curve, case.configuration)
     yield from beside_the_cpu(cases)
     yield from read_phases(case, run.machine)
-    if (spread := read_spread(case)) is not None:
+    if (spread := read_spread(case, run.procedure)) is not None:
         yield spread
 
 

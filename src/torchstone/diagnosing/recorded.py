@@ -29,7 +29,10 @@ def _larger(run: RunSummary, case: CaseSummary) -> tuple[int, float] | None:
         larger, rate = other.configuration.get("batch_size"), other.estimates.get("throughput")
         same = {**other.configuration, "batch_size": size} == dict(case.configuration)
         alike = same and other.workload == case.workload and other.placement == case.placement
-        if alike and isinstance(size, int) and isinstance(larger, int) and larger >= 2 * size and rate is not None:
-            accumulation = int(other.configuration.get("grad_accumulation") or 1)
-            found.append((larger, larger * accumulation / rate.value))
+        if not alike or rate is None or rate.value <= 0.0 or not isinstance(size, int) or not isinstance(larger, int):
+            continue
+        if larger >= 2 * size > 0:
+            accumulation = other.configuration.get("grad_accumulation")
+            times = accumulation if isinstance(accumulation, int) and accumulation > 0 else 1
+            found.append((larger, larger * times / rate.value))
     return min(found, default=None)

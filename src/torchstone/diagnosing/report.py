@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchstone import units
@@ -15,6 +15,8 @@ from torchstone.diagnosing.ranking import refuted
 from torchstone.diagnosing.saying import gain_words, in_own_code, limit_words, memory_words, open_remedies
 from torchstone.errors import MissingError
 from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Case, Placement, Workload
 
 BOTTLENECKS, PERFORMANCE = "bottleneck_report.md", "performance_report.md"
 
@@ -50,7 +52,7 @@ def bottleneck_report(diagnosis: Diagnosis, command: str | None) -> str:
 
 def performance_report(diagnosis: Diagnosis, run: RunSummary) -> str:
     """Return the report on the recorded Cases: table, pattern, the three questions, the checklist, doubts."""
-    case = next((one for one in run.cases if one.case_id == diagnosis.case.case_id), None)
+    case = _recorded(diagnosis.case, run)
     cases = alike(run, case) if case is not None else []
     lines = [f"# Performance report: {inline(diagnosis.about)}", "", *_about(diagnosis)]
     if cases:
@@ -65,6 +67,16 @@ def performance_report(diagnosis: Diagnosis, run: RunSummary) -> str:
     if diagnosis.checklist:
         lines += ["", "## Before a long training", "", *(f"- {inline(line)}" for line in diagnosis.checklist)]
     return "\n".join([*lines, *doubts(run)]) + "\n"
+
+
+def _recorded(case: Case, run: RunSummary) -> CaseSummary | None:
+    """Return what a run has of a Case. It is diagnosed without its latency window: its mode may be another there."""
+    found = [one for one in run.cases if _but_mode(one) == _but_mode(case)]
+    return next((one for one in found if one.case_id == case.case_id), found[0] if found else None)
+
+
+def _but_mode(one: Case | CaseSummary) -> tuple[Workload, Placement, Mapping[str, Scalar]]:
+    return one.workload, one.placement, {axis: value for axis, value in one.configuration.items() if axis != "mode"}
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from torchstone import units
-from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried
+from torchstone.diagnosing.diagnosis import OUT_OF_MEMORY, Cause, Diagnosis, Tried
 from torchstone.terms.comparison import Judgement
 
 _VERDICTS = {
@@ -22,6 +22,8 @@ _TOLD = 20.0  # times as fast: a bound beyond says no more than that there is ne
 
 def limit_words(cause: Cause) -> str:
     """Return how much of the step a cause explains, and what that allows."""
+    if cause.id == OUT_OF_MEMORY:
+        return "no step came to its end"
     share = f"{100 * cause.share:.0f} % of the step"
     if cause.sound:
         return share
@@ -42,8 +44,10 @@ def gain_words(tried: Tried) -> str:
     text = _times(gain.value)
     if gain.low is not None and gain.high is not None:
         text += f" [{_times(gain.low)}, {_times(gain.high)}]"
-    said = _VERDICTS.get(tried.verdict or Judgement.UNCLEAR, "")
-    return f"{text} {said}".rstrip()
+    verdict = tried.verdict or Judgement.UNCLEAR
+    if verdict == Judgement.BETTER and gain.low is not None and gain.low <= 1.0:
+        verdict = Judgement.UNCLEAR  # faster in its contest, by less than occasions differ
+    return f"{text} {_VERDICTS.get(verdict, '')}".rstrip()
 
 
 def memory_words(tried: Tried) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from torchstone import units
 from torchstone.advice.choices import MEMORY
-from torchstone.diagnosing.diagnosis import Cause, Kind, Remedy, Tried, WhatIf
+from torchstone.diagnosing.diagnosis import OUT_OF_MEMORY, Cause, Kind, Remedy, Tried, WhatIf
 from torchstone.diagnosing.gathering import with_settings
 from torchstone.figures import figures
 from torchstone.terms.axis import Scalar
@@ -24,7 +24,7 @@ def out_of_memory(case: Case, trial: Trial) -> Cause:
         Remedy("a smaller model: less depth or width"),
     )
     return Cause(
-        "out_of_memory", Kind.MEMORY, "it runs out of memory", 1.0, (str(trial.outcome.message or "it ran out"),),
+        OUT_OF_MEMORY, Kind.MEMORY, "it runs out of memory", 1.0, (str(trial.outcome.message or "it ran out"),),
         usual=("large batch", "activations kept for the backward pass", "large model"), remedies=remedies,
         what_ifs=tuple(_rungs(case)),
     )  # fmt: skip

@@ -79,7 +79,7 @@ class Trying:
         """Return all that helped, together: measured once more where there are several, else the one."""
         helped = sorted(
             (one for one in tried if one.helps and not one.what_if.ceiling),
-            key=lambda one: -(one.gain.value if one.gain is not None else 0.0),
+            key=lambda one: -_gained(one),
         )
         settings: dict[str, Scalar] = {}
         heap: str | None = None
@@ -92,7 +92,7 @@ class Trying:
         if len(taken) < 2:
             return taken[0] if taken else None
         together = self._fight("all", WhatIf(settings, "all that helped, together", heap=heap), 1)
-        return together if together.helps else taken[0]
+        return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
 
     def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
         found: dict[str, tuple[Cause, WhatIf]] = {}
@@ -144,6 +144,10 @@ class Trying:
         return self._ends_s - self._clock()
 
 
+def _gained(tried: Tried) -> float:
+    return tried.gain.value if tried.gain is not None else 0.0
+
+
 def _looked(rate: float | None) -> str:
     """Return what is said of settings of the same axes as others that looked better."""
     return f"{units.significant(rate or 0.0, 3)} times the rate in one short trial: less than another value of the same"
@@ -153,10 +157,14 @@ def gain_of(ratio: Estimate) -> Estimate:
     """Return how many times as fast, from the ratio of times, with the interval that a later measurement lies in.
 
     The interval of the contest is widened by how ratios differ from occasion to occasion: variances of logarithms add.
+    What is added has the width of 95 %, so the whole is stated at that level, though the contest's own is higher.
     """
     if ratio.low is None or ratio.high is None:
         return msgspec.structs.replace(ratio, value=1.0 / ratio.value)
     log, more = math.log(ratio.value), 1.96 * _OCCASION
     low = log - math.hypot(log - math.log(ratio.low), more)
     high = log + math.hypot(math.log(ratio.high) - log, more)
-    return msgspec.structs.replace(ratio, value=math.exp(-log), low=math.exp(-high), high=math.exp(-low))
+    return msgspec.structs.replace(
+        ratio, value=math.exp(-log), low=math.exp(-high), high=math.exp(-low), level=min(0.95, ratio.level),
+        method=f"{ratio.method}, and 1.5 % between occasions",
+    )  # fmt: skip

@@ -186,5 +186,5 @@ def settled(difference: float | None, verdict: str) -> Condition:
         return Condition(name, seen, Fitness.NOISY, "run the check again", difference)
     return _graded(
         name, f"a minute of `torchstone ab` settles differences from {quantity(difference, 'ratio')} up", difference,
-        0.03, 0.15, "for smaller differences give it more time (`ab --budget 5m`), or a calmer machine",
+        0.03, 0.15, "for smaller differences give it more time (`ab --within 5m`), or a calmer machine",
     )  # fmt: skip

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from torchstone.errors import UsageError
+from torchstone.importers import _reading as reading
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.claim import IMPORTED, IMPORTED_FROM, PREFIX
@@ -32,6 +35,7 @@ class Draft:
         self._started = moment(started) or moment(path.name) or _written(path)
         self._cases: dict[str, Case] = {}
         self._trials: list[Trial] = []
+        self._taken: Counter[str] = Counter()
 
     def add(
         self,
@@ -41,11 +45,17 @@ class Draft:
         facts: Mapping[str, Scalar] | None = None,
         outcome: Outcome | None = None,
     ) -> None:
-        """Add a trial of a Case. `claimed`: by figure, in its unit; None is what the file does not say."""
+        """Add a trial of a Case. `claimed`: by figure, in its unit; None is what the file does not say.
+
+        Raises UsageError if there are more than a file may have.
+        """
         known = {f"{PREFIX}{name}": value for name, value in claimed.items() if value is not None}
         place, case_id = len(self._trials), case.case_id
+        if place >= reading.MOST_ROWS:
+            raise UsageError(f"{self._path}: more than {reading.MOST_ROWS} results")
         about = {"task": str(case.workload.task), "device": case.placement.device, IMPORTED_FROM: self._tool}
-        number = sum(trial.case_id == case_id for trial in self._trials)
+        number = self._taken[case_id]
+        self._taken[case_id] += 1
         self._cases.setdefault(case_id, case)
         self._trials.append(
             Trial(
@@ -60,7 +70,7 @@ class Draft:
         cases = tuple(self._cases.values())
         places = {case_id: place for place, case_id in enumerate(self._cases)}
         slots = tuple(Slot(places[trial.case_id], trial.number) for trial in self._trials)
-        repeats = max((trial.number + 1 for trial in self._trials), default=0)
+        repeats = max(self._taken.values(), default=0)
         began = datetime.fromisoformat(self._started).strftime("%Y%m%d-%H%M%S")
         head = Head(
             SCHEMA, f"{began}-{self._sha256[:8]}", name or self._path.stem, self._started,
@@ -137,21 +147,24 @@ def steady(metric: str, values: Sequence[float], window: str | None = None) -> M
     return Measurement(metric, Stage.STEADY, tuple(values), window)
 
 
-def closed_loop(values: Sequence[float], items: float) -> list[Measurement]:
-    """Return a latency window of these answers, each of so many items. Its time is theirs: more is not known."""
-    return [
-        steady("latency_s", values, "latency"),
-        steady("items", [items] * len(values), "latency"),
-        steady("window_time_s", [sum(values)] if values else (), "latency"),
-    ]
+def closed_loop(values: Sequence[float], items: float | None) -> list[Measurement]:
+    """Return a latency window of these answers, each of so many items (None: the file does not say).
+
+    Its time is theirs: more is not known.
+    """
+    return _window("latency_s", values, items, "latency")
 
 
-def back_to_back(values: Sequence[float], items: float) -> list[Measurement]:
-    """Return a throughput window of these steps, each of so many items."""
+def back_to_back(values: Sequence[float], items: float | None) -> list[Measurement]:
+    """Return a throughput window of these steps, each of so many items (None: the file does not say)."""
+    return _window("step_time_s", values, items, "throughput")
+
+
+def _window(metric: str, values: Sequence[float], items: float | None, name: str) -> list[Measurement]:
     return [
-        steady("step_time_s", values, "throughput"),
-        steady("items", [items] * len(values), "throughput"),
-        steady("window_time_s", [sum(values)] if values else (), "throughput"),
+        steady(metric, values, name),
+        steady("items", [items] * len(values) if items is not None else (), name),
+        steady("window_time_s", [sum(values)] if values else (), name),
     ]
 
 
@@ -163,9 +176,9 @@ def moment(said: object) -> str | None:
         said = f"{found[1]}T{found[2]}"
     try:
         when = datetime.fromisoformat(said.strip())
-    except ValueError:
+        return (when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):  # OverflowError: a moment of the year 1, before it was that in Greenwich
         return None
-    return (when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)).isoformat(timespec="seconds")
 
 
 def _written(path: Path) -> str:

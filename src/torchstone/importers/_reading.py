@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import math
 import stat
@@ -16,6 +17,8 @@ from torchstone.errors import UsageError
 MOST_BYTES = 256 * 2**20
 MOST_ROWS = 100_000
 _LONGEST = 200  # characters of a name; what is longer is no name
+# No measurement in any unit lies beyond, and what lies within can be squared and divided without an overflow.
+_LARGEST, _SMALLEST, _LARGEST_WHOLE = 1e30, 1e-30, 2**63
 
 
 def bytes_of(path: Path) -> bytes:
@@ -50,38 +53,49 @@ def parsed(text: str, where: str) -> Any:
 
 
 def rows_of(text: str, where: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV file with a header, names and values stripped. Raises UsageError naming the row."""
+    """Return the rows of a CSV file with a header, names and values stripped. Raises UsageError naming the row.
+
+    Empty lines are passed over, and count as rows against the bound.
+    """
     try:
-        lines = csv.reader(text.splitlines(), strict=True)
+        # Line by line: a list of all lines of 256 MiB may take 20 times as much.
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         header = [name.strip() for name in next(lines, [])]
         rows: list[dict[str, str]] = []
         for number, cells in enumerate(lines, 2):
+            if number > MOST_ROWS + 1:
+                raise UsageError(f"{where}: more than {MOST_ROWS} rows")
             if not cells:
                 continue
             if len(cells) > len(header):
                 raise UsageError(f"{where}:{number}: {len(cells)} cells under {len(header)} names")
             rows.append(dict(zip(header, (cell.strip() for cell in cells), strict=False)))
-            if len(rows) > MOST_ROWS:
-                raise UsageError(f"{where}: more than {MOST_ROWS} rows")
     except csv.Error as fault:
         raise UsageError(f"{where}: is no CSV: {fault}") from None
     return rows
 
 
 def number(value: object) -> float | None:
-    """Return a number, or a text that spells one, as a float (which may be NaN or infinite); None for all else."""
+    """Return a number, or a text that spells one, as a float; None for all else.
+
+    NaN for what is infinite, or too large to be a measurement in any unit; 0 for what is as small.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        return float(value)
+        found = float(value)
     except (ValueError, OverflowError):
         return None
+    if not abs(found) <= _LARGEST:
+        return math.nan
+    return found if abs(found) >= _SMALLEST else 0.0
 
 
 def whole(value: object) -> int | None:
-    """Return a number that is whole, as an int; None for all else."""
+    """Return a number that is whole, as an int of 64 bits; None for all else."""
     found = number(value)
-    return int(found) if found is not None and math.isfinite(found) and found == int(found) else None
+    known = found is not None and abs(found) < _LARGEST_WHOLE and found == int(found)
+    return int(found) if found is not None and known else None
 
 
 def word(value: object) -> str | None:

@@ -54,7 +54,7 @@ def _add(making: draft.Draft, family: str | None, model: str, placement: Placeme
         if result.get("status", "completed") not in _OK:
             making.add(case, {}, facts=facts, outcome=_failed(result))
             continue
-        claimed, measured = _figures(result, load_s)
+        claimed, measured = _figures(result, case, load_s)
         making.add(case, claimed, measured, {**facts, "distributed": result.get("distributed") is True})
     if not results:
         making.add(draft.a_case(Task.TRAIN, model, {}, placement), {}, facts=facts, outcome=_failed(about))
@@ -80,9 +80,11 @@ def _case(key: str, result: Mapping[str, Any], model: str, placement: Placement)
     return draft.a_case(Task.TRAIN, model, settings, placement, item="sequence")
 
 
-def _figures(result: Mapping[str, Any], load_s: float | None) -> tuple[dict[str, float | None], list[Measurement]]:
+def _figures(
+    result: Mapping[str, Any], case: Case, load_s: float | None
+) -> tuple[dict[str, float | None], list[Measurement]]:
     times, losses, memory = (part(result, name) for name in ("training_time", "loss", "memory_usage"))
-    size = number(result.get("batch_size"))
+    size = number(case.configuration.get("batch_size"))  # the result's own, or that of its key
     claimed: dict[str, float | None] = {f"step_time_{name}": number(times.get(name)) for name in _STATISTICS}
     claimed |= {f"loss_{name}": number(losses.get(name)) for name in _STATISTICS}
     claimed |= {
@@ -92,5 +94,5 @@ def _figures(result: Mapping[str, Any], load_s: float | None) -> tuple[dict[str,
         "items_per_step": size,
     }  # fmt: skip
     steps = numbers(times.get("per_iteration"))
-    measured = draft.back_to_back(steps, size or 1.0) if steps else []
+    measured = draft.back_to_back(steps, size) if steps else []
     return claimed, [*measured, draft.steady("loss", numbers(losses.get("per_iteration")))]

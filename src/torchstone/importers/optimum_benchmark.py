@@ -97,13 +97,14 @@ def _case(config: Mapping[str, Any], *, training: bool) -> Case:
     return draft.a_case(task, f"hf:{model}", settings, placement, item=item, data="synthetic")
 
 
-def _items(case: Case) -> float:
+def _items(case: Case) -> float | None:
+    """Return the items of a step; None where the file does not say the batch size."""
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation")
-    return float(size if isinstance(size, int) else 1) * float(pulls if isinstance(pulls, int) else 1)
+    return float(size) * float(pulls if isinstance(pulls, int) else 1) if isinstance(size, int) else None
 
 
 def _figures(
-    report: Mapping[str, Any], main: str, case: Case, items: float
+    report: Mapping[str, Any], main: str, case: Case, items: float | None
 ) -> tuple[dict[str, float | None], list[Measurement]]:
     latency = part(report, main, "latency")
     values = numbers(latency.get("values"))
@@ -116,7 +117,9 @@ def _figures(
     if training:
         claimed["step_time"] = number(latency.get("p50"))
     claimed["steps"] = number(latency.get("count"))
-    claimed["throughput"] = number(part(report, main, "throughput").get("value"))
+    rate = part(report, main, "throughput")
+    tokens = str(rate.get("unit")).startswith("token")  # of decode, it says
+    claimed["output_token_throughput" if tokens else "throughput"] = number(rate.get("value"))
     claimed |= _memory(part(report, main, "memory")) | _energy(part(report, main, "energy"), items)
     measured = draft.back_to_back(values, items) if training else draft.closed_loop(values, items)
     measured.append(draft.steady("time_to_first_token_s", numbers(part(report, "prefill", "latency").get("values"))))
@@ -137,9 +140,9 @@ def _memory(memory: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _energy(energy: Mapping[str, Any], items: float) -> dict[str, float | None]:
+def _energy(energy: Mapping[str, Any], items: float | None) -> dict[str, float | None]:
     """Return the energy of one step's items: that is what the tool divides by."""
-    each = scaled(energy.get("total"), _KWH / items)
+    each = scaled(energy.get("total"), _KWH / items) if items else None
     return {"energy_per_item_j": each}
 
 

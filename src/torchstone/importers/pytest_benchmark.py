@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,25 @@ def _case(one: Mapping[str, Any]) -> Case:
     given = {**part(one, "params"), **part(one, "extra_info")}
     settings: dict[str, Scalar] = {}
     for name, value in given.items():
-        if isinstance(value, str | int | float | bool) and name != "device":
-            settings[word(name) or draft.UNKNOWN] = word(value) if isinstance(value, str) else value
+        if name != "device" and (said := _setting(value)) is not None:
+            settings[word(name) or draft.UNKNOWN] = said
     # One axis spelt as a text is that axis all the same.
     if (size := whole(settings.get("batch_size"))) is not None and "batch_size" in AXES:
         settings["batch_size"] = size
     name = word(one.get("fullname")) or word(one.get("name")) or draft.UNKNOWN
     return draft.a_case(Task.INFER, f"pytest:{name}", settings, draft.placed(given.get("device")), item="call")
+
+
+def _setting(value: object) -> Scalar:
+    """Return a parameter as a setting; None for what is none: a list, or a number that cannot be one."""
+    if isinstance(value, str):
+        return word(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else None
+    found = number(value) if isinstance(value, float) else None
+    return found if found is not None and math.isfinite(found) else None
 
 
 PLUGIN: Importer = PytestBenchmark()

@@ -53,12 +53,13 @@ def _images(rows: Sequence[Mapping[str, str]], path: Path, sha256: str) -> Run:
     machine = _machine(rows, path)
     making = draft.Draft("GPU image benchmark", path, sha256, machine, rows[0].get("timestamp"))
     for line, row in enumerate(rows, 2):
-        size, total_s, rate = whole(row["batch_size"]), number(row["total_time"]), number(row["throughput"])
-        if size is None or total_s is None or rate is None:
-            raise UsageError(f"{path}:{line}: batch_size, total_time and throughput are numbers")
+        size, total_s, rate = whole(row.get("batch_size")), number(row.get("total_time")), number(row.get("throughput"))
+        if size is None or size < 1 or total_s is None or rate is None:
+            raise UsageError(f"{path}:{line}: batch_size is a whole number from 1 up, the time and rate are numbers")
         known = math.isfinite(total_s * rate)
+        steps = float(math.ceil(total_s * rate / size)) if known else None
         claimed = {
-            "throughput": rate, "total_time_s": total_s, "steps": math.ceil(total_s * rate / size) if known else None,
+            "throughput": rate, "total_time_s": total_s, "steps": steps,
             # Latencies are those of a batch over its images there.
             "latency_per_batch_mean_s": scaled(row.get("avg_latency"), size),
             "latency_per_batch_p95_s": scaled(row.get("p95_latency"), size),

@@ -53,7 +53,10 @@ class Timm:
         }  # fmt: skip
         for line, row in enumerate(rows, 2):
             _add(making, row, settings, placement, f"{path}:{line}")
-        return [making.run()]
+        made = making.run()
+        if not made.trials:
+            raise UsageError(f"{path}: no row has a batch size and a rate, or an error")
+        return [made]
 
 
 def _machine(about: Mapping[str, str | None]) -> Machine:
@@ -61,9 +64,17 @@ def _machine(about: Mapping[str, str | None]) -> Machine:
     if card and (known := _GEFORCE.fullmatch(card)) is not None:
         card = f"NVIDIA GeForce RTX {known[1]}{' Ti' if known[2] else ''}"
     devices = () if about.get("processor") else (draft.a_device("cuda", 0, card),)
-    torch = about.get("torch")
-    version = f"{torch[0]}.{torch[1:-1]}.{torch[-1]}" if torch and len(torch) > 2 else None
+    version = _version(about.get("torch") or "")
     return draft.a_machine(processor=about.get("processor"), devices=devices, software={"torch": version})
+
+
+def _version(digits: str) -> str | None:
+    """Return the version that 240, 1121 or 113 stands for: before 2.0 the second number has two digits."""
+    if len(digits) < 3:
+        return None
+    if digits.startswith("1"):
+        return ".".join(("1", digits[1:3], *digits[3:]))
+    return f"{digits[0]}.{digits[1:-1]}.{digits[-1]}"
 
 
 def _add(
@@ -92,7 +103,8 @@ def _add(
         failed = None
     if failed is not None:
         case = draft.a_case(Task.INFER, f"timm:{name}", settings, placement, item="image", data="synthetic")
-        making.add(case, {}, outcome=Outcome(Status.CRASHED, failed))
+        status = Status.OUT_OF_MEMORY if "out of memory" in failed.lower() else Status.CRASHED
+        making.add(case, {}, outcome=Outcome(status, failed))
 
 
 PLUGIN: Importer = Timm()

@@ -50,7 +50,7 @@ def _fill(descriptor: int, budget_s: float, clock: Clock) -> int:
     chunk, written, ends_s = random.Random(0).randbytes(_CHUNK_BYTES), 0, clock() + budget_s
     while written < _FILE_BYTES and (written == 0 or clock() < ends_s):
         written += os.write(descriptor, chunk)
-    os.fsync(descriptor)
+        os.fsync(descriptor)  # of each: the page cache takes all of them at once, and a slow disk would then go on
     return written
 
 

@@ -24,7 +24,7 @@ MEASURE_THEM = "`torchstone machine peaks` measures them in half a minute"
 
 
 class Ceilings(msgspec.Struct, frozen=True):
-    """What bounds a Case from above on its device; what is not known is None, and `missing` says why.
+    """What bounds a Case from above on its device; what is not known, or not well, `missing` tells, with the reason.
 
     Rates in FLOP/s and bytes/s of all devices of the Placement; `launch_s`: seconds an operator.
     """
@@ -59,6 +59,9 @@ def ceilings(
         missing.append(_unmeasured(machine, placement, threads))
     elif own.value(MATMUL + precision) is None:
         missing.append(f"no product of matrices in {precision} was measured on {device.name}")
+    elif placement.device == "cpu" and own.disturbed:
+        busy = f"others kept {own.busy_cores or 0.0:g} cores busy while they were measured"
+        missing.append(f"the peaks of {device.name} may be higher: {busy}; `torchstone machine peaks --again`")
     if vendors is None:
         missing.append(f"no vendor's figure is known for {device.name} in {precision}")
     rates = [rate for name in (COPY, TRIAD) if own is not None and (rate := own.value(name)) is not None]

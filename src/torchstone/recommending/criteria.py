@@ -23,12 +23,11 @@ FIGURES = (
 
 
 class Criterion(msgspec.Struct, frozen=True):
-    """`of`: a trial's figures, and the Case → the value; None where it was not measured. `lacking`: what then lacks."""
+    """`of`: a trial's figures, and the Case → the value; None where it was not measured."""
 
     name: str
     of: Callable[[Mapping[str, float], Measured], float | None]
     unit: Callable[[Measured], str]
-    lacking: str
 
 
 def criterion(name: str, prices: Prices | None = None) -> Criterion:
@@ -41,7 +40,7 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
         table = prices
         return Criterion(
             "price", lambda values, one: _per_price(values, one, table),
-            lambda one: f"{rate_of(one)[1]}s/{table.currency}", "no price",
+            lambda one: f"{rate_of(one)[1]}s/{table.currency}",
         )  # fmt: skip
     return _OTHERS[name]
 
@@ -71,15 +70,12 @@ def _per_memory(values: Mapping[str, float], one: Measured) -> float | None:
 
 
 def _per_price(values: Mapping[str, float], one: Measured, prices: Prices) -> float | None:
-    rate, price = _speed(values, one), prices.of(one.device_name)
-    return rate * _HOUR_S / price if rate and price else None
+    rate, price, placed = _speed(values, one), prices.of(one.device_name), one.case.placement
+    return rate * _HOUR_S / (price * placed.count * placed.nodes) if rate and price else None
 
 
 _OTHERS = {
-    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s", "no throughput"),
-    "energy": Criterion(
-        "energy", _per_watt, lambda one: f"{one.case.workload.item}s/J", "no counter or gauge of energy"
-    ),
-    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB", "no peak of memory"),
+    "speed": Criterion("speed", _speed, lambda one: f"{rate_of(one)[1]}s/s"),
+    "energy": Criterion("energy", _per_watt, lambda one: f"{one.case.workload.item}s/J"),
+    "memory": Criterion("memory", _per_memory, lambda one: f"{rate_of(one)[1]}s/s per GB"),
 }
-NAMES = (*_OTHERS, "price")

@@ -86,9 +86,14 @@ def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured
     """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
     groups: dict[object, list[Measured]] = {}
     for one in readings:
-        if any(by.of(trial, one) for trial in one.trials):
+        if _values(one, by):
             groups.setdefault(key(one), []).append(one)
     return [_entered(group, by) for group in groups.values()]
+
+
+def _values(one: Measured, by: Criterion) -> list[float]:
+    """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
+    return [value for trial in one.trials if (value := by.of(trial, one)) is not None and value > 0.0]
 
 
 def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
@@ -99,7 +104,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
     newest = group[-1].machine.software.get("torch")
     same = [one for one in group if one.machine.software.get("torch") == newest]
     used = [one for one in same if not one.doubts] or same
-    values = [value for one in used for trial in one.trials if (value := by.of(trial, one))]
+    values = [value for one in used for value in _values(one, by)]
     each = over_trials(values)
     first, device = used[-1], used[-1].device
     memory = [held for one in used for trial in one.trials if (held := memory_of(trial)) is not None]
@@ -127,7 +132,8 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
 
 def device_and_settings(one: Measured) -> object:
     """Return what makes two readings of one workload the same entrant."""
-    return one.device_name, str(sorted(chosen(one.case.configuration).items()))
+    placed = one.case.placement
+    return one.device_name, placed.count, placed.nodes, str(sorted(chosen(one.case.configuration).items()))
 
 
 def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:

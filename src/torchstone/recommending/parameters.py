@@ -98,8 +98,8 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
         clear=best.is_clear and len(every) > 1, lead=lead_of(best), learning=_learning(losses, pick),
-        left_out=(*said, *suspect, *_far(len(every) - len(near))),
-        cautions=tuple(_cautions(ranked, pick, losses, first.task)),
+        left_out=(*(said if left else ()), *suspect, *_far(len(every) - len(near))),
+        cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
         to_type=_to_type(readings, ranked, pick, losses),
     )  # fmt: skip
 
@@ -109,6 +109,10 @@ def _why_not(one: Entered, worse: Mapping[tuple[str, str], str]) -> str | None:
     if share is not None and share > SAFE_SHARE:
         return f"settings that take more than {100 * SAFE_SHARE:.0f} % of the device's memory"
     return next((why for (axis, value), why in worse.items() if str(one.offer.point.get(axis)) == value), None)
+
+
+def _nothing_else(why_not: str) -> str:
+    return f"nothing else was measured, or this would not be recommended: {why_not}"
 
 
 def _far(count: int) -> Iterator[str]:

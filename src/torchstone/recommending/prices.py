@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from torchstone.config.reading import MOST_BYTES, read_file
+from torchstone.datasheet import folded
 from torchstone.errors import UsageError
 
 _COLUMNS = ("device", "price_per_hour", "currency")
@@ -29,13 +30,18 @@ class Prices(msgspec.Struct, frozen=True):
     def of(self, device: str) -> float | None:
         """Return the price of an hour of the device; of several parts of its name the longest counts. None: no price.
 
-        Letters large or small are the same.
+        Letters large or small are the same, and (R) and (TM) count as nothing. A part is of whole words: "A10" is not
+        in "A100".
         """
-        name = device.casefold()
-        fitting = [word for word in self.per_hour if word.casefold() in name]
-        exact = next((word for word in fitting if word.casefold() == name), None)
+        name = folded(device)
+        fitting = [word for word in self.per_hour if _is_part(folded(word), name)]
+        exact = next((word for word in fitting if folded(word) == name), None)
         best = exact or max(fitting, key=len, default=None)
         return self.per_hour[best] if best is not None else None
+
+
+def _is_part(word: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", name) is not None
 
 
 def read_prices(path: Path) -> Prices:

@@ -32,21 +32,6 @@ def relative_half_width(steps: Sequence[float], level: float = 0.95) -> float | 
     return two_sided(level, batches - 1) * math.sqrt(variance) / mean
 
 
-def effective_samples(steps: Sequence[float]) -> float | None:
-    """Return how many independent steps would fix the mean as well as these do, from 1 to n; None under 6 steps.
-
-    The variance of a step over the batch-means variance of the mean (as `relative_half_width`). O(n).
-    """
-    n = len(steps)
-    if n < FEWEST:
-        return None
-    variance = _variance_of_mean(steps)[1]
-    if variance <= 0.0:
-        return float(n)
-    mean = fmean(steps)
-    return min(float(n), max(1.0, math.fsum((s - mean) ** 2 for s in steps) / (n - 1) / variance))
-
-
 def _variance_of_mean(steps: Sequence[float]) -> tuple[int, float]:
     """Return how many batches were formed and the variance of the mean of all steps."""
     n = len(steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torchstone.runner.checking import look
 from torchstone.terms.run import Run
 
 _BEGINNING = 64 * 1024
+_SAID = 200  # characters of a fault
 _OURS = (b'{"record":"head"', b'{"record":"document"')
 _FORMATS = (".json", ".jsonl", ".csv", ".txt", ".log", ".out")  # a model's weights need not be opened to be told apart
 
@@ -24,7 +26,7 @@ def recognised(path: Path) -> str | None:
         if path.suffix not in _FORMATS or not path.is_file():
             return None
         with path.open("rb") as file:
-            beginning = file.read(_BEGINNING)
+            beginning = file.read(_BEGINNING).removeprefix(codecs.BOM_UTF8)
     except (OSError, ValueError):  # whoever reads it will say so; ValueError: a NUL in its path
         return None
     if beginning.startswith(_OURS):
@@ -46,7 +48,8 @@ def read_foreign(tool: str, path: Path) -> Sequence[Run]:
     except (UsageError, MissingError):
         raise
     except Exception as fault:  # a form that nobody has thought of, or a third party's importer
-        raise UsageError(f"{path}: not as {tool} writes it ({type(fault).__name__}: {fault})") from fault
+        said = "".join(c if c.isprintable() else " " for c in str(fault)[:_SAID])  # it may quote the file
+        raise UsageError(f"{path}: not as {tool} writes it ({type(fault).__name__}: {said})") from fault
 
 
 def looked_at(tool: str, path: Path) -> Sequence[Run]:

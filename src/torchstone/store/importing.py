@@ -78,6 +78,8 @@ def _taken(source: Path, folder: Path) -> list[tuple[str, bool]]:
 
 def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
     target = record_path(folder, run.head.run_id)
+    if not target.exists() and (twin := _twin(run, target.parent)) is not None:
+        return twin, False
     if target.exists():
         stored = read_record(target)
         if not _same_beginning(stored, run):
@@ -86,6 +88,20 @@ def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
             return run.head.run_id, False
     _write(run, target)
     return run.head.run_id, True
+
+
+def _twin(run: Run, records: Path) -> str | None:
+    """Return the id of the stored run of the same file; None if there is none, or another tool did not measure this.
+
+    Where a file does not say when it was measured, its id begins with when it was written: a copy of it has another.
+    """
+    if not is_imported(run) or run.head.source is None:
+        return None
+    for path in sorted(records.glob(f"*-{run.head.run_id.rpartition('-')[2]}.jsonl")):
+        head = read_record(path).head
+        if head.source is not None and head.source.sha256 == run.head.source.sha256 and head.plan == run.head.plan:
+            return head.run_id
+    return None
 
 
 def _same_beginning(one: Run, other: Run) -> bool:

@@ -104,8 +104,9 @@ class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
 class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
     """Warmed up, and waiting for its first turn.
 
-    `step_s`: the median of its last warm-up steps. `queue`: batches that lie ready in its loader while it waits.
-    `turn`: steps after which the coming of its batches repeats.
+    `step_s`: the median of its last warm-up steps. `queue`: steps to give away before those of a turn: as many as there
+    are batches that may lie ready in its loader by then, or one where the loader's processes wait, too. `turn`: steps
+    after which the coming of its batches repeats.
     """
 
     step_s: float

@@ -10,6 +10,7 @@ LAUNCH = "kernel_launch"
 DISK, DECODE = "disk_read", "image_decode"
 TO_DEVICE, TO_HOST = "host_to_device", "device_to_host"  # with _pinned or _pageable
 PINNED, PAGEABLE = "_pinned", "_pageable"
+_BUSY = 0.25  # cores
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -46,6 +47,12 @@ class Peaks(msgspec.Struct, frozen=True):
     busy_cores: float | None = None
     cache_bytes: int | None = None
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether others had so much of the cores that products would have been faster without them."""
+        return self.busy_cores is not None and self.busy_cores > _BUSY
+
     def value(self, name: str) -> float | None:
-        """Return the value of a Rate, or None where it was not measured."""
-        return next((rate.value for rate in self.rates if rate.name == name), None)
+        """Return the value of a Rate, or None where it was not measured: a stranger's record may have 0 there."""
+        found = next((rate.value for rate in self.rates if rate.name == name), None)
+        return found if found is not None and found > 0.0 else None

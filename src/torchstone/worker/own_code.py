@@ -6,9 +6,9 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
-_OURS = str(Path(__file__).resolve().parents[1])
+_OURS = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("site-packages", "dist-packages")
-_INTERPRETER = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_INTERPRETER = tuple({Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 
 
 @cache
@@ -17,6 +17,6 @@ def is_own(file: str) -> bool:
     if file.startswith("<") or not file.endswith(".py"):
         return False
     path = Path(file)
-    if any(part in _LIBRARIES for part in path.parts) or file.startswith(_INTERPRETER):
+    if any(part in _LIBRARIES for part in path.parts) or any(path.is_relative_to(there) for there in _INTERPRETER):
         return False
-    return not str(path.resolve()).startswith(_OURS)
+    return not path.resolve().is_relative_to(_OURS)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
+import signal
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import msgspec
@@ -18,6 +22,36 @@ from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequ
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
 from torchstone.worker.window import turn_of, warm_up_plan
+
+
+class Helpers:
+    """The processes that load beside this one. Stopped while it waits for its turn, they disturb nobody.
+
+    Running on, they would fill their queue in the other side's turn, take its cores, and make this side's next steps
+    look free. Stopped, they go on where they were, and what lies ready is what lay ready.
+    """
+
+    def __init__(self, queue: int) -> None:
+        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone."""
+        self._queue = queue
+        self._stopped: list[BaseProcess] = []
+
+    def stop(self) -> bool:
+        """Stop those there are now; return whether there are any."""
+        self._stopped = multiprocessing.active_children() if self._queue else []
+        self._send(signal.SIGSTOP)
+        return bool(self._stopped)
+
+    def go_on(self) -> None:
+        """Let those that were stopped go on: before a turn, and before they are asked to end."""
+        self._send(signal.SIGCONT)
+        self._stopped = []
+
+    def _send(self, what: signal.Signals) -> None:
+        for process in self._stopped:
+            if process.pid is not None and process.is_alive():
+                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile: the loader will say so
+                    os.kill(process.pid, what)
 
 
 def take_turns(
@@ -41,19 +75,13 @@ def take_turns(
     if isinstance(prepared, Windowed):
         prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))
-    send(Ready(recent[len(recent) // 2], batches.queue, turn_of(batches, case)))
-    taken: list[Window] = []
-    while isinstance(word := _heard(line), TakeTurn):
-        if word.cores:
-            _stay_on(word.cores)
-        if word.lead_in:
-            instrument.window(device.stopwatch(), FixedCount(word.lead_in))
-        closed = stage == "latency"
-        watch = LatencyStopwatch(device.synchronize, system_clock) if closed else device.stopwatch()
-        begin_cpu_s = time.process_time()
-        window = instrument.window(watch, FixedCount(word.steps))
-        send(TurnTaken(window.begin_s, window.total_s, time.process_time() - begin_cpu_s))
-        taken.append(window)
+    helpers = Helpers(batches.queue)
+    try:
+        queue = 1 if helpers.stop() else batches.queue  # in that step their going on is seen to
+        send(Ready(recent[len(recent) // 2], queue, turn_of(batches, case)))
+        taken = _turns(line, instrument, device, helpers, closed=stage == "latency")
+    finally:
+        helpers.go_on()
     tally.turns(stage, taken)
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
@@ -62,6 +90,25 @@ def take_turns(
         tally.steady(metric, values)
     tally.left_out(batches.unreadable)
     send(tally.measured())
+
+
+def _turns(line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, *, closed: bool) -> list[Window]:
+    """Take the turns that are asked for; helpers are stopped before each is answered, as the other side goes next."""
+    taken: list[Window] = []
+    while isinstance(word := _heard(line), TakeTurn):
+        if word.cores:
+            _stay_on(word.cores)
+        helpers.go_on()
+        if word.lead_in:
+            instrument.window(device.stopwatch(), FixedCount(word.lead_in))
+        watch = LatencyStopwatch(device.synchronize, system_clock) if closed else device.stopwatch()
+        begin_cpu_s = time.process_time()
+        window = instrument.window(watch, FixedCount(word.steps))
+        cpu_s = time.process_time() - begin_cpu_s
+        helpers.stop()
+        line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))
+        taken.append(window)
+    return taken
 
 
 def _stay_on(cores: tuple[int, ...]) -> None:

@@ -49,6 +49,19 @@ def test_a_curve_that_is_flat_or_falls_says_so():
     assert "and is highest at 16" in falls.says
 
 
+def test_words_for_batch_sizes_and_rates_of_0_in_a_stranger_s_record_are_passed_over():
+    run = summary(a_stored_run(1, sweep((100, 150, 200)), machine()))
+    words = [
+        msgspec.structs.replace(one, configuration={**one.configuration, "batch_size": f"some {n}"})
+        for n, one in enumerate(run.cases)
+    ]
+    assert analyses(msgspec.structs.replace(run, cases=tuple(words))) == []
+    rate = msgspec.structs.replace(run.cases[0].estimates["throughput"], value=0.0)
+    idle = msgspec.structs.replace(run.cases[0], estimates={"throughput": rate})
+    (found,) = analyses(msgspec.structs.replace(run, cases=(idle, *run.cases[1:])))
+    assert [line.value for line in found.lines] == [16, 32]
+
+
 def test_s3_44_and_45_by_optimizer_and_precision_all_else_equal():
     cases = [(case(optimizer=o, precision=p), rate) for (o, p), rate in zip(
         [("adamw", "fp32"), ("adamw", "bf16"), ("sgd", "fp32")], (100, 180, 100), strict=True)]  # fmt: skip

@@ -13,6 +13,7 @@ from torchstone.advice.spread import read_spread
 from torchstone.store.query import entry_of
 from torchstone.summary import summarize
 from torchstone.terms.case import Placement
+from torchstone.terms.procedure import Procedure
 
 SETTINGS = {"num_workers": 4, "feed": "loader", "precision": "fp32"}
 
@@ -70,9 +71,24 @@ def test_s4_61_an_accelerator_that_gains_little_is_told_with_remedies():
     assert beside_the_cpu(run.cases) == []
 
 
+def test_devices_are_compared_at_their_best_where_a_batch_size_comes_twice_and_not_without_one():
+    run = swept(0.01, 0.02)
+    first = run.cases[0]
+    cpu = msgspec.structs.replace(first, placement=Placement("cpu"))
+    slower = msgspec.structs.replace(
+        first, estimates={"throughput": msgspec.structs.replace(e := first.estimates["throughput"], value=e.value / 9)}
+    )
+    without = msgspec.structs.replace(cpu, configuration={"rounds": 5})
+    (told,) = beside_the_cpu([first, slower, cpu, without])
+    assert told.seen.startswith("cuda:0 is 1 times as fast at 8")
+
+
 def test_s3_60_results_that_vary_say_what_makes_them_steadier():
-    assert read_spread(swept(0.01, spread=0.001).cases[0]) is None
-    told = read_spread(swept(0.01, spread=0.2).cases[0])
+    assert read_spread(swept(0.01, spread=0.001).cases[0], Procedure()) is None
+    told = read_spread(swept(0.01, spread=0.2).cases[0], Procedure())
     assert told is not None
     assert "throughput varies much" in told.seen
-    assert "--trials 10" in told.remedies
+    assert {"--trials 10", "--warmup 50", "--budget 20s for longer windows"} <= set(told.remedies)
+    more = read_spread(swept(0.01, spread=0.2).cases[0], Procedure(warmup=80, budget_s=20.0))
+    assert more is not None
+    assert {"--warmup 160", "--budget 80s for longer windows"} <= set(more.remedies), "not less than was done already"

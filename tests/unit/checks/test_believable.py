@@ -75,3 +75,9 @@ def test_failed_trials_are_not_looked_at() -> None:
     for check in registry.names("checks"):
         found = [(f.check, f.severity) for f in look(check, a_run([broken]))]
         assert found == ([("nan_loss", Severity.ERROR)] if check == "nan_loss" else []), "its loss is why it failed"
+
+
+def test_nan_loss_looks_at_what_another_tool_says_too() -> None:
+    (found,) = look("nan_loss", a_run([a_trial(facts={"claimed_loss_last": math.nan, "claimed_loss_first": 2.3})]))
+    assert "in 1 of 1 trials" in found.message
+    assert not look("nan_loss", a_run([a_trial(facts={"claimed_loss_last": 1.2})]))

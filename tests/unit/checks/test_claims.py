@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from faults.record_mutants import BATCH, STEPS, a_claiming, losses, phases, said
+from build import a_run, a_trial
+from faults.record_mutants import BATCH, STEPS, a_claiming, losses, own, phases, said
 
 from torchstone import registry
 from torchstone.terms.case import Task
+from torchstone.terms.claim import IMPORTED
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
 
 
@@ -88,7 +91,8 @@ def test_energy_is_power_times_time() -> None:
 
 
 def test_a_name_and_its_memory_agree_within_the_drivers_share() -> None:
-    for name, gib in (("NVIDIA A100-SXM4-80GB", 79.3), ("NVIDIA H100 80GB HBM3", 79.6), ("Tesla T4", 15.0)):
+    names = {"NVIDIA A100-SXM4-80GB": 79.3, "NVIDIA H100 80GB HBM3": 79.6, "Tesla T4": 15.0, "NVIDIA GH200 480GB": 95.6}
+    for name, gib in names.items():
         card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, name, int(gib * 2**30))
         assert not look("device_unclear", a_claiming(device=card))
     mig = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 10 * 2**30)
@@ -102,3 +106,16 @@ def test_advice_knows_whose_result_it_is() -> None:
 
 def _one(run: Run) -> Run:
     return Run(run.head, run.trials[:1], (), run.end)
+
+
+def test_equal_tokens_in_two_formats_are_no_setting_without_effect() -> None:
+    both = [({"batch_size": 8, "precision": precision}, (123.0, 456.0)) for precision in ("fp32", "bf16")]
+    assert look("setting_without_effect", own(both)())
+    assert not look("setting_without_effect", own(both, Task.GENERATE)()), "the likeliest token may be the same"
+
+
+def test_steps_of_no_time_are_no_reason_to_fail() -> None:
+    facts = {"claimed_throughput": 200.0, "claimed_step_time_mean": 0.1}
+    run = a_run([a_trial([0.0] * 5, facts=facts)], procedure=Procedure(isolation=IMPORTED))
+    (found,) = look("wrong_rate", run)
+    assert "1.25 times as much" in found.message

@@ -9,7 +9,9 @@ from build import a_case, a_machine, a_run, a_trial
 from torchstone import registry
 from torchstone.terms.case import Placement
 from torchstone.terms.estimate import Finding
+from torchstone.terms.fit import Fit
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Series, Trial
 
@@ -83,3 +85,25 @@ def noise(rng: random.Random, sd: float = 0.13) -> list[float]:
         state = 0.7 * state + rng.gauss(0.0, sd * (1 - 0.7**2) ** 0.5)
         steps.append(0.01 * 2.718281828**state)
     return steps
+
+
+def test_advice_is_in_the_words_in_which_it_was_asked_for() -> None:
+    rising = [0.01 * (1 + 0.002 * i) for i in range(100)]
+    asked = {
+        "--budget 20s": Procedure(), "--iterations 200": Procedure(iterations=50),
+        "--epochs 8": Procedure(epochs=2, fit=Fit()), "--steps 400": Procedure(epochs=1, iterations=100, fit=Fit()),
+    }  # fmt: skip
+    for words, procedure in asked.items():
+        drifting = a_run([a_trial(rising)] * 3, procedure=procedure)
+        hot = a_run([gauged("device_throttled", 0, 0, 1, 0, 0)], procedure=procedure)
+        assert look("drift", drifting)[0].advice.endswith(words)
+        assert look("throttled", hot)[0].advice.endswith(words)
+
+
+def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
+    training = Procedure(epochs=2, fit=Fit())
+    falling = [0.01 * (1 + 0.002 * i) for i in range(100)][::-1]
+    assert "--warmup" not in look("drift", a_run([a_trial(falling)] * 3, procedure=training))[0].advice
+    stolen = disturbed(host_steal_s=0.24)
+    assert "--trials" not in look("steal", a_run([stolen], procedure=training))[0].advice
+    assert "--trials 6" in look("steal", a_run([stolen]))[0].advice

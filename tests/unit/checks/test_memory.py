@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from build import a_case, a_run, a_trial
+from build import a_case, a_machine, a_run, a_trial
 
 from torchstone import registry
 from torchstone.terms.case import Placement
@@ -100,3 +100,12 @@ def test_a_lost_device_is_advised_on_by_what_came_after():
     assert "CUDA_LAUNCH_BLOCKING=1" in back.advice
     elsewhere = a_trial(order=1)
     assert "dmesg" in look("device_lost", a_run([lost, elsewhere], cases=[card, a_case()]))[0].advice
+
+
+def test_segments_that_expand_already_are_not_advised():
+    case = a_case({"batch_size": 64, "precision": "fp32"})
+    trial = a_trial(case_id=case.case_id, steady={"allocator_retries": [3]})
+    machine = a_machine(settings={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "turbo": None})
+    (finding,) = look("allocator_retries", a_run([trial], cases=[case], machine=machine))
+    assert "expandable_segments" not in finding.advice
+    assert "batch_size=32" in finding.advice

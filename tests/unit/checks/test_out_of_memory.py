@@ -69,3 +69,22 @@ def test_a_loader_that_eats_the_hosts_memory_is_told_to_have_fewer_processes():
     trial = a_trial(case_id=case_id, status=Status.OUT_OF_MEMORY, outcome=outcome)
     (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=run.head.plan.cases))
     assert "num_workers=4" in finding.advice
+
+
+def test_the_effective_batch_stays_where_batches_are_accumulated_already():
+    (finding,) = registry.load("checks", "out_of_memory").look(run_of(precision="bf16", grad_accumulation=4))
+    assert "batch_size=8 with grad_accumulation=8 for the same effective batch" in finding.advice
+
+
+def test_what_fitted_in_another_precision_is_not_told():
+    half, full = a_case({"batch_size": 32, "precision": "bf16"}), a_case({"batch_size": 16, "precision": "fp32"})
+    trials = [a_trial(case_id=half.case_id), a_trial(case_id=full.case_id, status=Status.OUT_OF_MEMORY)]
+    (finding,) = registry.load("checks", "out_of_memory").look(a_run(trials, cases=[half, full]))
+    assert finding.message == "batch_size 16 ran out of memory"
+
+
+def test_a_batch_size_that_is_not_known_is_not_told():
+    case = msgspec.structs.replace(a_case(), configuration={})
+    trial = a_trial(case_id=case.case_id, status=Status.OUT_OF_MEMORY)
+    (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=[case]))
+    assert finding.message == "the case ran out of memory"

@@ -1,6 +1,7 @@
 """The folder analysis_results/: a picture of each device and over devices, and a table of averages."""
 
 import csv
+import math
 from typing import Any
 
 import msgspec
@@ -50,6 +51,16 @@ def test_a_line_a_device_over_batch_sizes(both):
     assert charts.over_batch_size(utilization, charts.points(both), "x") is None, "what nobody measured is not drawn"
 
 
+def test_s3_74_efficiency_over_hardware():
+    """Efficiency is a share of what each card could do, and energy an item; what no card has is not drawn."""
+    named = {one.name: one for one in charts.QUANTITIES}
+    shares = {"A100": {"mfu_datasheet": 0.31, "mfu_measured": 0.4}, "MI300X": {"mfu_datasheet": 0.22}}
+    drawn = [charts.Point("train vit", card, card, 8, row) for card, row in shares.items()]
+    (panel,) = panels(charts.over_batch_size(named["efficiency"], drawn, "Efficiency"))
+    assert [(v["line"], round(v["y"])) for v in panel["data"]["values"]] == [("A100", 31), ("MI300X", 22)]
+    assert charts.over_batch_size(named["energy"], drawn, "Energy") is None
+
+
 def test_settings_that_vary_within_a_run_are_lines_of_their_own():
     cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3))
@@ -88,9 +99,9 @@ def test_everything_is_written(both, tmp_path):
     written = write_analysis([trained(both[0]), both[1]], tmp_path)
     names = sorted(str(path.relative_to(tmp_path / "analysis_results")) for path in written)
     assert names == [
-        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_epochs.svg",
-        "plots/comparison_latency.svg", "plots/comparison_memory.svg", "plots/comparison_power.svg",
-        "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
+        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_energy.svg",
+        "plots/comparison_epochs.svg", "plots/comparison_latency.svg", "plots/comparison_memory.svg",
+        "plots/comparison_power.svg", "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
     ]  # fmt: skip
     drawn = (tmp_path / "analysis_results/plots/comparison_throughput.svg").read_text()
     assert "RTX 4070" in drawn
@@ -106,3 +117,9 @@ def test_a_folder_that_cannot_be_written(both, tmp_path):
     (tmp_path / "analysis_results").write_text("a file")
     with pytest.raises(TorchstoneError, match="cannot write"):
         write_analysis(both, tmp_path)
+
+
+def test_a_loss_that_is_no_number_is_not_drawn():
+    run = a_stored_run([0.01] * 3, a_case(), steady={"loss": [2.0, 1.0, math.nan, math.inf]})
+    (panel,) = panels(charts.losses([Participant("A", "a", "A", (run,))]))
+    assert [value["y"] for value in panel["data"]["values"]] == [2.0, 1.0]

@@ -209,6 +209,7 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
     for first, second, side in ((quiet, noisy, "candidate"), (noisy, quiet, "baseline")):
         found = the(judged(first, second))
         assert found.verdict == Judgement.UNCLEAR
+        assert found.trials_to_settle is None, "it is disturbed, and not too few"
         assert f"only the {side}, which is the worse, was disturbed (neighbours 1.00 cores)" in found.why
     faster = a_stored_run(scaled(0.5), minutes=1, series=busy(1.0))
     assert the(judged(quiet, faster)).verdict == Judgement.BETTER, "better in spite of it"
@@ -260,6 +261,17 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     (told,) = answers(judged(one, two, a_stored_run(scaled(0.49, NOISY))))
     assert told.faster is None
     assert told.words.startswith("C leads, and cannot be told from B; throughput: C 2.04×")
+
+
+def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
+    cases = [a_case({"batch_size": size}) for size in (8, 16)]
+    runs = [
+        a_stored_run(scaled(one), cases[0], (cases[1], scaled(other)))
+        for one, other in ((1.0, 1.0), (0.5, 0.5), (0.2, 0.8))
+    ]
+    (told,) = answers(judged(*runs))
+    assert told.faster is None
+    assert told.words.startswith("C leads, and is behind B in some cases; throughput: C 2.5×")
 
 
 @pytest.mark.parametrize(

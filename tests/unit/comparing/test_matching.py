@@ -6,7 +6,7 @@ from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.comparing.compare import Asked, compare
-from torchstone.comparing.matching import match
+from torchstone.comparing.matching import left_out, match
 from torchstone.comparing.participants import Participant, gather, named, split
 from torchstone.comparing.specifications import specifications
 from torchstone.errors import UsageError
@@ -37,6 +37,18 @@ def test_what_varies_within_a_run_must_be_equal_and_what_does_not_may_differ():
     others = [a_case({"batch_size": size, "precision": "bf16"}) for size in (64, 8, 512)]
     runs = [a_stored_run(STEPS, first, *((case, STEPS) for case in more)) for first, *more in (sizes, others)]
     assert matched(*runs) == [("train cnn, batch_size 8", ["A", "B"]), ("train cnn, batch_size 64", ["A", "B"])]
+
+
+def test_what_is_compared_with_nothing_is_told():
+    sizes = [a_case({"batch_size": size}) for size in (1, 8, 64)]
+    runs = [
+        a_stored_run(STEPS, sizes[0], (sizes[1], STEPS)), a_stored_run(STEPS, sizes[0], (sizes[2], STEPS)),
+        a_stored_run(STEPS, sizes[0], (sizes[2], STEPS)),
+    ]  # fmt: skip
+    alone = left_out(sides(*runs), match(sides(*runs)))
+    last = ("train net:cnn batch_size 64",)
+    assert alone == {"A": ("train net:cnn batch_size 8",), "B": last, "C": last}, "B and C match, but not the baseline"
+    assert left_out(sides(*runs[1:]), match(sides(*runs[1:]))) == {}
 
 
 def test_speed_only_axes_go_same_with_same():

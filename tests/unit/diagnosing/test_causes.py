@@ -192,5 +192,14 @@ def test_nothing_measured_is_no_cause():
     assert causes_of(bare) == ()
 
 
+def test_words_where_a_stranger_s_record_should_have_counts_are_none():
+    evidence = an_evidence(LOADER, FED, look=None, larger=None)
+    odd = {"batch_size": "auto", "num_workers": "many", "grad_accumulation": -2}
+    case = msgspec.structs.replace(evidence.case, configuration={**evidence.case.configuration, **odd})
+    strange = msgspec.structs.replace(evidence, case=case)
+    assert (strange.batch_size, strange.items, strange.workers) == (1, 1, 0)
+    assert causes_of(strange)[0].id == "loader"
+
+
 def test_without_a_look_at_the_host_the_rest_is_still_read():
     assert causes_of(an_evidence(LOADER, FED, look=None, larger=None))[0].id == "loader"

@@ -72,6 +72,15 @@ def test_another_machine_is_only_read():
     assert diagnosis.throughput == pytest.approx(16 / 0.0107)
 
 
+def test_software_that_is_not_as_it_was_recorded_is_told():
+    case = a_case(model="builtin:cnn")
+    run = here(a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine()))
+    then = run.head.machine
+    now = msgspec.structs.replace(then, software={**then.software, "torch": "99.0"})
+    assert target(run).moved(then) == []
+    assert target(run).moved(now) == [f"torch was {then.software.get('torch')}, is 99.0"]
+
+
 def test_a_record_tells_a_fixed_cost_by_its_own_larger_batch():
     summary = summarize(entry_of(a_sweep(SWEEP), Path()))
     evidence = recorded_evidence(summary, summary.cases[0])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from build import a_case, a_run, a_sweep
+from build import a_case, a_run, a_sweep, a_trial
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.cli._diagnosis import print_diagnosis
@@ -12,7 +12,8 @@ from torchstone.diagnosing.campaign import told
 from torchstone.diagnosing.diagnosis import Tried, WhatIf
 from torchstone.diagnosing.ranking import causes_of
 from torchstone.diagnosing.report import bottleneck_report, performance_report, write_reports
-from torchstone.diagnosing.saying import document
+from torchstone.diagnosing.saying import document, limit_words
+from torchstone.diagnosing.short_of_memory import out_of_memory
 from torchstone.diagnosing.typed import command_for
 from torchstone.errors import MissingError
 from torchstone.store.query import entry_of
@@ -20,6 +21,7 @@ from torchstone.summary import summarize
 from torchstone.terms.case import Case
 from torchstone.terms.comparison import Judgement
 from torchstone.terms.estimate import Estimate
+from torchstone.terms.trial import Status
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
 GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)
@@ -110,6 +112,29 @@ def test_the_performance_report_has_pattern_questions_and_checklist():
     assert "- [ ] num_workers compared: 0 (tune --only num_workers)" in text
     assert "usual 50 to 80 %" in text
     assert "(I/O). See bottleneck_report.md." in text
+
+
+def test_a_case_that_was_recorded_with_its_latency_window_has_its_table():
+    both = [({**settings, "mode": "both"}, step_s) for settings, step_s in SWEEP]
+    diagnosis, summary = a_diagnosis(run=a_sweep(both, phases=FED))
+    alone = msgspec.structs.replace(
+        diagnosis.case, configuration={**diagnosis.case.configuration, "mode": "throughput"}
+    )
+    text = performance_report(msgspec.structs.replace(diagnosis, case=alone), summary)
+    assert "## What was measured" in text
+
+
+def test_without_a_cause_the_pattern_is_told_all_the_same(capsys):
+    diagnosis, _ = a_diagnosis(causes=(), tried=(), applied=None)
+    print_diagnosis(diagnosis, None, 100)
+    out = capsys.readouterr().out
+    assert "nothing found" in out
+    assert "a step costs about 10.0 ms whatever its size" in " ".join(out.split())
+
+
+def test_what_runs_out_of_memory_has_no_share_of_a_step():
+    cause = out_of_memory(a_case(SETTINGS), a_trial(status=Status.OUT_OF_MEMORY, measurements=()))
+    assert limit_words(cause) == "no step came to its end"
 
 
 def test_a_case_without_figures_still_has_its_reports():

@@ -7,8 +7,9 @@ from evidences import SETTINGS
 from torchstone.diagnosing.diagnosis import Cause, Kind, Tried, WhatIf
 from torchstone.diagnosing.effects import effects_of
 from torchstone.diagnosing.ranking import ranked
+from torchstone.diagnosing.saying import gain_words
 from torchstone.diagnosing.trying import Trying, gain_of
-from torchstone.terms.comparison import Comparison, Side, judge
+from torchstone.terms.comparison import Comparison, Judgement, Side, judge
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.trial import Status
 
@@ -134,6 +135,26 @@ def test_where_both_together_do_not_help_the_better_one_is_taken():
     assert dict(trying.combined(tried).what_if.settings) == {"num_workers": 4}
 
 
+def test_where_both_together_gain_less_than_the_better_one_that_is_taken():
+    world = World({"num_workers=4": 2.0, "precision=bf16": 1.5, "feed=resident": 3.0})
+    trying = world.trying(120)
+    tried = trying.all([LOADER, PRECISION])
+    world.rates["precision=bf16"] = 0.8  # beside more workers
+    assert dict(trying.combined(tried).what_if.settings) == {"num_workers": 4}
+
+
+@pytest.mark.parametrize(
+    ("low", "loss", "helps"),
+    [(1.02, "the same", True), (0.99, "the same", False), (1.02, "the loss is NaN or infinite", False)],
+)
+def test_what_is_offered_is_faster_by_all_of_its_interval_and_computes_numbers(low, loss, helps):
+    gain = Estimate(1.05, low, 1.1, 0.95, "ratio", "", 6, 6)
+    tried = Tried("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=loss)
+    assert tried.helps is helps
+    assert World({}).trying().combined([tried]) == (tried if helps else None)
+    assert ("not certain" in gain_words(tried)) is (low < 1.0)
+
+
 def test_a_heap_goes_to_the_contest_unseen():
     world = World({"heap=fixed": 1.4})
     cause = a_cause("thrashing", WhatIf({}, "keeps", heap="fixed"))
@@ -162,6 +183,7 @@ def test_a_stated_gain_is_wider_than_its_contest():
     assert gain.high is not None
     assert gain.low < 1 / 0.51 < 1 / 0.49 < gain.high
     assert gain.high / gain.low < 1.15
+    assert gain.level == 0.95, "what is added for another occasion has the width of 95 %"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +192,9 @@ def test_a_stated_gain_is_wider_than_its_contest():
         ({"num_workers": 4}, ([2.3, 2.2], [2.3, 2.2]), "the same"),
         ({"precision": "bf16"}, ([2.0, 2.0], [2.01, 2.02]), "1 % apart in 2 steps"),
         ({"batch_size": 64}, ([2.0], [2.5]), "another result: batch_size"),
-        ({"precision": "bf16"}, ([2.0], [float("nan")]), "the loss is NaN"),
+        ({"precision": "bf16"}, ([2.0], [float("nan")]), "the loss is NaN or infinite"),
+        ({"batch_size": 64}, ([2.0], [float("inf")]), "the loss is NaN or infinite"),
+        ({"precision": "bf16"}, ([float("nan")], [2.0]), "the loss is NaN or infinite with the present settings"),
         ({"feed": "resident"}, ([2.0], [2.5]), "other batches"),
     ],
 )

@@ -75,3 +75,9 @@ def test_the_worst_decides():
     assert worst([one(Fitness.FIT), one(Fitness.UNFIT), one(Fitness.NOISY)]) == Fitness.UNFIT
     assert worst([one(Fitness.FIT), one(Fitness.UNKNOWN), one(Fitness.NOISY)]) == Fitness.NOISY
     assert worst([]) == Fitness.FIT
+
+
+def test_more_time_for_an_ab_is_asked_for_by_the_flag_that_gives_it():
+    advice = conditions.settled(0.05, "unclear").advice
+    assert advice is not None
+    assert "ab --within" in advice

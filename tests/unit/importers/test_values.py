@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from torchstone import registry
 from torchstone.errors import UsageError
 from torchstone.figures import figures
+from torchstone.importers import _draft as draft
 from torchstone.importers import _reading as reading
-from torchstone.store.foreign import read_foreign, recognised
+from torchstone.store.foreign import looked_at, read_foreign, recognised
 from torchstone.terms.case import Case, Task
 from torchstone.terms.claim import claims
 from torchstone.terms.run import Run
@@ -81,10 +83,27 @@ def test_timm_says_its_card_in_the_name_of_its_file() -> None:
 
 
 def test_a_timm_row_that_failed_is_a_trial_that_did(tmp_path: Path) -> None:
-    (tmp_path / "r.csv").write_text("model,infer_samples_per_sec,error\nbig_net,,CUDA out of memory\n")
-    trial = the("r.csv", tmp_path).trials[0]
-    assert trial.outcome.status == Status.CRASHED
-    assert trial.outcome.message == "CUDA out of memory"
+    text = "model,infer_samples_per_sec,error\nbig_net,,CUDA out of memory\nodd_net,,no kernel\n"
+    (tmp_path / "r.csv").write_text(text)
+    big, odd = the("r.csv", tmp_path).trials
+    assert big.outcome.status == Status.OUT_OF_MEMORY
+    assert big.outcome.message == "CUDA out of memory"
+    assert odd.outcome.status == Status.CRASHED
+    (tmp_path / "r.csv").write_text("model,infer_samples_per_sec\nbig_net,12\n")
+    with pytest.raises(UsageError, match="no row has a batch size and a rate"):
+        the("r.csv", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("digits", "version"), [("240", "2.4.0"), ("1121", "1.12.1"), ("113", "1.13"), ("2100", "2.10.0")]
+)
+def test_timm_writes_versions_of_torch_without_dots(digits: str, version: str, tmp_path: Path) -> None:
+    name = f"benchmark-infer-amp-nchw-pt{digits}-cu117-rtx3090.csv"
+    text = (SAMPLES / "benchmark-infer-amp-nchw-pt240-cu124-rtx4090.csv").read_bytes()
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text)
+    run = the(name, tmp_path)
+    assert run.head.machine.software == {"torch": version}
+    assert run.trials, "a byte order mark is no part of the first column's name"
 
 
 def test_pytest_benchmark_calls_are_a_closed_loop() -> None:
@@ -184,7 +203,14 @@ def test_reading_is_bounded_and_names_the_place(tmp_path: Path) -> None:
     assert reading.number("nan") is not None
     assert reading.number(True) is None
     assert reading.number(10**400) is None
+    for absurd in (float("inf"), -float("inf"), 1e308, "-1e200"):
+        assert math.isnan(reading.number(absurd) or 0.0), "their squares and sums would be no numbers"
+    assert reading.number(1e-300) == 0.0
+    assert reading.number("-2.5") == -2.5
     assert reading.whole("2.5") is None
+    assert reading.whole(10**25) is None
+    assert reading.whole("64.0") == 64
+    assert reading.rows_of('a,b\r\n\r\n1,"2\n3"\r\n', "x") == [{"a": "1", "b": "2\n3"}]
     assert reading.numbers([1, "x"]) == ()
     assert len(reading.word("x" * 1000) or "") == 200
 
@@ -195,8 +221,59 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 9)
     with pytest.raises(UsageError, match="more than is read"):
         reading.bytes_of(tmp_path / "x.csv")
-    with pytest.raises(UsageError, match="more than 2 rows"):
-        reading.rows_of("a\n1\n2\n3\n", "x")
+    for text in ("a\n1\n2\n3\n", "a\n\n\n\n"):
+        with pytest.raises(UsageError, match="more than 2 rows"):
+            reading.rows_of(text, "x")
+
+
+def test_a_file_of_too_many_results_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_ROWS", 3)
+    with pytest.raises(UsageError, match="more than 3 results"):
+        the("sweep_summary.txt")
+
+
+def test_values_that_no_figure_can_be_made_of_are_no_crash(tmp_path: Path) -> None:
+    text = (SAMPLES / "training_benchmark_results_async.json").read_text()
+    odd = tmp_path / "odd.json"
+    odd.write_text(text.replace("0.004111666", "1e308").replace("0.004256672", "-Infinity"))
+    run = the("odd.json", tmp_path)
+    assert "step_time_mean" not in figures(run.trials[0]).values
+    found = looked_at("seed_json", odd)[0].findings
+    assert [f for f in found if f.check == "impossible"]
+    assert not [f for f in found if "failed:" in f.message], "a check that raised"
+
+
+def test_items_are_those_of_the_key_where_the_result_does_not_say(tmp_path: Path) -> None:
+    text = (SAMPLES / "training_benchmark_results_async.json").read_text()
+    (tmp_path / "key.json").write_text(text.replace('"batch_size": 8,', ""))
+    assert set(the("key.json", tmp_path).trials[0].values("items")) == {8.0}
+    (tmp_path / "none.json").write_text(text.replace('"batch_size": 8,', "").replace("batch_8_seq_32_lr", "run"))
+    trial = the("none.json", tmp_path).trials[0]
+    assert trial.values("step_time_s")
+    assert not trial.values("items"), "how many items a step had is not known"
+
+
+def test_tokens_per_second_are_no_items_per_second(tmp_path: Path) -> None:
+    text = (SAMPLES / "optimum_generate.json").read_text()
+    (tmp_path / "tokens.json").write_text(text.replace('"samples/s"', '"tokens/s"'))
+    said = claims(the("tokens.json", tmp_path).trials[0])
+    assert "throughput" not in said
+    assert said["output_token_throughput"] == pytest.approx(203.13, rel=1e-4)
+    (looked,) = looked_at("optimum_benchmark", tmp_path / "tokens.json")
+    assert "wrong_rate" not in {f.check for f in looked.findings}
+
+
+def test_parameters_of_a_benchmark_are_settings_where_they_can_be(tmp_path: Path) -> None:
+    text = (SAMPLES / "pytest_benchmark.json").read_text()
+    odd = f'"batch_size": 8, "seed": {10**30}, "rate": NaN, "mode": "x", "fast": true, "layers": [1], "lr": 0.5'
+    (tmp_path / "odd.json").write_text(text.replace('"batch_size": 8', odd, 1))
+    case = the("odd.json", tmp_path).head.plan.cases[0]
+    assert case.configuration == {"batch_size": 8, "mode": "x", "fast": True, "lr": 0.5}
+
+
+def test_a_moment_before_all_time_is_none() -> None:
+    assert draft.moment("0001-01-01T00:00:00+14:00") is None
+    assert draft.moment("2025-03-02T12:34:56+01:00") == "2025-03-02T11:34:56+00:00"
 
 
 def test_a_table_of_our_own_is_nobody_elses() -> None:

@@ -94,6 +94,19 @@ def test_a_file_is_read_and_gone(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_slow_disk_gets_a_smaller_file_and_not_more_time(tmp_path, monkeypatch):
+    """Each chunk takes the disk 0.2 s: within half of a second three of them are written, not 64."""
+    now_s = [0.0]
+
+    def flush(_descriptor):
+        now_s[0] += 0.2
+
+    monkeypatch.setattr(os, "fsync", flush)
+    rate = feeding.disk(tmp_path, 1.0, lambda: now_s[0])
+    assert rate.how.startswith("12.0 MiB")
+    assert now_s[0] < 0.7
+
+
 def test_a_system_that_cannot_forget_and_a_folder_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
     monkeypatch.delattr(os, "posix_fadvise", raising=False)

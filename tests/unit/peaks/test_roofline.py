@@ -62,6 +62,21 @@ def test_against_the_datasheet_by_precision_and_never_the_sparse_rate(tmp_path):
     assert any("torchstone machine peaks" in line for line in seen.ceilings.missing)
 
 
+@pytest.mark.parametrize(("busy", "told"), [(1.5, True), (0.1, False), (None, False)])
+def test_peaks_that_others_disturbed_are_used_and_doubted(busy, told):
+    machine = a_machine(devices=(CPU,), peaks=(peaks_of(busy_cores=busy),))
+    top = ceilings(machine, Placement("cpu"), {"precision": "fp32"}, 2)
+    assert top.measured_flops == 2e11
+    assert any("others kept 1.5 cores busy" in line for line in top.missing) is told
+
+
+def test_a_peak_of_0_in_a_record_is_none(tmp_path):
+    peaks = peaks_of(matmul_fp32=0.0, memory_copy=0.0, memory_triad=0.0, kernel_launch=-1.0)
+    _, case = a_measured_run(tmp_path, machine=a_machine(devices=(CPU,), peaks=(peaks,)))
+    assert "mfu_measured" not in case.estimates
+    assert any("no product of matrices in fp32" in line for line in case.ceilings.missing)
+
+
 def test_a_peak_that_is_beaten_is_not_hidden(tmp_path):
     peaks = peaks_of(matmul_fp32=1e9)
     _, case = a_measured_run(tmp_path, machine=a_machine(devices=(CPU,), peaks=(peaks,)))

@@ -36,6 +36,14 @@ def test_the_longest_part_of_a_name_counts_and_the_whole_name_before_it():
     assert prices.of("A100 PCIe") == 1.0
 
 
+def test_a_part_of_a_name_is_of_whole_words_and_marks_count_as_nothing():
+    prices = Prices("USD", {"A10": 1.0, "RTX 4070": 0.3, "Intel Xeon": 0.2})
+    assert prices.of("NVIDIA A100-SXM4-80GB") is None, "another card, of another price"
+    assert prices.of("NVIDIA A10") == 1.0
+    assert prices.of("NVIDIA GeForce RTX 4070 Ti") == 0.3
+    assert prices.of("Intel(R) Xeon(R) Platinum 8480+") == 0.2
+
+
 @pytest.mark.parametrize(
     ("text", "suffix", "said"),
     [

@@ -108,6 +108,27 @@ def test_cases_that_failed_and_memory_that_is_nearly_full_are_not_recommended(to
     assert [offer.point["batch_size"] for offer in found.offers] == [8]
 
 
+def test_where_all_that_was_measured_nearly_fills_the_memory_that_is_told_and_not_called_left_out(told):
+    cases = sweep((100, 150, 200), kind="cuda")
+    held = {one.case_id: 0.95 * (CARD.memory_bytes or 0) for one, _ in cases}
+    (found,) = told(a_stored_run(1, cases, machine("cuda"), memory=held)).settings
+    assert found.recommended is not None
+    assert found.left_out == ()
+    assert found.cautions[0].startswith("nothing else was measured, or this would not be recommended: settings that")
+
+
+def test_a_rate_below_0_that_another_tool_claims_is_none(told):
+    run = a_stored_run(1, sweep((100, 150, 200)), machine())
+    first = run.head.plan.cases[0].case_id
+    claimed = [
+        msgspec.structs.replace(trial, measurements=(), facts={**trial.facts, "claimed_throughput": -5.0})
+        if trial.case_id == first else trial
+        for trial in run.trials
+    ]  # fmt: skip
+    (found,) = told(msgspec.structs.replace(run, trials=tuple(claimed))).settings
+    assert [offer.point["batch_size"] for offer in found.offers] == [32, 16]
+
+
 def test_a_precision_whose_loss_is_worse_is_left_out_however_fast(told):
     base = falling()
     trainings = [

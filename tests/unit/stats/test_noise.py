@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from torchstone.stats.noise import effective_samples, relative_half_width
+from torchstone.stats.noise import relative_half_width
 
 
 def correlated(rng: np.random.Generator, draws: int, n: int, r: float) -> np.ndarray:
@@ -35,23 +35,11 @@ def test_covers_the_mean_of_correlated_steps(n: int, r: float, least: float) -> 
 
 def test_says_none_where_steps_are_few() -> None:
     assert relative_half_width([1.0] * 5) is None
-    assert effective_samples([1.0] * 5) is None
     assert relative_half_width([0.0] * 10) is None
 
 
 def test_equal_steps_have_no_width() -> None:
     assert relative_half_width([0.5] * 6) == 0.0
-    assert effective_samples([0.5] * 6) == 6.0
-
-
-def test_effective_samples_fall_with_correlation() -> None:
-    rng = np.random.default_rng(3)
-    free = effective_samples((1 + 0.1 * correlated(rng, 1, 20_000, 0.0))[0].tolist())
-    bound = effective_samples((1 + 0.1 * correlated(rng, 1, 20_000, 0.8))[0].tolist())
-    assert free is not None
-    assert bound is not None
-    assert bound / 20_000 == pytest.approx(1 / 9, rel=0.8)  # (1 - r)/(1 + r)
-    assert free > 2 * bound
 
 
 def test_is_fast_enough_to_be_asked_while_measuring() -> None:

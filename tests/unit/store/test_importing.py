@@ -1,4 +1,6 @@
 import math
+import os
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -85,3 +87,16 @@ def test_nothing_leaves_the_folder(tmp_path, record):
 def test_a_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no records"):
         import_path(tmp_path, tmp_path / "out")
+
+
+def test_a_copy_of_another_tools_file_is_the_same_run(tmp_path):
+    sample = Path(__file__).parents[1] / "importers" / "samples" / "timm_train.csv"
+    folder, copy = tmp_path / "out", tmp_path / "renamed.csv"
+    ((run_id, new),) = import_path(sample, folder)
+    assert new
+    copy.write_bytes(sample.read_bytes())
+    os.utime(copy, (1e9, 1e9))
+    assert import_path(copy, folder) == [(run_id, False)], "it does not say when it was measured"
+    copy.write_bytes(sample.read_bytes().replace(b"810.4", b"811.4"))
+    assert import_path(copy, folder)[0][1]
+    assert len(runs(folder)) == 2

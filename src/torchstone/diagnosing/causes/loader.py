@@ -62,7 +62,7 @@ def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
     if data_s is not None:
         rule = ", more than the usual 30 ms" if data_s > _RULE_S else ""
         yield f"data is {100 * e.share(DATA):.0f} % of the step ({units.quantity(data_s, 's')}{rule})"
-    workers = int(e.setting("num_workers") or 0)
+    workers = e.workers
     if e.loader_rate and e.device_rate:
         share = e.figures.get("data_wait_share")
         yield feeding(e.loader_rate, e.device_rate, e.figures.get("throughput"), share, workers).sentence
@@ -76,7 +76,7 @@ def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
 
 def _what_ifs(e: Evidence, *, computes: bool) -> Iterator[WhatIf]:
     yield WhatIf({"feed": "resident"}, "a loader that is never waited for", ceiling=True)
-    now = int(e.setting("num_workers") or 0)
+    now = e.workers
     needed = _MOST_WORKERS
     if e.device_rate and e.loader_alone_rate:
         needed = math.ceil(1.2 * e.device_rate / e.loader_alone_rate)

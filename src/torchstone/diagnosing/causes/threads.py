@@ -15,7 +15,7 @@ def threads(e: Evidence) -> Cause | None:
     number, cores = _threads(e), e.cores
     if e.accelerator or number is None or not cores:
         return None
-    workers = int(e.setting("num_workers") or 0) if e.setting("feed") == "loader" else 0
+    workers = e.workers if e.setting("feed") == "loader" else 0
     if number <= cores:  # workers beside as many threads as cores are common, and often right: the loader tells
         return None
     # At a barrier all wait for the last, and of n threads on c cores n - c have none: that much at most is lost.

@@ -1,0 +1,72 @@
+"""A live comparison from its request to its contest, with a ring and a lock that are made up."""
+
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from build import a_machine, a_run
+from fakes import FakeClock
+
+from torchstone.ab import campaign
+from torchstone.ab.asking import SideRequest
+from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.errors import UsageError
+from torchstone.terms.comparison import Rules
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.message import Inspected
+
+A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
+
+
+class Ring:
+    """A ring and its only session."""
+
+    def __init__(self, *_: object) -> None:
+        """Nothing to open."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+    def session(self, _folder):
+        return self
+
+    def inspect(self):
+        cpu = DeviceInfo("cpu", "cpu", "a vendor", 0, "a processor")
+        return a_machine(devices=(cpu,)), Inspected((cpu,), {}, {})
+
+    def head(self, *_: object, **_about: object):
+        return a_run().head
+
+
+class Stopped(Exception):
+    """The contest was to begin now."""
+
+
+def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
+    clock, began_s = FakeClock(), []
+
+    @contextmanager
+    def waits(*_: object):
+        clock.sleep(300.0)
+        yield
+
+    def bout(*given: Any):
+        began_s.append(given[4])
+        raise Stopped
+
+    for name, fake in (("Ring", Ring), ("held", waits), ("system_clock", clock), ("Bout", bout)):
+        monkeypatch.setattr(campaign, name, fake)
+    with pytest.raises(Stopped):
+        campaign.AbCampaign((A, A), Rules()).carry_out(tmp_path, ("ab",))
+    assert began_s == [300.0]
+
+
+def test_two_files_that_ask_for_other_conditions_are_refused():
+    procedure = msgspec.structs.replace(A.request.procedure, heap="default")
+    b = SideRequest("B", msgspec.structs.replace(A.request, procedure=procedure))
+    with pytest.raises(UsageError, match="differ in heap: fixed and default"):
+        campaign.AbCampaign((A, b), Rules())

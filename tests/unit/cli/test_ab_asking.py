@@ -1,0 +1,76 @@
+"""The words of `ab`: what makes two sides, what a gate lets through, and what is said of a dirty work tree."""
+
+import subprocess
+
+import pytest
+
+from torchstone.cli._ab_asking import rules_of, sides_of
+from torchstone.cli._parsing import Parser
+from torchstone.cli.ab_command import add_arguments, fails
+from torchstone.errors import UsageError
+from torchstone.terms.comparison import Judgement
+
+WHAT = ("--task", "train", "--model", "py:net.py:load")
+
+
+def options(*words: str):
+    parser = Parser(prog="torchstone ab")
+    add_arguments(parser)
+    return parser.parse_args(list(words))
+
+
+def git(folder, *words):
+    own = ("-c", "user.email=a@example.org", "-c", "user.name=a")
+    subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    git(tmp_path, "init", "-q")
+    (tmp_path / "net.py").write_text("def load(): ...\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_uncommitted_changes_are_told_where_they_are_in_neither_side(repository, capsys):
+    with sides_of(options("HEAD", "HEAD", *WHAT)):
+        assert capsys.readouterr().err == ""
+    (repository / "net.py").write_text("def load(): pass\n")
+    with sides_of(options("HEAD", "HEAD", *WHAT)):
+        assert "uncommitted changes of 1 file are in neither side" in capsys.readouterr().err
+    with sides_of(options("HEAD", ".", *WHAT)) as (_, b):
+        assert capsys.readouterr().err == ""
+        assert (b.label, b.folder) == ("work tree (1 changed file)", repository)
+
+
+def test_a_misspelt_recipe_is_named_and_not_the_one_that_there_is(repository):
+    with pytest.raises(UsageError, match="'smok' is neither a recipe"), sides_of(options("smoke", "smok")):
+        pass
+    with pytest.raises(UsageError, match="not one of each"), sides_of(options("smoke", "HEAD", *WHAT)):
+        pass
+
+
+@pytest.mark.parametrize("flag", ["--trials=3", "--budget=5m", "--time-limit=1h", "--telemetry=1s", "--no-phases"])
+def test_what_would_say_nothing_to_two_sides_in_turn_is_no_option(flag):
+    with pytest.raises(UsageError, match="unrecognized"):
+        options("smoke", flag)
+
+
+def test_rules():
+    rules = rules_of(options("smoke", "--margin", "1%", "--false-alarms", "5%", "--within", "2m", "--seed", "3"))
+    assert (rules.margin, rules.false_alarms, rules.budget_s, rules.seed) == (0.01, 0.05, 120.0, 3)
+    with pytest.raises(UsageError, match="--false-alarms 60%"):
+        rules_of(options("smoke", "--false-alarms", "60%"))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fail_on", "closed"),
+    [
+        ("worse", ["worse"], True), ("better", ["worse"], False), ("unclear", ["worse"], False),
+        ("unclear", ["worse", "unclear"], True), ("not_comparable", ["worse"], True), ("not_comparable", [], False),
+    ],
+)  # fmt: skip
+def test_a_side_that_fails_passes_no_gate(verdict, fail_on, closed):
+    assert fails(Judgement(verdict), fail_on) is closed

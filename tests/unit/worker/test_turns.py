@@ -1,0 +1,97 @@
+"""A process that takes turns, in this process: its loader's own processes wait when it waits."""
+
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from torchstone import registry
+from torchstone.terms.axis import AXES
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.message import Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.terms.model import InputSpec, LoadedModel
+from torchstone.terms.procedure import Procedure
+from torchstone.worker.tally import Tally
+from torchstone.worker.turns import Helpers, take_turns
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of a process is read in /proc")
+
+
+def states() -> set[str]:
+    """What the processes beside this one do: T is stopped. A signal takes a moment to arrive."""
+    time.sleep(0.05)
+    pids = [process.pid for process in multiprocessing.active_children()]
+    return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
+
+
+class Line:
+    """Says these words one by one, and notes what it hears and what the other processes do while a word is awaited."""
+
+    def __init__(self, *words: Word) -> None:
+        self._words = list(words)
+        self.heard: list[Event] = []
+        self.states: list[set[str]] = []
+
+    def send(self, event: Event) -> None:
+        self.heard.append(event)
+
+    def receive(self) -> bytes:
+        self.states.append(states())
+        return msgspec.json.encode(self._words.pop(0)) + b"\n"
+
+
+def turns_of(line: Any, **axes: Any) -> None:
+    torch.manual_seed(0)
+
+    def loss(network, tensors):
+        return network(tensors["input"]).square().mean()
+
+    model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"), {"input": torch.randn(8, 6)})
+    engine = registry.load("engines", "train")
+    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
+    case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement("cpu"))
+    device = registry.load("devices", "cpu").open(0)
+    prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
+    request = TrialRequest(case, Procedure(warmup=1, warmup_budget_s=0.05), 0)
+    try:
+        take_turns(request, line, engine, prepared, batches, device, Tally(case))
+    finally:
+        batches.close()
+
+
+def test_a_loader_waits_while_its_side_waits():
+    line = Line(TakeTurn(4, lead_in=1), TakeTurn(4, lead_in=1), Finish())
+    turns_of(line, feed="loader", num_workers=1)
+    assert line.states == [{"T"}, {"T"}, {"T"}]
+    (ready,) = [event for event in line.heard if isinstance(event, Ready)]
+    assert (ready.queue, ready.turn) == (1, 2), "what lies ready stays: no need to use it up"
+    assert sum(isinstance(event, TurnTaken) for event in line.heard) == 2
+    (told,) = [event for event in line.heard if isinstance(event, Measured)]
+    assert [len(m.values) for m in told.measurements if m.metric == "turn_time_s"] == [2]
+    assert not multiprocessing.active_children(), "they went on, and could end"
+
+
+def test_without_a_loader_there_is_nothing_to_give_away():
+    line = Line(TakeTurn(2), Finish())
+    turns_of(line)
+    assert next(event for event in line.heard if isinstance(event, Ready)).queue == 0
+
+
+def test_whoever_loads_nothing_leaves_others_alone():
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60.0,), daemon=True)
+    other.start()
+    try:
+        assert not Helpers(0).stop()
+        assert "T" not in states()
+        helpers = Helpers(4)
+        assert helpers.stop()
+        assert states() == {"T"}
+        helpers.go_on()
+        assert "T" not in states()
+    finally:
+        other.kill()
+        other.join()
