@@ -159,7 +159,8 @@ def _series(rng: random.Random, device: DeviceInfo, spans: Sequence[tuple[float,
         energy.append(total)
         total += 0.25 * watts * rng.uniform(0.97, 1.03)
     gauges: dict[str, Any] = {
-        "device_power_w": drawn, "device_energy_j": energy, "device_temperature_c": [rng.uniform(45, 70) for _ in at_s],
+        "device_power_w": drawn, "device_power_limit_w": [300.0] * len(at_s),  # single readings may lie above it
+        "device_energy_j": energy, "device_temperature_c": [rng.uniform(45, 70) for _ in at_s],
         "device_clock_hz": [1.7e9 + rng.uniform(-1e8, 1e8) for _ in at_s], "device_throttled": [0.0] * len(at_s),
         "device_utilization": [rng.uniform(0.5, 1.0) for _ in at_s], "device_other_processes": [0.0] * len(at_s),
         "device_memory_used_bytes": [2e9 + rng.uniform(0, 1e6) for _ in at_s],

@@ -22,11 +22,11 @@ from torchstone.terms.model import InputSpec, ModelCard
 from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
-_SHAPES = {
+SHAPES = {
     "sequence_length": ("text", "features", "image_text"), "image_size": ("image", "image_text"), "audio_s": ("audio",),
 }  # fmt: skip
 # Who asks for one of these means a loader: with resident batches, all their values would measure the same.
-_OF_A_LOADER = ("num_workers", "pin_memory", "prefetch_factor")
+OF_A_LOADER = ("num_workers", "pin_memory", "prefetch_factor")
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
@@ -95,7 +95,7 @@ def card_of(model: str, options: Mapping[str, Scalar]) -> ModelCard:
 def takes(task: str, model: str, options: Mapping[str, Scalar], axis: str) -> bool:
     """Say whether an axis goes with a task and a model; the model is looked at only if the axis shapes what it eats."""
     engine: Engine = registry.load("engines", task)
-    return axis in engine.axes and (axis not in _SHAPES or card_of(model, options).input.kind in _SHAPES[axis])
+    return axis in engine.axes and (axis not in SHAPES or card_of(model, options).input.kind in SHAPES[axis])
 
 
 def _split(spec: str, family: str, what: str) -> tuple[str, str]:
@@ -143,7 +143,7 @@ def _wants_more_classes(data: DataCard, model: ModelCard) -> bool:
 
 
 def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mapping[str, Scalar]]:
-    allowed = [a for a in engine.axes if card.input.kind in _SHAPES.get(a, (card.input.kind,))]
+    allowed = [a for a in engine.axes if card.input.kind in SHAPES.get(a, (card.input.kind,))]
     for name in ask.axes:
         if name not in AXES:
             raise unknown("axis", name, AXES)
@@ -152,7 +152,7 @@ def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mappi
                 f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
             )
     defaults = dict(card.defaults)
-    if any(name in ask.axes for name in _OF_A_LOADER):
+    if any(name in ask.axes for name in OF_A_LOADER):
         defaults["feed"] = "loader"
     # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
     names = dict.fromkeys([*ask.axes, *allowed])

@@ -118,8 +118,8 @@ def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...]
     # The best of many probes looks better than it is: once there are replicates, only they count.
     replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
     good = [trial.figures for trial in replicates or well]
-    # A Case of which no trial ended well has no number that could be believed.
-    judged = Verdict.INVALID if taken and not good else verdict(own)
+    # A Case of which no trial ended well, or none was taken, has no number that could be believed.
+    judged = verdict(own) if good else Verdict.INVALID
     found = estimates(good)
     threads = threads_of([trial.facts for trial in well])
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None

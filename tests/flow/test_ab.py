@@ -55,7 +55,7 @@ def compared(repository) -> tuple[Any, Any]:
     """Four layers against sixteen, with --fail-on: the document, and the folder of its record."""
     out = repository / "outputs"
     answer = ab(
-        repository, "HEAD~2", "HEAD~1", *WHAT, "--within", "20s", "--fail-on", "worse", "--json",
+        repository, "HEAD~2", "HEAD~1", *WHAT, "--within", "20s", "--fail-on", "worse:5%", "unclear", "--json",
         "--output-dir", str(out), code=1,
     )  # fmt: skip
     return json.loads(answer.stdout), out
@@ -68,6 +68,11 @@ def test_the_slower_revision_is_worse_and_the_gate_fails(compared):
     assert found["baseline"]["label"].startswith("HEAD~2 (")
     assert 1.0 < found["ratio"]["low"] <= found["ratio"]["value"] <= found["ratio"]["high"]
     assert found["ratio"]["value"] > 1.5
+    course = run["contest"]
+    assert course["stopped_because"] == "settled"
+    assert course["pairs"] >= 6
+    assert course["templates"] >= 1
+    assert course["elapsed_s"] > 1.0
 
 
 def test_every_process_is_in_the_record_with_its_side_and_its_turns(compared):
@@ -90,6 +95,17 @@ def test_show_tells_the_answer_again(compared):
         [*TORCHSTONE, "show", run["run_id"], "--output-dir", str(out)], capture_output=True, text=True, check=True
     ).stdout
     assert "worse: HEAD~1 (" in shown
+    assert "false alarms; " in shown, "the interval"
+    assert "median of processes" in shown, "the table of both sides"
+    told = json.loads(
+        subprocess.run(
+            [*TORCHSTONE, "show", run["run_id"], "--output-dir", str(out), "--json"], capture_output=True, check=True
+        ).stdout
+    )
+    assert {name: told["contest"][name] for name in ("pairs", "templates")} == {
+        name: run["contest"][name] for name in ("pairs", "templates")
+    }
+    assert 0.0 < told["contest"]["elapsed_s"] < run["contest"]["elapsed_s"]
 
 
 def test_a_revision_that_does_not_build_is_a_mistake_of_one_line(repository, tmp_path):

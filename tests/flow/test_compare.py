@@ -118,6 +118,12 @@ def test_gates(store, capfd):
     assert main(["compare", "after", "before", "--fail-on", "unclear"]) == 0
     assert main(["compare", "after", "before"]) == 0, "without a gate a comparison is done when it is printed"
     assert main(["compare", "before", "after", "--baseline", "after", "--fail-on", "worse"]) == 1
+    assert main(["compare", "before", "after", "--fail-on", "missing"]) == 0
+    write_record(a_stored_run(BASE, a_case(task=Task.TRAIN), minutes=5, name="half"), store[0])
+    assert main(["compare", "before", "half", "--fail-on", "worse"]) == 0
+    capfd.readouterr()
+    assert main(["compare", "before", "half", "--fail-on", "worse", "--fail-on", "missing"]) == 1
+    assert "B has no trial that ended well of infer net:cnn batch_size 16" in capfd.readouterr().err
 
 
 def test_s0_14_to_19_amd_against_nvidia_and_s1_30_three_machines(capfd, outputs, tmp_path):

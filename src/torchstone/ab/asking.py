@@ -63,6 +63,9 @@ def sketched(side: SideRequest) -> Sketched:
         )
     if side.folder is not None:
         found = msgspec.structs.replace(found, workload=_with_data_from_here(found))
+        if model == workload.model and side.folder != Path.cwd():
+            # A module is looked for from where we work: its digest is that of the file here, and not of the revision.
+            found = msgspec.structs.replace(found, code_sha256=None)
     if side.revision is not None:
         fixed = {**found.workload.fixed, "revision": side.revision}
         found = msgspec.structs.replace(found, workload=msgspec.structs.replace(found.workload, fixed=fixed))

@@ -16,7 +16,7 @@ import msgspec
 from torchstone.ab.allocation import couples_for
 from torchstone.ab.pair import Contender, Pair
 from torchstone.ab.ring import Ring
-from torchstone.ab.standing import FEWEST_PAIRS, Look, Standing
+from torchstone.ab.standing import FEWEST_PAIRS, MOST_TEMPLATES, Look, Standing
 from torchstone.ab.turns import TurnPlan, within_bounds
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.watcher import Watcher
@@ -29,9 +29,9 @@ __all__ = ["Contender", "Contested", "contest"]
 
 METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
 _TEMPLATES_SHARE = 0.2  # of the budget may go into starting templates
-_MOST_TEMPLATES = 6
 _WARM_UP_S = 0.5
-_MOST_FAILURES = 3  # pairs in a row of which one side fails
+_FAILED, _FAILED_SHARE = 3, 0.1  # so many pairs, in a row or as this share of all: a side fails by no accident
+_PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times the budget
 
 
 class Contested(msgspec.Struct, frozen=True):
@@ -113,20 +113,20 @@ class Bout:
         self._pairs: list[Pair] = []
         self._costs_s: list[float] = []
         self._templates = 0
-        self._failures = 0
+        self._failures = self._in_a_row = 0
 
     def fight(self) -> Contested:
-        """Take pairs until it is settled, the budget is spent, or one side fails again and again."""
+        """Take pairs until it is settled, the budget is spent, or too many of them fail."""
         dice, rules = random.Random(self._rules.seed), self._rules
         self._new_template()
         affordable = int(_TEMPLATES_SHARE * rules.budget_s / max(self._ring.start_s, 1e-3))
-        planned = max(2, min(_MOST_TEMPLATES, affordable))
+        planned = max(2, min(MOST_TEMPLATES, affordable))
         while True:
             # Templates are renewed at even shares of the budget, and a pair is only begun if it can end in time.
             if self._elapsed_s() >= self._templates * rules.budget_s / planned and self._templates < planned:
                 self._new_template()
             pair = self._one_pair(dice)
-            if self._failures >= _MOST_FAILURES:
+            if self._in_a_row >= _FAILED or self._failures >= max(_FAILED, _FAILED_SHARE * len(self._pairs)):
                 return self._ended("failed", pair)
             if self._standing.due() and (look := self._standing.look(self._progress())) is not None and look.settled:
                 return self._ended("settled")
@@ -147,22 +147,24 @@ class Bout:
         for trial in pair.trials:
             self._keep(trial)
         location = pair.location if all(trial.outcome.status == Status.OK for trial in pair.trials) else None
-        self._failures = 0 if location is not None else self._failures + 1
+        self._failures += location is None
+        self._in_a_row = self._in_a_row + 1 if location is None else 0
         if location is not None:
             self._standing.add(location.value, location.error)
         self._tell(Progress(len(self._pairs), self._templates, self._elapsed_s(), self._standing.last))
         return pair
 
     def _plan(self) -> TurnPlan:
+        patience_s = max(_PATIENCE_S, _PATIENCE * self._rules.budget_s)
         sound = [(pair, cost_s) for pair, cost_s in zip(self._pairs, self._costs_s, strict=True) if pair.logs]
         if not sound:
-            return TurnPlan()
+            return TurnPlan(patience_s=patience_s)
         turns_s = [sum(sum(t.values("turn_time_s")) for t in pair.trials) for pair, _ in sound]
         couple_s = min(spent_s / len(pair.logs) for spent_s, (pair, _) in zip(turns_s, sound, strict=True))
         start_s = min(cost_s - spent_s for spent_s, (_, cost_s) in zip(turns_s, sound, strict=True))
         couples = couples_for([pair for pair, _ in sound], start_s, couple_s)
         affordable = within_bounds(self._rules.budget_s / (2.0 * FEWEST_PAIRS) / max(couple_s, 1e-6))
-        return TurnPlan(couples=min(couples, affordable) if couples is not None else None)
+        return TurnPlan(couples=min(couples, affordable) if couples is not None else None, patience_s=patience_s)
 
     def _elapsed_s(self) -> float:
         return self._clock() - self._began_s

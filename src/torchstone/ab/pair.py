@@ -9,8 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.ab.turns import TurnPlan, cores_to_choose, couples_of, order, steps_of, word_for
+from torchstone.ab.turns import TurnPlan, cores_to_choose, couples_of, most_s, order, steps_of, word_for
 from torchstone.extend_machine import Launcher
+from torchstone.instrument.clock import system_clock
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Watcher
 from torchstone.stats.trimmed import Location, trimmed
@@ -46,10 +47,10 @@ class Pair(msgspec.Struct, frozen=True):
 class _Side:
     """A process of one side, from its start to its trial."""
 
-    def __init__(self, contender: Contender, launcher: Launcher, drive: TrialDrive) -> None:
+    def __init__(self, contender: Contender, launcher: Launcher, drive: TrialDrive, plan: TurnPlan) -> None:
         self._drive = drive
         self._items = items_of(contender.case)
-        self._launcher = launcher
+        self._launcher, self._plan = launcher, plan
         self.ready: Ready | None = None
         self.times_s: list[float] = []  # of an item, a turn each
 
@@ -61,8 +62,9 @@ class _Side:
 
     def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
         """Have it take one turn; False where it ended meanwhile."""
-        self._drive.say(word_for(steps, ready, cores))
-        taken = self._drive.hear(TurnTaken)
+        word = word_for(steps, ready, cores)
+        self._drive.say(word)
+        taken = self._drive.hear(TurnTaken, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
         if taken is None or taken.elapsed_s <= 0.0:
             return False
         self.times_s.append(taken.elapsed_s / (steps * self._items))
@@ -71,7 +73,7 @@ class _Side:
     def finish(self, order: int) -> Trial:
         """Let it go, and return its trial."""
         self._drive.say(Finish())
-        return self._drive.conclude(order)
+        return self._drive.conclude(order, most_s(self._plan))
 
     def abandon(self) -> None:
         """End it at once."""
@@ -104,7 +106,7 @@ def take_pair(
             contender, launcher = sides[which]
             shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
             request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
-            living[which] = _Side(contender, launcher, TrialDrive(request, None, watcher))
+            living[which] = _Side(contender, launcher, TrialDrive(request, None, watcher), plan)
             warm = living[which].warm_up()
             if not warm:
                 break
@@ -125,11 +127,15 @@ def _turns(a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, ours: Sequen
     if a.ready is None or b.ready is None:
         return []
     steps = steps_of(plan, a.ready, b.ready)
-    for a_first in order(couples_of(plan, steps, a.ready, b.ready), dice):
+    couples = couples_of(plan, steps, a.ready, b.ready)
+    until_s = system_clock() + most_s(plan, couples * steps * (a.ready.step_s + b.ready.step_s))
+    for a_first in order(couples, dice):
         one, other = (a, b) if a_first else (b, a)
         ready = (a.ready, b.ready) if a_first else (b.ready, a.ready)
         cores = tuple(dice.sample(ours, needed))
         if not one.turn(steps, ready[0], cores) or not other.turn(steps, ready[1], cores):
+            break
+        if system_clock() >= until_s:  # every turn crawls: what was taken has to do
             break
     return [math.log(its / a_s) for its, a_s in zip(b.times_s, a.times_s, strict=False)]
 

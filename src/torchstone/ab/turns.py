@@ -15,6 +15,7 @@ from torchstone.terms.message import Ready, TakeTurn
 
 FEWEST_COUPLES, MOST_COUPLES = 8, 128
 _UNPLANNED_S = 1.0  # of turns in a pair, while nothing is known of its spread
+_SLOWER = 10.0  # than its own warm-up told: neighbours alone make no step so slow for long
 
 
 class TurnPlan(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ class TurnPlan(msgspec.Struct, frozen=True):
     turn_s: float = 0.01
     shift_bytes: int = 1 << 20  # the heap of each process begins somewhere in so many bytes
     bind: bool = True  # both turns of a couple on the same cores, where the sides need fewer than there are
+    patience_s: float = 60.0  # most time of a turn, unless it should take a tenth of that anyway
 
 
 def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
@@ -43,6 +45,11 @@ def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
 def couples_of(plan: TurnPlan, steps: int, a: Ready, b: Ready) -> int:
     """Return the couples of turns of a pair, by the plan or by what a turn will take."""
     return plan.couples or within_bounds(_UNPLANNED_S / max(steps * (a.step_s + b.step_s), 1e-6))
+
+
+def most_s(plan: TurnPlan, expected_s: float = 0.0) -> float:
+    """Return the most time for what should take `expected_s`: whoever has warmed up and takes longer hangs."""
+    return max(plan.patience_s, _SLOWER * expected_s)
 
 
 def within_bounds(couples: float) -> int:

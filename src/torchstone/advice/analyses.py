@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone import units
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.advice.grouping import equal_but_for, groups
 from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary, RunSummary
@@ -128,7 +128,8 @@ def _interval(one: Estimate, other: Estimate) -> tuple[float | None, float | Non
 
 
 def _memory(case: CaseSummary) -> float | None:
-    return next((case.estimates[name].value for name in MEMORY if name in case.estimates), None)
+    figures = memory_figures(case.placement.device)
+    return next((case.estimates[name].value for name in figures if name in case.estimates), None)
 
 
 def _parameters(case: CaseSummary) -> float | None:

@@ -21,7 +21,8 @@ NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9
 AS_FAST = 0.98  # how much of the top throughput may be given up for memory where intervals see no difference
 _GB = 1e9
-MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")  # the first that was measured counts
+_OF_A_DEVICE = ("peak_reserved_bytes", "peak_allocated_bytes")
+MEMORY = (*_OF_A_DEVICE, "peak_rss_bytes")
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -37,6 +38,14 @@ class Chosen(msgspec.Struct, frozen=True):
     same: tuple[tuple[Choice, float], ...] = ()
 
 
+def memory_figures(device: str) -> tuple[str, ...]:
+    """Return the figures of peak memory on that kind of device (cpu, cuda, …): the first that was measured counts.
+
+    What the process takes of the host's memory counts on the CPU alone: of an accelerator's it says nothing.
+    """
+    return MEMORY if device == "cpu" else _OF_A_DEVICE
+
+
 def choose(choices: Sequence[Choice]) -> Chosen | None:
     """Return what to name among measured Cases; None where fewer than two have a throughput."""
     highest, best = highest_throughput(choices), recommended(choices)
@@ -50,7 +59,7 @@ def choose(choices: Sequence[Choice]) -> Chosen | None:
 def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choice:
     """Return what was measured of a Case, reduced to what a choice needs. `axes`: those that vary."""
     device = machine.device(case.placement.device, case.placement.index)
-    memory = _value(case, *MEMORY)
+    memory = _value(case, *memory_figures(case.placement.device))
     rate = case.estimates.get("throughput")
     throughput = rate.value if rate is not None else None
     held = device.memory_bytes if device is not None else None

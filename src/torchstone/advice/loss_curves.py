@@ -14,7 +14,7 @@ from torchstone.store.query import read_run
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.case import Task
 from torchstone.terms.run import Run
-from torchstone.terms.trial import Purpose
+from torchstone.terms.trial import Purpose, Trial
 
 AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
 
@@ -46,8 +46,10 @@ def read_curves(run: RunSummary) -> Curves:
 def curves_of(run: Run) -> Curves:
     """Return the losses of every Case that has some, of failed trials too: a loss that became NaN is one of them."""
     found: dict[str, list[Curve]] = {}
-    for case_id in {case.case_id: None for case in run.head.plan.cases}:
-        trials = run.of_case(case_id)
+    taken: dict[str, list[Trial]] = {case.case_id: [] for case in run.head.plan.cases}
+    for trial in run.trials:  # in one pass: an imported run may have 100,000
+        taken.setdefault(trial.case_id, []).append(trial)
+    for case_id, trials in taken.items():
         replicates = [trial for trial in trials if trial.purpose == Purpose.REPLICATE]
         for trial in replicates or trials:
             losses, items = loss_curve(trial), raw(trial, "items")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.advice.trainings import Span, Training, Trainings, alike_but_for, lowest
 from torchstone.stats.stability import Behaviour
 from torchstone.summary import CaseSummary
@@ -54,7 +54,8 @@ def _reading(alike: Sequence[Training], cases: Mapping[str, CaseSummary]) -> Opt
 def _standing(name: str, best: Training, cases: Mapping[str, CaseSummary]) -> Standing:
     case = cases[best.case_id]
     speed = case.estimates.get("throughput")
-    memory = next((case.estimates[figure].value for figure in MEMORY if figure in case.estimates), None)
+    figures = memory_figures(case.placement.device)
+    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
     return Standing(
         name, case.configuration.get("learning_rate"), best.case_id, best.behaviour,
         speed.value if speed is not None else None, memory, best.loss_end,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.advice.trainings import Span, Training, Trainings, alike_but_for
 from torchstone.stats.equivalence import MARGIN, Equivalence, Sameness, of_losses
 from torchstone.stats.ratio import log_mean, ratio
@@ -64,7 +64,7 @@ def _effect(
 ) -> PrecisionEffect:
     case, other = cases[one.case_id], cases[reference.case_id]
     found = of_losses(losses[one.case_id], losses[reference.case_id]) if one.loss_end and reference.loss_end else None
-    memory = [_value(c, *MEMORY) for c in (case, other)]
+    memory = [_value(c, *memory_figures(c.placement.device)) for c in (case, other)]
     effect = PrecisionEffect(
         precision=str(one.point[AXIS]),
         against=str(reference.point[AXIS]),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torchstone.advice import batch_curve, phases
 from torchstone.advice.advice import Advice
 from torchstone.advice.batch_curve import BatchPoint, Curve
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.figures import PHASE
 from torchstone.stats.ratio import log_mean
 from torchstone.summary import CaseSummary
@@ -64,7 +64,8 @@ def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
         return None
     device = machine.device(case.placement.device, case.placement.index)
     held = device.memory_bytes if device is not None else None
-    memory = next((case.estimates[name].value for name in MEMORY if name in case.estimates), None)
+    figures = memory_figures(case.placement.device)
+    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
     flushed = case.estimates.get("allocator_retries")
     return BatchPoint(
         size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),

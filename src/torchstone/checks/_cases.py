@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import median
 
 from torchstone.stats.readings import other_cpu_cores
+from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.claim import is_imported
 from torchstone.terms.procedure import Procedure
@@ -13,6 +15,8 @@ from torchstone.terms.trial import Purpose, Stage, Status, Trial
 
 _STEP_METRICS = ("step_time_s", "latency_s")
 TOLERATED_CORES = 0.15  # that other processes may keep busy
+INLINE = "inline"  # the isolation of what was measured in the user's own process, through Python
+_MORE = 1.02
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
 
 
@@ -50,6 +54,20 @@ def busy(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
             yield name, times
 
 
+def of_their_work(trial: Trial, window: str, slow: Sequence[bool]) -> bool:
+    """Say whether the slower steps of a window have more items or tokens to work on. Some are slow, and some are not.
+
+    Trials have one seed, and so the same batches: that most of them agree does not tell.
+    """
+    for metric in ("items", "tokens"):
+        work = trial.values(metric, window=window)
+        if len(work) == len(slow):
+            more = median(w for w, high in zip(work, slow, strict=True) if high)
+            if more > _MORE * median(w for w, high in zip(work, slow, strict=True) if not high):
+                return True
+    return False
+
+
 def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
     return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
@@ -61,8 +79,25 @@ def longer(procedure: Procedure) -> str:
         steps = procedure.iterations
         return f"--epochs {4 * procedure.epochs}" if steps is None else f"--steps {4 * steps}"
     if procedure.iterations is not None:
-        return f"--iterations {4 * procedure.iterations}"
-    return f"--budget {4 * procedure.budget_s:g}s"
+        return option(procedure, "iterations", 4 * procedure.iterations)
+    return budget(procedure, 4 * procedure.budget_s)
+
+
+def option(procedure: Procedure, name: str, value: int) -> str:
+    """Return an option of `torchstone run` as it is typed; from Python it is an argument of the same name."""
+    return f"{name}={value}" if procedure.isolation == INLINE else f"--{name} {value}"
+
+
+def budget(procedure: Procedure, seconds: float) -> str:
+    """Return what to type for windows of at most so many seconds; a loop of the user's own ends where it ends."""
+    here = f"budget_s={seconds:g}, or with more steps of your own loop"
+    return here if procedure.isolation == INLINE else f"--budget {seconds:g}s"
+
+
+def setting(run: Run, axis: str, value: Scalar) -> str:
+    """Return a setting as it is typed; where Python or another tool measured, its name and its value."""
+    elsewhere = is_imported(run) or run.head.procedure.isolation == INLINE
+    return f"{axis}={value}" if elsewhere else f"--axis {axis}={value}"
 
 
 def again(run: Run, here: str, there: str) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from torchstone.checks._cases import setting
 from torchstone.terms.case import Case, Task
+from torchstone.terms.run import Run
 
 
-def ladder(case: Case) -> str:
+def ladder(case: Case, run: Run) -> str:
     """Return seed S2-43's ladder: half the batch, mixed precision, accumulation, then checkpointing."""
     configuration = case.configuration
     size, pulls = configuration.get("batch_size"), configuration.get("grad_accumulation")
-    rungs = [f"--axis batch_size={size // 2}"] if isinstance(size, int) and size > 1 else []
+    rungs = [setting(run, "batch_size", size // 2)] if isinstance(size, int) and size > 1 else []
     if configuration.get("precision") in ("fp32", "tf32"):
-        rungs.append("--axis precision=bf16")
+        rungs.append(setting(run, "precision", "bf16"))
     if case.workload.task == Task.TRAIN:
         if isinstance(size, int) and size > 1:
             twice = 2 * (pulls if isinstance(pulls, int) and pulls > 0 else 1)
             rungs.append(f"batch_size={size // 2} with grad_accumulation={twice} for the same effective batch")
         if not configuration.get("gradient_checkpointing"):
-            rungs.append("--axis gradient_checkpointing=true")
+            rungs.append(setting(run, "gradient_checkpointing", "true"))
     return "try " + ", then ".join(rungs) if rungs else "a smaller model, or a device with more memory"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import setting, sound
 from torchstone.figures import loss_curve
 from torchstone.stats.stability import has_diverged
 from torchstone.terms.case import Case
@@ -25,17 +25,15 @@ def steadier(case: Case, run: Run) -> str:
     """Return what to change, the likeliest cure first; what the Case does already is left out."""
     configuration, cures = case.configuration, []
     if configuration.get("precision") == "fp16":
-        cures.append("--axis precision=bf16, which has the range of fp32")
+        cures.append(f"{setting(run, 'precision', 'bf16')}, which has the range of fp32")
     rate, clip = configuration.get("learning_rate"), configuration.get("grad_clip")
     if isinstance(rate, int | float) and rate > 0.0:
-        lower = _lower_and_steady(case, run, rate)
-        cures.append(
-            f"--axis learning_rate={lower:g}, which was steady here"
-            if lower is not None
-            else f"--axis learning_rate={rate / 10.0:g} (it was {rate:g})"
-        )
+        steady = _lower_and_steady(case, run, rate)
+        lower = setting(run, "learning_rate", f"{rate / 10.0 if steady is None else steady:g}")
+        cures.append(f"{lower} (it was {rate:g})" if steady is None else f"{lower}, which was steady here")
     if isinstance(clip, int | float):
-        cures.append("--axis grad_clip=1" if clip == 0.0 else f"--axis grad_clip={clip / 4.0:g} (it was {clip:g})")
+        tighter = setting(run, "grad_clip", f"{clip / 4.0:g}" if clip else 1)
+        cures.append(f"{tighter} (it was {clip:g})" if clip else tighter)
     return f"measure again with {'; or with '.join(cures)}; or {_RISE}" if cures else _RISE
 
 

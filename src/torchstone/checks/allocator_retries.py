@@ -25,17 +25,17 @@ class AllocatorRetries:
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the most retries of a trial."""
         for case_id, case, trials in sound(run):
-            most = int(max((sum(raw(t, "allocator_retries")) for t in trials), default=0))
-            if most > 0:
-                times = f"{most} time{'s' * (most > 1)}"
+            most = max((sum(raw(t, "allocator_retries")) for t in trials), default=0.0)
+            if most > 0.0:
+                times = f"{most:.0f} time{'s' * (most > 1)}"
                 message = f"the allocator had to flush and retry {times}: the case fits only by flushing"
                 yield Finding("allocator_retries", Severity.WARNING, message, _advice(run, case), case_id)
 
 
 def _advice(run: Run, case: Case) -> str:
     if any("expandable_segments:True" in (value or "") for value in run.head.machine.settings.values()):
-        return ladder(case)
-    return f"{ladder(case)}; or PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"
+        return ladder(case, run)
+    return f"{ladder(case, run)}; or PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"
 
 
 PLUGIN: Check = AllocatorRetries()

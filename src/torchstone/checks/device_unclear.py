@@ -53,7 +53,8 @@ def _name(case: Case, device: DeviceInfo | None) -> Iterator[tuple[Severity, str
 
 def _facts(case: Case, device: DeviceInfo | None, trials: tuple[Trial, ...]) -> Iterator[tuple[Severity, str]]:
     own = {str(name) for t in trials if (name := t.facts.get("device_name")) is not None}
-    if device is not None and any(name != device.name for name in own):
+    named = device is not None and device.name.strip().lower() not in _NAMELESS
+    if device is not None and named and any(name != device.name for name in own):
         yield Severity.ERROR, f"a trial ran on {', '.join(sorted(own))}, and the machine has {device.name}"
     if any(t.facts.get("distributed") is True for t in trials) and case.placement.count * case.placement.nodes == 1:
         yield Severity.WARNING, "it is called distributed, and its world size is 1: nothing was communicated"

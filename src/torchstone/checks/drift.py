@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from statistics import median
 
-from torchstone.checks._cases import longer, sound, windows
+from torchstone.checks._cases import longer, option, sound, windows
 from torchstone.extend import Check
 from torchstone.stats.noise import relative_half_width
 from torchstone.stats.steady import drift
@@ -62,7 +62,8 @@ def _advice(run: Run, change: float) -> str:
     if change < 0:
         if procedure.fit is not None:  # a training has no warm-up that could be longer
             return "a cache that fills, or kernels that are tuned: believe the later epochs"
-        return f"still warming up: measure again with --warmup {2 * procedure.warmup if procedure.warmup else 50}"
+        more = option(procedure, "warmup", 2 * procedure.warmup if procedure.warmup else 50)
+        return f"still warming up: measure again with {more}"
     return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with {longer(procedure)}"
 
 

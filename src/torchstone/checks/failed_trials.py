@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound, taken
+from torchstone.checks._cases import again, sound, taken
 from torchstone.extend import Check
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Status
 
 _ADVICE = {
-    Status.OUT_OF_MEMORY: "a smaller --axis batch_size leaves a margin of memory",
     Status.CRASHED: "its message says where",
     Status.UNSUPPORTED: "its message says why",
     Status.SKIPPED: "its message says why",
@@ -42,7 +41,10 @@ def _advice(status: Status, run: Run) -> str:
     if status == Status.TIMED_OUT:
         timeout_s = run.head.procedure.timeout_s
         return f"if it was slow and not stuck, measure again with --timeout {2 * timeout_s:g}s (it was {timeout_s:g}s)"
-    return f"{status}: {_ADVICE[status]} (`torchstone show {run.head.run_id}`)"
+    if status == Status.OUT_OF_MEMORY:
+        return f"{status}: a smaller {again(run, '--axis batch_size', 'batch')} leaves a margin of memory"
+    # What another tool wrote may not be stored, and its file is at hand.
+    return f"{status}: {_ADVICE[status]}{again(run, f' (`torchstone show {run.head.run_id}`)', '')}"
 
 
 PLUGIN: Check = FailedTrials()

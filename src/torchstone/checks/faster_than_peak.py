@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torchstone.checks._cases import again, sound
-from torchstone.datasheet import Peak, dense_peak_flops
+from torchstone.checks._peak import peak_of
+from torchstone.datasheet import Peak
 from torchstone.extend import Check
 from torchstone.figures import raw
 from torchstone.terms.case import Case
-from torchstone.terms.claim import claims, is_imported
+from torchstone.terms.claim import claims
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Stage, Trial
@@ -18,7 +19,6 @@ from torchstone.units import quantity
 # Boost clocks pass the datasheet's by some percent; Winograd's convolutions do 3 × 3 filters with 2.25 times fewer
 # multiplications than are counted (Lavin & Gray, CVPR 2016). Beyond that, nothing explains it.
 TOLERANCE, NEVER = 1.10, 2.5
-_ANY = ("fp32", "tf32", "bf16", "fp16")
 _TWICE = (1.9, 2.1)
 
 
@@ -30,23 +30,12 @@ class FasterThanPeak:
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding for each excess of a Case: an error where nothing can explain it."""
         for case_id, case, trials in sound(run):
-            peak = _peak(run, case)
+            peak = peak_of(run, case)
             seen = dict.fromkeys(found for trial in trials for found in _excess(case, trial, peak))
             for severity, message in seen:
                 here = "look for a missing synchronisation, or for operations that are counted and not done"
                 there = "look for a missing synchronisation, for operations counted twice, for a peak of another card"
                 yield Finding("faster_than_peak", severity, message, again(run, here, there), case_id)
-
-
-def _peak(run: Run, case: Case) -> Peak | None:
-    device = run.head.machine.device(case.placement.device, case.placement.index)
-    if device is None:
-        return None
-    precision = str(case.configuration.get("precision"))
-    # Others may leave TF32 on for what they call fp32, and do not always say what autocast does.
-    asked = _ANY if is_imported(run) or precision not in _ANY else (precision,)
-    found = [dense_peak_flops(device.name, each, device.memory_bytes) for each in asked]
-    return max((peak for peak in found if peak is not None), key=lambda peak: peak.value, default=None)
 
 
 def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[tuple[Severity, str]]:

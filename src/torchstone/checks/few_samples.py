@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import again, sound, windows
+from torchstone.checks._cases import again, budget, option, sound, windows
 from torchstone.extend import Check
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.procedure import Procedure
@@ -33,8 +33,8 @@ def _advice(procedure: Procedure) -> str:
     if procedure.epochs is not None:
         return f"train more epochs than {procedure.epochs}, or smaller batches"
     if procedure.iterations is not None:
-        return "measure again with --iterations 20"
-    return f"measure again with --budget {4 * procedure.budget_s:g}s (it was {procedure.budget_s:g}s)"
+        return f"measure again with {option(procedure, 'iterations', 20)}"
+    return f"measure again with {budget(procedure, 4 * procedure.budget_s)} (it was {procedure.budget_s:g}s)"
 
 
 PLUGIN: Check = FewSamples()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchstone.checks._cases import sound
 from torchstone.extend import Check
 from torchstone.stats.integrate import increase, integral
-from torchstone.stats.readings import spans_s
+from torchstone.stats.readings import gauge, spans_s
 from torchstone.terms.case import Case
 from torchstone.terms.claim import claims
 from torchstone.terms.estimate import Finding, Severity
@@ -16,9 +16,10 @@ from torchstone.terms.run import Run
 from torchstone.terms.trial import Trial
 from torchstone.units import quantity
 
-# No board takes more: the largest, of 2026, are sold with 1.4 kW. A trial may know its own limit (fact power_limit_w).
+# No board takes more: the largest, of 2026, are sold with 1.4 kW. A driver may tell the device's own limit (the gauge
+# device_power_limit_w), another program too (the fact power_limit_w).
 MOST_W = 2000.0
-_OVER = 1.1  # power limits are held on average, not in every reading
+_OVER = 1.1  # power limits are held on average, not in every reading: means are compared
 _APART = 1.5
 _LONG_S = 2.0  # energy counters tick every 0.1 s, and power is a mean of up to a second
 _FEW = 5
@@ -42,14 +43,15 @@ class ImpossibleEnergy:
 
 def _contradictions(case: Case, trial: Trial) -> Iterator[tuple[Severity, str]]:
     claimed = claims(trial)
-    limit = trial.facts.get("power_limit_w")
-    most_w = (float(limit) if isinstance(limit, int | float) else MOST_W) * case.placement.count
+    limit_w = _limit_w(trial)
+    most_w = (limit_w or MOST_W) * case.placement.count
     power_w, energy_j = claimed.get("average_power_w"), claimed.get("energy_j")
     time_s = claimed.get("energy_time_s", claimed.get("total_time_s"))  # energy may have a pass of its own
-    drawn = max((v for s in trial.series if s.metric == "device_power_w" for v in s.values), default=None)
-    over = [w for w in (power_w, drawn, energy_j / time_s if energy_j and time_s else None) if w is not None]
+    drawn = gauge(trial, "device_power_w")
+    means_w = (power_w, drawn[0] if drawn is not None else None, energy_j / time_s if energy_j and time_s else None)
+    over = [w for w in means_w if w is not None]
     if over and max(over) > _OVER * most_w:
-        of = "its power limit is" if isinstance(limit, int | float) else "no device takes more than"
+        of = "its power limit is" if limit_w is not None else "no device takes more than"
         yield Severity.ERROR, f"{quantity(max(over), 'W')} were drawn, and {of} {quantity(most_w, 'W')}"
     elif energy_j and power_w and time_s and not _near(energy_j, power_w * time_s):
         yield Severity.WARNING, _product(energy_j, power_w, time_s)
@@ -61,6 +63,14 @@ def _contradictions(case: Case, trial: Trial) -> Iterator[tuple[Severity, str]]:
     if readings is not None and readings < _FEW and (power_w or energy_j):
         yield Severity.WARNING, f"the power was read {readings:.0f} time{'s' * (readings != 1)} only"
     yield from _sensors(trial)
+
+
+def _limit_w(trial: Trial) -> float | None:
+    read, said = gauge(trial, "device_power_limit_w"), trial.facts.get("power_limit_w")
+    limit_w = read[0] if read is not None else said
+    if isinstance(limit_w, bool) or not isinstance(limit_w, int | float):
+        return None
+    return float(limit_w) if limit_w > 0.0 else None
 
 
 def _near(one: float, other: float) -> bool:

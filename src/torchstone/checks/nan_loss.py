@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from torchstone.checks._cases import taken
+from torchstone.checks._cases import setting, taken
 from torchstone.extend import Check
 from torchstone.figures import raw
 from torchstone.terms.case import Case
@@ -29,7 +29,7 @@ class NanLoss:
             lost = [values for values in losses if not all(map(math.isfinite, values))]
             if lost:
                 message = f"the loss became NaN or infinite in {len(lost)} of {sum(map(bool, losses))} trials"
-                yield Finding("nan_loss", Severity.ERROR, message, _advice(case), case_id)
+                yield Finding("nan_loss", Severity.ERROR, message, _advice(case, run), case_id)
 
 
 def _losses(trial: Trial) -> list[float]:
@@ -37,12 +37,12 @@ def _losses(trial: Trial) -> list[float]:
     return [*raw(trial, "loss"), *(said[name] for name in _CLAIMED if name in said)]
 
 
-def _advice(case: Case) -> str:
+def _advice(case: Case, run: Run) -> str:
     if case.configuration.get("precision") == "fp16":
-        return "measure again with --axis precision=bf16, which has the range of fp32"
+        return f"measure again with {setting(run, 'precision', 'bf16')}, which has the range of fp32"
     rate = case.configuration.get("learning_rate")
     if isinstance(rate, int | float) and rate > 0:
-        return f"measure again with --axis learning_rate={rate / 10:g} (it was {rate:g})"
+        return f"measure again with {setting(run, 'learning_rate', f'{rate / 10:g}')} (it was {rate:g})"
     return "look for a division by zero or labels out of range in the model's loss, or train it in fp32"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from torchstone.checks._cases import sound, windows
+from torchstone.checks._cases import option, sound, windows
 from torchstone.extend import Check
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
@@ -40,7 +40,7 @@ class NotSettled:
             restless = [t for t in trials if _still_warming(t)]
             if len(restless) > len(trials) / 2:
                 message = f"steps still got faster after warm-up, in {len(restless)} of {len(trials)} trials"
-                advice = f"measure again with --warmup {_more(run, restless)}"
+                advice = f"measure again with {option(run.head.procedure, 'warmup', _more(run, restless))}"
                 yield Finding("not_settled", Severity.WARNING, message, advice, case_id)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from torchstone.checks._cases import ASYNCHRONOUS, busy, sound, windows
+from torchstone.checks._cases import ASYNCHRONOUS, busy, of_their_work, sound, windows
+from torchstone.checks._peak import peak_of
 from torchstone.extend import Check
 from torchstone.figures import figures
 from torchstone.terms.case import Case
@@ -24,6 +25,7 @@ _FASTER = 3.0  # no overlap makes a step so much faster than one that is waited 
 _LONG_S = 1e-3  # of shorter steps, waiting itself is a good part
 _QUEUED = 3  # launches: chance makes one step so fast, and not the first three
 _SIZES, _SPAN, _EQUAL = 3, 64, 0.1
+_AT_WORK = 0.5  # of the dense peak: a step that launches most of the time has kernels too small for it
 
 
 class NotSynchronised:
@@ -38,14 +40,14 @@ class NotSynchronised:
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding a Case, with the first sign of it: an error where steps and window contradict each other."""
         plateaus = dict(_plateaus(run)) if is_imported(run) else {}
+        advice = "synchronise before every reading of the clock, or time with the device's own events"
         for case_id, case, trials in sound(run):
             signs = [sign for trial in trials if (sign := next(_signs(case, trial), None)) is not None]
             sure = [sign for sign in signs if sign[0] == Severity.ERROR]
             found = sure[0] if sure else signs[0] if len(signs) > len(trials) / 2 else None  # others may disturb one
-            if found is None and case_id in plateaus:
-                found = (Severity.WARNING, plateaus[case_id])
+            if found is None:
+                found = plateaus.get(case_id)
             if found is not None:
-                advice = "synchronise before every reading of the clock, or time with the device's own events"
                 yield Finding("not_synchronised", found[0], found[1], advice, case_id)
 
 
@@ -73,7 +75,8 @@ def _a_few_wait(trial: Trial) -> Iterator[tuple[Severity, str]]:
         if len(times) < _FEWEST or total_s < (1.0 - _WAITING) * sum(whole[name]):
             continue
         typical_s = median(times)
-        if typical_s * len(times) < _SWALLOWED * total_s:
+        long = [t > typical_s / _SWALLOWED for t in times]  # with so little in the typical step, there are some
+        if typical_s * len(times) < _SWALLOWED * total_s and not of_their_work(trial, name, long):
             told = f"a step of the {name} window takes {quantity(typical_s, 's')}, all {len(times)} of them"
             yield Severity.WARNING, f"{told} {quantity(total_s, 's')}: a few steps wait for all the others"
 
@@ -84,7 +87,8 @@ def _queue_fills(trial: Trial) -> Iterator[tuple[Severity, str]]:
         if len(times) >= 2 * _FEWEST:
             typical_s = median(times)
             first = next((place for place, t in enumerate(times) if t * _FASTER > typical_s), len(times))
-            if first >= _QUEUED:
+            later = [place >= first for place in range(len(times))]
+            if _QUEUED <= first < len(times) and not of_their_work(trial, name, later):
                 told = f"the first {first} steps of the {name} window take {quantity(median(times[:first]), 's')}"
                 yield Severity.WARNING, f"{told}, all others {quantity(typical_s, 's')}: they were only launched"
 
@@ -100,21 +104,30 @@ def _faster_than_warm_up(trial: Trial) -> Iterator[tuple[Severity, str]]:
         yield Severity.WARNING, told
 
 
-def _plateaus(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the Cases whose time is the same whatever the batch: a launch takes as long for 1 item as for 64."""
-    alike: dict[tuple[object, ...], list[tuple[int, float, str]]] = {}
+def _plateaus(run: Run) -> Iterator[tuple[str, tuple[Severity, str]]]:
+    """Yield the Cases whose time is the same whatever the batch: a launch takes as long for 1 item as for 64.
+
+    So do steps of a small model that are waited for, since launching them takes longest. Where the largest batch would
+    keep the device at work all the time at a rate that few kernels reach, the time is not that of the work.
+    """
+    alike: dict[tuple[object, ...], list[tuple[int, float, str, float]]] = {}
     for case_id, case, trials in sound(run):
         size, values = case.configuration.get("batch_size"), figures(trials[0]).values
         step_s = values.get("step_time_mean") or values.get("latency_per_batch_mean_s")
         if case.placement.device in ASYNCHRONOUS and isinstance(size, int) and step_s:
             rest = tuple(sorted((k, str(v)) for k, v in case.configuration.items() if k != "batch_size"))
             key = (case.workload.task, case.workload.model, case.workload.data, str(case.placement), rest)
-            alike.setdefault(key, []).append((size, step_s, case_id))
+            rate = values.get("achieved_flops") or values.get("flops_per_step", 0.0) / step_s
+            peak = peak_of(run, case)
+            share = rate / (peak.value * case.placement.count) if peak is not None else 0.0
+            alike.setdefault(key, []).append((size, step_s, case_id, share))
     for found in alike.values():
-        sizes, times = [size for size, _, _ in found], [step_s for _, step_s, _ in found]
+        sizes, times = [size for size, _, _, _ in found], [step_s for _, step_s, _, _ in found]
         if len(set(sizes)) >= _SIZES and max(sizes) >= _SPAN * min(sizes) and max(times) < (1.0 + _EQUAL) * min(times):
             told = f"batches of {min(sizes)} and of {max(sizes)} take the same time, within {_EQUAL:.0%}"
-            yield from ((case_id, f"{told}: it is that of a launch") for _, _, case_id in found)
+            sure = max(share for _, _, _, share in found) > _AT_WORK
+            severity, why = (Severity.WARNING, "is") if sure else (Severity.INFO, "may be")
+            yield from ((case_id, (severity, f"{told}: it {why} that of a launch")) for _, _, case_id, _ in found)
 
 
 PLUGIN: Check = NotSynchronised()

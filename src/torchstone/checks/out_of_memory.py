@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import taken
+from torchstone.checks._cases import setting, taken
 from torchstone.checks._ladder import ladder
 from torchstone.extend import Check
 from torchstone.terms.case import Case
@@ -39,7 +39,7 @@ class OutOfMemory:
             what = f"was skipped: {trial.outcome.message}" if skipped else "ran out of memory"
             known = f"; {max(sizes)} fitted" if sizes else ""
             message = f"{'the case' if size is None else f'batch_size {size}'} {what}{known}"
-            yield Finding("out_of_memory", Severity.WARNING, message, _advice(case, trial), case_id)
+            yield Finding("out_of_memory", Severity.WARNING, message, _advice(case, trial, run), case_id)
 
 
 def _short(trials: tuple[Trial, ...]) -> Trial | None:
@@ -56,11 +56,12 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
     return (str(case.workload.canonical()), str(case.placement), rest)
 
 
-def _advice(case: Case, trial: Trial) -> str:
+def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
     if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
-        return f"each process of the loader needs memory of the host: --axis num_workers={workers // 2}; {ladder(case)}"
-    return ladder(case)
+        fewer = setting(run, "num_workers", workers // 2)
+        return f"each process of the loader needs memory of the host: {fewer}; {ladder(case, run)}"
+    return ladder(case, run)
 
 
 PLUGIN: Check = OutOfMemory()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from statistics import median
 
-from torchstone.checks._cases import again, alone, busy, sound
+from torchstone.checks._cases import again, alone, busy, of_their_work, sound
 from torchstone.extend import Check
 from torchstone.stats.modes import Split, split
 from torchstone.terms.estimate import Finding, Severity
@@ -60,24 +59,13 @@ def _modes(trial: Trial) -> Iterator[tuple[Split, bool]]:
         clean = found.separation > _SEPARATION and found.high > _APART * found.low
         if not clean or not _LEAST_SHARE <= found.share <= 1.0 - _LEAST_SHARE or switches < _SWITCHES:
             continue
-        if not _of_their_work(trial, name, upper):
+        if not of_their_work(trial, name, upper):
             yield found, all(_agree(upper[place::_CYCLE]) for place in range(_CYCLE))
             return
 
 
 def _agree(kinds: list[bool]) -> bool:
     return sum(kinds) in range(len(kinds) // 10 + 1) or len(kinds) - sum(kinds) in range(len(kinds) // 10 + 1)
-
-
-def _of_their_work(trial: Trial, window: str, upper: list[bool]) -> bool:
-    """Say whether the slower steps have more items or tokens to work on."""
-    for metric in ("items", "tokens"):
-        work = trial.values(metric, window=window)
-        if len(work) == len(upper):
-            more = median(w for w, high in zip(work, upper, strict=True) if high)
-            if more > 1.02 * median(w for w, high in zip(work, upper, strict=True) if not high):
-                return True
-    return False
 
 
 PLUGIN: Check = SeveralModes()

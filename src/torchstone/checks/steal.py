@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import option, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import steal_share
 from torchstone.terms.estimate import Finding, Severity
@@ -25,7 +25,8 @@ class Steal:
             if shares and max(shares) > TOLERATED:
                 message = f"the hypervisor gave up to {max(shares):.1%} of the CPU time to other virtual machines"
                 procedure = run.head.procedure
-                spread = f", or spread it: --trials {max(5, 2 * procedure.trials)}" if procedure.fit is None else ""
+                more = option(procedure, "trials", max(5, 2 * procedure.trials))
+                spread = f", or spread it: {more}" if procedure.fit is None else ""
                 advice = f"measure at a quieter hour or on a host of your own{spread}"
                 yield Finding("steal", Severity.WARNING, message, advice, case_id)
 

@@ -33,14 +33,14 @@ class Swapping:
             seen += [f"the host swapped {quantity(swapped, 'bytes')}"] if swapped else []
             if seen:
                 message = f"{' and '.join(seen)} during the steady windows"
-                advice = f"close what else needs memory, or {ladder(case)}"
+                advice = f"close what else needs memory, or {ladder(case, run)}"
                 yield Finding("swapping", Severity.WARNING, message, advice, case_id)
 
 
 def _faults(trial: Trial) -> int:
-    faults = int(sum(raw(trial, "major_faults")))
+    faults = sum(raw(trial, "major_faults"))
     steps = len(raw(trial, "step_time_s")) + len(raw(trial, "latency_s"))
-    return faults if faults > max(_FAULTS, _A_STEP * steps) else 0
+    return int(faults) if faults > max(_FAULTS, _A_STEP * steps) else 0
 
 
 def _swapped(trial: Trial) -> float:

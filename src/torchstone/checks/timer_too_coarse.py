@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from torchstone.checks._cases import sound, windows
+from torchstone.checks._cases import setting, sound, windows
 from torchstone.extend import Check
 from torchstone.terms.case import Case
 from torchstone.terms.estimate import Finding, Severity
@@ -28,7 +28,7 @@ class TimerTooCoarse:
             if coarse:
                 step_s, tick_s = min(coarse)
                 message = f"a step takes {quantity(step_s, 's')}, and the clock resolves {quantity(tick_s, 's')}"
-                yield Finding("timer_too_coarse", Severity.WARNING, message, _advice(case), case_id)
+                yield Finding("timer_too_coarse", Severity.WARNING, message, _advice(case, run), case_id)
 
 
 def _coarse(trial: Trial) -> Iterator[tuple[float, float]]:
@@ -40,9 +40,9 @@ def _coarse(trial: Trial) -> Iterator[tuple[float, float]]:
             yield median(times), float(tick_s)
 
 
-def _advice(case: Case) -> str:
+def _advice(case: Case, run: Run) -> str:
     size = case.configuration.get("batch_size")
-    more = f" (--axis batch_size={16 * size})" if isinstance(size, int) else ""
+    more = f" ({setting(run, 'batch_size', 16 * size)})" if isinstance(size, int) else ""
     return f"read the throughput, which is timed over the whole window, not the steps; or give a step more to do{more}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from torchstone.checks._cases import again, alone, busy, sound
+from torchstone.checks._cases import again, alone, busy, option, sound
 from torchstone.extend import Check
 from torchstone.figures import LATENCY
 from torchstone.terms.claim import claims, is_imported
@@ -39,7 +39,7 @@ class WarmupLeftIn:
             message = seen[0] if enough else next(filter(None, map(_heavy, trials)), None)
             if message is not None:
                 warmup = run.head.procedure.warmup
-                here = f"measure again with --warmup {2 * warmup if warmup else 20}"
+                here = f"measure again with {option(run.head.procedure, 'warmup', 2 * warmup if warmup else 20)}"
                 advice = again(run, here, "let the tool leave out the first steps")
                 yield Finding("warmup_left_in", Severity.WARNING, message, advice, case_id)
 

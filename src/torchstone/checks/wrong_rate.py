@@ -10,7 +10,7 @@ from torchstone.checks._cases import sound, windows
 from torchstone.extend import Check
 from torchstone.figures import raw
 from torchstone.terms.case import Case, Task
-from torchstone.terms.claim import claims, is_imported
+from torchstone.terms.claim import RATE_UNCLEAR, claims, is_imported
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Trial
@@ -18,6 +18,7 @@ from torchstone.units import quantity
 
 TOLERANCE = 0.02
 _LOOSE = 0.5  # a rate may be so much below the steps' own: what lies between steps is in the one and not in the other
+_EXACT = 0.002  # half of a rate, as two batches counted once make it; what lies between steps is seldom just as much
 _PLAIN = 1.2  # beyond this factor a known mistake explains it, or none
 
 
@@ -46,11 +47,14 @@ class WrongRate:
 def _wrong(case: Case, trial: Trial) -> tuple[Severity, str] | None:
     claimed = claims(trial)
     said = claimed.get("throughput", 0.0)
+    if trial.facts.get(RATE_UNCLEAR) is True:
+        return None
     for what, rate, exact in _right(case, trial, claimed):
         if not (said > 0.0 and rate > 0.0 and math.isfinite(said * rate)):
             continue
         ratio = said / rate
-        if (1.0 - TOLERANCE if exact else _LOOSE) <= ratio <= 1.0 + TOLERANCE:
+        halved = abs(2.0 * ratio - 1.0) <= _EXACT and _mistake(case, trial, claimed, ratio) is not None
+        if (1.0 - TOLERANCE if exact else _LOOSE) <= ratio <= 1.0 + TOLERANCE and not halved:
             return None
         told = f"{quantity(said, 'items/s')} are said, and {what} make {quantity(rate, 'items/s')}"
         if max(ratio, 1.0 / ratio) > _PLAIN and (why := _mistake(case, trial, claimed, ratio)) is not None:

@@ -9,13 +9,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchstone.cli._parsing import words_of
 from torchstone.cli._run_options import asked, positive_s
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.comparison import Rules
+from torchstone.terms.comparison import Judgement, Rules
 
 if TYPE_CHECKING:
     from torchstone.ab.asking import SideRequest
+
+
+_GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
 
 
 def rules_of(options: argparse.Namespace) -> Rules:
@@ -27,6 +31,29 @@ def rules_of(options: argparse.Namespace) -> Rules:
         raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
     within_s = positive_s("--within", options.within) or 60.0
     return Rules(share(options.margin, "--margin"), alarms, within_s, options.seed or 0)
+
+
+def gate_of(options: argparse.Namespace) -> dict[Judgement, float]:
+    """Return the verdicts that --fail-on names, each with the relative change that it must exceed.
+
+    The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`, and joins
+    those in `options`. Raises UsageError where that makes too many.
+    """
+    from torchstone.config.durations import share
+
+    gate: dict[Judgement, float] = {}
+    others: list[str] = []
+    for text in options.fail_on or ():
+        words = [word.partition(":") for word in words_of([text])]
+        if not words or not all(verdict in _GATES and (not colon or verdict == "worse") for verdict, colon, _ in words):
+            others.append(text)
+            continue
+        for verdict, colon, margin in words:
+            gate[Judgement(verdict)] = share(margin, "--fail-on worse") if colon else 0.0
+    if others and (not gate or (options.sides and len(options.sides) + len(others) > 2)):
+        raise UsageError(f"--fail-on {others[0]}: write worse, worse:5%, unclear or better")
+    options.sides = [*options.sides, *others]
+    return gate
 
 
 @contextmanager

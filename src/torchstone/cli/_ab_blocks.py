@@ -1,4 +1,4 @@
-"""What `ab` prints: the answer in one line, the two sides beside each other, and what to mind."""
+"""What `ab` prints, and `show` of its record: the answer, the two sides beside each other, and what to mind."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchstone import units
+from torchstone.cli._ab_course import Course, course_told
 from torchstone.cli._ab_progress import change
 from torchstone.cli._table import Column, plain, show
 from torchstone.figures import figures
+from torchstone.terms.axis import AXES
+from torchstone.terms.case import portable
 from torchstone.terms.comparison import Comparison, Judgement
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.trial import Status, Trial
@@ -18,25 +21,31 @@ from torchstone.terms.trial import Status, Trial
 if TYPE_CHECKING:
     from torchstone.ab.contest import Contested
     from torchstone.runner.results import Results
+    from torchstone.summary import CaseSummary
 
 _ROWS = {
     "step_time": "step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
     "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_last": "last loss",
 }  # fmt: skip
 _TOLERANCE = 1e-3  # of fingerprints, as in checks/fingerprint_moved
+_MOST_S = 1e6  # a longer contest is no advice
 
 
 def print_ab(results: Results, ended: Contested) -> None:
-    """Print the answer of a live comparison."""
-    found = ended.comparison
+    """Print the answer of a live comparison that has just ended, and where its files are."""
+    print_contest(ended.comparison, ended.trials, results.summary.cases, course_told(ended))
+    print(f"\nrecord    {results.summary.record}\ndocument  {results.document}")
+
+
+def print_contest(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary], course: Course) -> None:
+    """Print the answer of a live comparison. `cases`: those of its two sides."""
     print(plain(headline(found)))
     if found.ratio is not None:
-        print(plain(_how_sure(found, ended)))
+        print(plain(_how_sure(found, course)))
     print()
-    _table(found, ended.trials)
-    for line in _to_mind(found, ended):
+    _table(found, trials)
+    for line in _to_mind(found, trials, cases, course):
         print(plain(line))
-    print(f"\nrecord    {results.summary.record}\ndocument  {results.document}")
 
 
 def headline(found: Comparison) -> str:
@@ -54,13 +63,14 @@ def headline(found: Comparison) -> str:
     return f"unclear: whether {b} is faster or slower than {a} cannot be told yet"
 
 
-def _how_sure(found: Comparison, ended: Contested) -> str:
+def _how_sure(found: Comparison, course: Course) -> str:
     ratio = found.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
         return ""
-    counts = f"{ended.pairs} pairs of processes, {ended.templates} templates, {ended.elapsed_s:.0f} s"
+    counts = f"{course.pairs} pairs of processes, {course.templates} templates"
+    took = f", {course.elapsed_s:.0f} s" if course.elapsed_s is not None else ""
     interval = f"[{change(ratio.low)}, {change(ratio.high)}]"
-    return f"{change(ratio.value)} {interval}, at most {1.0 - ratio.level:.1%} false alarms; {counts}"
+    return f"{change(ratio.value)} {interval}, at most {1.0 - ratio.level:.1%} false alarms; {counts}{took}"
 
 
 def _table(found: Comparison, trials: Sequence[Trial]) -> None:
@@ -103,21 +113,55 @@ def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
     return median(values) if values else None
 
 
-def _to_mind(found: Comparison, ended: Contested) -> Iterator[str]:
+def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary], course: Course) -> Iterator[str]:
     """Yield what else there is to say: other results, what failed, what would settle it."""
-    if (larger := _larger(ended.trials)) != 1.0:
+    if (larger := _larger(trials)) != 1.0:
         yield f"a step of B has {larger:.3g} times the items of one of A: compared is the time of an item"
-    if (moved := _fingerprints(ended.trials)) is not None:
+    if (moved := _fingerprints(trials)) is not None:
         a, b = (units.significant(value, 6) for value in moved)
-        yield f"the sides compute different results: first {a} and {b}"
-    failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in ended.trials)
+        causes = ", ".join(_changing(found, cases)) if all(map(math.isfinite, moved)) else ""
+        expected = f", as is expected of {causes}: see that quality holds" if causes else ""
+        yield f"the sides compute different results: first {a} and {b}{expected}"
+    failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
-        yield f"{failed} of {len(ended.trials)} processes failed; their pairs are left out"
-    if found.verdict == Judgement.UNCLEAR and found.trials_to_settle:
-        per_pair_s = ended.elapsed_s / max(ended.pairs, 1)
-        needed_s = ended.elapsed_s + found.trials_to_settle * per_pair_s
-        minutes = max(1, math.ceil(needed_s / 60))
-        yield f"about {found.trials_to_settle} more pairs would settle it: --within {minutes}m"
+        yield f"{failed} of {len(trials)} processes failed; their pairs are left out"
+    if found.verdict == Judgement.UNCLEAR and found.ratio is not None:
+        yield _settling(found, course)
+
+
+def _settling(found: Comparison, course: Course) -> str:
+    """Return what would settle an unclear comparison: more time, or where that would not help, a wider margin."""
+    more, ratio = found.trials_to_settle, found.ratio
+    if more is not None:
+        needed_s = course.elapsed_s * (1.0 + more / course.pairs) if course.elapsed_s and course.pairs else math.inf
+        longer = f": --within {max(1, math.ceil(needed_s / 60.0))}m" if needed_s < _MOST_S else ""
+        return f"about {more} more pairs would settle it, 4 times in 5, if B takes what it now seems{longer}"
+    said = "not even 1,000 more pairs would settle it"
+    if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0.0:
+        return said
+    most = max(ratio.high, 1.0 / ratio.low) - 1.0
+    if not most < 0.99:  # a margin is a share of less than 1
+        return said
+    percent = math.ceil(100.0 * most)
+    return f"{said}; if {percent} % does not matter to you, say so: --margin {percent}%"
+
+
+def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
+    """Yield in what the sides differ that changes what is computed, by its nature."""
+    known = {case.case_id: case for case in cases}
+    a, b = (known.get(side.case_id) for side in (found.baseline, found.candidate))
+    if a is None or b is None:
+        return
+    for name in ("task", "model", "data"):
+        one, other = (portable(str(getattr(case.workload, name))) for case in (a, b))
+        if one != other:
+            yield f"another {name}"
+    if a.placement.device != b.placement.device:
+        yield "another device"
+    for name, axis in AXES.items():
+        values = [case.configuration.get(name, axis.default) for case in (a, b)]
+        if axis.changes_result and values[0] != values[1]:
+            yield f"{name} {values[0]} against {values[1]}"
 
 
 def _fingerprints(trials: Sequence[Trial]) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Place, Tried
 from torchstone.diagnosing.ranking import refuted
 from torchstone.diagnosing.saying import gain_words, in_own_code, limit_words, memory_words, open_remedies
+from torchstone.terms.case import Task
 
 _WORD = 10  # characters of the first column
 _WORTH = 0.05  # of the step: causes below are not worth a line
@@ -28,7 +29,9 @@ def print_diagnosis(diagnosis: Diagnosis, command: str | None, width: int | None
     _print(_first(diagnosis.causes[0], diagnosis.tried), width)
     _print(_others(diagnosis.causes[1:], diagnosis.tried), width)
     _print_tried(diagnosis, width)
-    _print(_what_to_do(diagnosis, command), width)
+    _print(_what_to_do(diagnosis), width)
+    if command is not None:
+        print(f"{'type':<{_WORD}}{plain(command)}")  # whole, so that it can be copied
     _print(_readings(diagnosis), width)
 
 
@@ -93,18 +96,17 @@ def _print_tried(diagnosis: Diagnosis, width: int) -> None:
     _print(_column("else", [f"{'; '.join(names)}: {why}" for why, names in rest.items()]), width)
 
 
-def _what_to_do(diagnosis: Diagnosis, command: str | None) -> Iterator[tuple[str, str]]:
+def _what_to_do(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     applied, first = diagnosis.applied, diagnosis.causes[0]
     if applied is not None and applied.gain is not None:
         yield "gain", f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
         if applied.loss is not None and applied.loss != "the same":
-            yield "", f"it changes what is computed ({applied.loss}): see to it that it still learns"
+            still = "it still learns" if diagnosis.case.workload.task == Task.TRAIN else "its answers are still good"
+            yield "", f"it changes what is computed ({applied.loss}): see to it that {still}"
     elif first.own_code:
         yield "gain", f"only a change of the code brings it; {limit_words(first)}"
     elif any(one.gain is not None or one.first_look is not None for one in diagnosis.tried):
         yield "gain", "no setting that was tried is faster"
-    if command is not None:
-        yield "type", command
 
 
 def _readings(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from torchstone.advice.readings import readings
 from torchstone.summary import RunSummary
 
+if TYPE_CHECKING:
+    from torchstone.cli._ab_course import Course
 
-def whole(run: RunSummary) -> Mapping[str, Any]:
-    """Return the summary with the keys of its readings: advice, convergence, performance_…."""
-    return {**msgspec.structs.asdict(run), **msgspec.structs.asdict(readings(run))}
+
+def whole(run: RunSummary, contest: Course | None = None) -> Mapping[str, Any]:
+    """Return the summary with the keys of its readings: advice, convergence, performance_…; of an ab also `contest`."""
+    told = {"contest": contest} if contest is not None else {}
+    return {**msgspec.structs.asdict(run), **msgspec.structs.asdict(readings(run)), **told}

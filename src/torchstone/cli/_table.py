@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-_GAP = 2  # characters between columns
+GAP = 2  # characters between columns
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -34,11 +34,19 @@ def plain(text: object) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
+def cut(text: str, most: int) -> str:
+    """Return text of at most so many characters; from a longer one the middle is taken: names differ at both ends."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+
+
 def fit(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` characters and those that had to leave. Empty columns always leave."""
     kept = [c for c in columns if c.rank == 0 or any(cell not in ("", "–") for cell in c.cells)]
     gone: list[Column] = []
-    while sum(c.width + _GAP for c in kept) > width and any(c.rank for c in kept):
+    while sum(c.width + GAP for c in kept) > width and any(c.rank for c in kept):
         highest = max(c.rank for c in kept)
         gone += [c for c in kept if c.rank == highest]
         kept = [c for c in kept if c.rank != highest]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._run_options import add_run_options
-from torchstone.terms.comparison import Judgement
+from torchstone.terms.comparison import Comparison, Judgement
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--within", default="60s", metavar="T", help="most time for the answer, but six pairs at least (default 60s)"
     )
     parser.add_argument(
-        "--fail-on", action="append", choices=("worse", "unclear", "better"), metavar="VERDICT",
-        help="exit 1 if B is worse (or unclear, or better), or a side fails: for CI",
+        "--fail-on", nargs="+", action="extend", metavar="VERDICT",
+        help="exit 1 if B is worse, worse:5%% (by more than that), unclear or better; or if a side fails: for CI",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -47,11 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
     from torchstone.ab.campaign import AbCampaign
-    from torchstone.cli._ab_asking import rules_of, sides_of
+    from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
     from torchstone.cli._ab_blocks import print_ab
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
+    gate = gate_of(options)
     folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
     progress = AbProgress(rules, quiet=options.quiet)
     try:
@@ -64,15 +65,21 @@ def run(options: argparse.Namespace) -> int:
         print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
         return EXIT_CODE
     if options.json:
+        from torchstone.cli._ab_course import course_told
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(results.summary))
+        print_json(whole(results.summary, course_told(ended)))
     else:
         print_ab(results, ended)
-    return 1 if fails(ended.comparison.verdict, options.fail_on or ()) else 0
+    return 1 if fails(ended.comparison, gate) else 0
 
 
-def fails(verdict: Judgement, fail_on: Sequence[str]) -> bool:
-    """Say whether a gate closes: what is not comparable passes none, since nobody knows what B costs."""
-    return bool(fail_on) and verdict in (*fail_on, Judgement.NOT_COMPARABLE)
+def fails(found: Comparison, gate: Mapping[Judgement, float]) -> bool:
+    """Say whether a gate closes (gate_of): what is not comparable passes none, since nobody knows what B costs."""
+    if found.verdict == Judgement.NOT_COMPARABLE:
+        return bool(gate)
+    least = gate.get(found.verdict)
+    if not least or found.ratio is None:
+        return least is not None
+    return max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + least

@@ -66,6 +66,7 @@ def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]
 
     from torchstone.errors import UsageError
     from torchstone.runner.checking import look
+    from torchstone.store import foreign
     from torchstone.store.importing import candidates
     from torchstone.store.query import entry_of, locate, read_run
     from torchstone.summary import summarize
@@ -81,22 +82,9 @@ def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]
                 raise
             faults.append(str(fault))
             continue
-        found = msgspec.structs.replace(found, findings=tuple(look(found)))
-        yield _judged(summarize(entry_of(found, path)))
-
-
-def _judged(summary: RunSummary) -> RunSummary:
-    """Return a summary in which a Case of which nothing was measured is INVALID: there is no figure to believe."""
-    import msgspec
-
-    from torchstone.terms.estimate import Verdict
-
-    cases = tuple(
-        case if any(trial.outcome.status == "ok" for trial in case.trials)
-        else msgspec.structs.replace(case, verdict=Verdict.INVALID)
-        for case in summary.cases
-    )  # fmt: skip
-    return msgspec.structs.replace(summary, cases=cases)
+        if foreign.recognised(path) is None:  # what another tool wrote was looked at as it was read
+            found = msgspec.structs.replace(found, findings=tuple(look(found)))
+        yield summarize(entry_of(found, path))
 
 
 def _document(summary: RunSummary) -> Mapping[str, object]:

@@ -17,6 +17,7 @@ from torchstone.cli._table import plain
 from torchstone.errors import UsageError
 
 if TYPE_CHECKING:
+    from torchstone.comparing.compare import ComparedRuns
     from torchstone.comparing.participants import Participant
     from torchstone.comparing.report import Gate
 
@@ -34,8 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
     )
     parser.add_argument(
-        "--fail-on", nargs="+", metavar="VERDICT",
-        help="exit 1 if any figure is worse, worse:5%% (by more than that) or unclear; or not comparable at all",
+        "--fail-on", nargs="+", action="extend", metavar="VERDICT",
+        help="exit 1 if any figure is worse, worse:5%% (by more than that) or unclear; if a case of the baseline is "
+        "missing; with each of them if a case is not comparable at all",
     )  # fmt: skip
     parser.add_argument("--output", metavar="FILE", help="the JSON document (default: benchmark_comparison_TIME.json)")
     parser.add_argument(
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     """Compare, print, write the document; return 1 if --fail-on finds something."""
     from torchstone.comparing.answer import answers
     from torchstone.comparing.compare import Asked, compare
-    from torchstone.comparing.report import checked_output, failing, report, write_report
+    from torchstone.comparing.report import checked_output, report, write_report
     from torchstone.config.durations import share
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
@@ -78,15 +80,25 @@ def run(options: argparse.Namespace) -> int:
         print_comparison(compared, told, every=options.full)
         for file in (path, *written):
             print(f"written   {file}")
-    if gate is None:
-        return 0
-    failed = failing(compared, gate)
+    return 1 if gate is not None and _closes(gate, compared) else 0
+
+
+def _closes(gate: Gate, compared: ComparedRuns) -> bool:
+    """Say whether a gate closes, and on stderr what does not get through."""
+    from torchstone.comparing.matching import lost
+    from torchstone.comparing.report import failing
+
+    failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
         found = one.comparison
         ratio = f" {found.ratio.value:.3g}" if found.ratio is not None else ""
         which = f"{found.candidate.label}, {one.case}: {found.metric}"
         print(plain(f"torchstone: {which}{ratio} {found.verdict}"), file=sys.stderr)
-    return 1 if failed else 0
+    for letter, cases in gone.items():
+        more = f" and {len(cases) - 10} more" if len(cases) > 10 else ""
+        named = ", ".join(cases[:10])
+        print(plain(f"torchstone: {letter} has no trial that ended well of {named}{more}"), file=sys.stderr)
+    return bool(failed or gone)
 
 
 def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
@@ -121,13 +133,15 @@ def _gate(texts: list[str] | None) -> Gate | None:
 
     if not texts:
         return None
-    worse, worse_by, unclear = False, 0.0, False
+    worse, worse_by, unclear, missing = False, 0.0, False, False
     for word in words_of(texts):
         verdict, colon, margin = word.partition(":")
         if verdict == "worse":
             worse, worse_by = True, share(margin, "--fail-on worse") if colon else 0.0
         elif word == "unclear":
             unclear = True
+        elif word == "missing":
+            missing = True
         else:
-            raise UsageError(f"--fail-on {word}: write worse, worse:5% or unclear")
-    return Gate(worse, worse_by, unclear)
+            raise UsageError(f"--fail-on {word}: write worse, worse:5%, unclear or missing")
+    return Gate(worse, worse_by, unclear, missing)

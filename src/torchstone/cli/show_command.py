@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
-    from torchstone.store.query import find
+    from torchstone.cli._ab_course import course_recorded
+    from torchstone.store.query import find, read_run
     from torchstone.summary import summarize
 
     summary = summarize(find(folder_of(options), options.run))
@@ -32,11 +33,13 @@ def run(options: argparse.Namespace) -> int:
 
         apply(options.apply, summary)
         return 0
+    contested = read_run(Path(summary.record)).trials if summary.comparison is not None else ()
+    course = course_recorded(contested) if summary.comparison is not None else None
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(summary))
+        print_json(whole(summary, course))
         return 0
     from torchstone.cli._answer import in_duel, print_answer
     from torchstone.cli._case_table import print_cases
@@ -46,11 +49,11 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._settings_block import print_settings
 
     print_head(summary)
-    if summary.comparison is not None:
-        from torchstone.cli._ab_blocks import headline
-        from torchstone.cli._table import plain
+    if summary.comparison is not None and course is not None:
+        from torchstone.cli._ab_blocks import print_contest
 
-        print(plain(headline(summary.comparison)))
+        print()
+        print_contest(summary.comparison, contested, summary.cases, course)
     print_answer(summary)
     shown = summary if options.full else in_duel(summary)
     print_cases(shown, every=options.full)

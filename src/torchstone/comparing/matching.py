@@ -68,6 +68,28 @@ def left_out(participants: Sequence[Participant], matched: Sequence[Matched]) ->
     return {letter: tuple(words) for letter, words in found.items() if words}
 
 
+def lost(participants: Sequence[Participant], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
+    """Return in words, by letter, the Cases of the baseline that a candidate lacks, or has no trial of that ended well.
+
+    A Case of which no trial of the baseline itself ended well is no loss.
+    """
+    baseline = participants[0]
+    well = {
+        case.case_id: case
+        for run in baseline.runs for case in run.head.plan.cases if _taken(run, case).trials
+    }  # fmt: skip
+    found: dict[str, tuple[str, ...]] = {}
+    for one in participants[1:]:
+        having = {
+            taken.case.case_id
+            for each in matched if any(theirs.trials for theirs in each.sides.get(one.letter, ()))
+            for taken in each.sides.get(baseline.letter, ())
+        }  # fmt: skip
+        if words := dict.fromkeys(_words(case) for case_id, case in well.items() if case_id not in having):
+            found[one.letter] = tuple(words)
+    return found
+
+
 def _distinct(found: Sequence[Matched]) -> Iterator[Matched]:
     """Number what has one label: Cases that differ in their data or in facts of the model."""
     seen: dict[str, int] = {}

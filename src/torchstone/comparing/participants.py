@@ -12,7 +12,7 @@ from torchstone import units
 from torchstone.errors import UsageError
 from torchstone.store import foreign
 from torchstone.store.query import locate, read_run
-from torchstone.store.reading import read_bounded
+from torchstone.store.reading import read_bounded, record_path
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.codec import decode
@@ -104,7 +104,7 @@ def _runs(word: str, folder: Path) -> tuple[Run, ...]:
             found[run.head.run_id] = run
     for metrics in _trainings(path):
         if metrics.run_id not in found:
-            found[metrics.run_id] = read_run(locate(folder, metrics.run_id))
+            found[metrics.run_id] = _run_of(metrics, folder)
     return _whole(path, found.values() or _foreign(path))
 
 
@@ -154,8 +154,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
     """Yield what the trainings below a folder reached. Raises UsageError for a file that is none."""
-    for number, path in enumerate(sorted(folder.rglob(METRICS))):
-        if number >= _MOST_FILES or path.is_symlink():
+    for path in _files(folder):
+        if path.name != METRICS:
             continue
         with read_bounded(path) as file:
             data = file.read()
@@ -163,6 +163,17 @@ def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
             yield decode(data, TrainingMetrics)
         except UsageError as fault:
             raise UsageError(f"{path}: {fault}") from None
+
+
+def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
+    """Return the run of a training, from the store. Raises UsageError where it is not there.
+
+    By its id alone: a word in a stranger's file must not name another file of ours, nor the latest run.
+    """
+    path = record_path(folder, metrics.run_id)
+    if not path.is_file():
+        raise UsageError(f"no run '{metrics.run_id}', which a {METRICS} names: bring its record to {path}")
+    return read_run(path)
 
 
 def _with_trainings(one: Participant) -> Participant:

@@ -88,11 +88,15 @@ def write_report(document: Mapping[str, Any], folder: Path, file: Path | None = 
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """What makes a comparison fail: figures that are worse, and by more than `worse_by`; figures that are unclear."""
+    """What makes a comparison fail: figures that are worse, and by more than `worse_by`; that are unclear; lost Cases.
+
+    Lost Cases (matching.lost) have no figure: whoever asks for `missing` looks for them beside `failing`.
+    """
 
     worse: bool = False
     worse_by: float = 0.0
     unclear: bool = False
+    missing: bool = False
 
 
 def failing(compared: ComparedRuns, gate: Gate) -> list[Judged]:

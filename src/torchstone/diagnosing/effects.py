@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.diagnosing.diagnosis import BROKEN_LOSS
 from torchstone.figures import figures
 from torchstone.terms.axis import AXES, Scalar
@@ -16,18 +16,21 @@ _SAME = 1e-4  # relative: the order of additions alone moves a loss by less
 
 
 def effects_of(
-    trials: Sequence[Trial], settings: Mapping[str, Scalar]
+    trials: Sequence[Trial], settings: Mapping[str, Scalar], device: str
 ) -> tuple[float | None, float | None, str | None]:
-    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from a contest's trials."""
+    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from a contest's trials.
+
+    `device`: the kind (cpu, cuda, …) that they ran on.
+    """
     good = [trial for trial in trials if trial.outcome.status == Status.OK]
     sides = [[trial for trial in good if trial.facts.get("side") == side] for side in "AB"]
-    peaks = [_peak(side) for side in sides]
+    peaks = [_peak(side, memory_figures(device)) for side in sides]
     ratio = peaks[1] / peaks[0] if peaks[0] and peaks[1] else None
     return peaks[1], ratio, _loss(sides, settings)
 
 
-def _peak(trials: Sequence[Trial]) -> float | None:
-    for name in MEMORY:
+def _peak(trials: Sequence[Trial], names: Sequence[str]) -> float | None:
+    for name in names:
         values = [found[name] for trial in trials if name in (found := figures(trial).values)]
         if values:
             return median(values)

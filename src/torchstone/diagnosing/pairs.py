@@ -1,8 +1,8 @@
-"""Pairs of short trials, for what no contest (ab/) can hold side by side: settings with processes that load.
+"""Pairs of short trials, instead of a contest (ab/), for settings with processes that load.
 
-Between turns of a live comparison a loader goes on: it fills its queue while the other side computes, and takes its
-cores. So these take turns trial by trial, each alone on the machine. The pair is the replicate, the number of pairs is
-decided before their values are looked at, and templates are renewed on the way.
+A live comparison stops the processes of a loader while it is the other side's turn (worker/turns.py), but no campaign
+has shown its rates with loaders yet. So these take turns trial by trial, each alone on the machine. The pair is the
+replicate, the number of pairs is decided before their values are looked at, and templates are renewed on the way.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchstone import units
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.advice.grouping import varying_axes
 from torchstone.advice.written import bullet, doubts, inline, table
 from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried, word
@@ -122,7 +122,8 @@ def _cases(cases: Sequence[CaseSummary]) -> Iterator[str]:
     axes = varying_axes(cases)
     rows = []
     for case in cases:
-        memory = next((case.estimates[name] for name in MEMORY if name in case.estimates), None)
+        held = memory_figures(case.placement.device)
+        memory = next((case.estimates[name] for name in held if name in case.estimates), None)
         rate = case.estimates["throughput"]
         step = case.estimates.get("step_time_mean")
         rows.append((

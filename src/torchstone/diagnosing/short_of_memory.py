@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from torchstone import units
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.diagnosing.diagnosis import OUT_OF_MEMORY, Cause, Kind, Remedy, Tried, WhatIf
 from torchstone.diagnosing.gathering import with_settings
 from torchstone.figures import figures
@@ -56,6 +56,6 @@ def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Tri
     if trial.outcome.status != Status.OK:
         return Tried(cause.id, what_if, message=f"{trial.outcome.status}: {trial.outcome.message}")
     found = figures(trial).values
-    peak = next((found[name] for name in MEMORY if name in found), None)
+    peak = next((found[name] for name in memory_figures(case.placement.device) if name in found), None)
     rate = units.quantity(found.get("throughput"), "items/s")
     return Tried(cause.id, what_if, memory_bytes=peak, message=f"fits: {rate} in one short trial")

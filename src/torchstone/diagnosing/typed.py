@@ -3,41 +3,57 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection
 
+from torchstone.config.recipes import load_request
+from torchstone.config.typed import workload_flags
 from torchstone.diagnosing.diagnosis import WhatIf, word
+from torchstone.errors import TorchstoneError
+from torchstone.plan import OF_A_LOADER, SHAPES, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case
 
-_ARGUMENT = "argument_"
-
 
 def command_for(case: Case, what_if: WhatIf, source: str | None) -> str:
-    """Return the `torchstone run` of a Case with these settings. `source`: the recipe or file it came from."""
-    words = ["torchstone", "run", *([source] if source is not None else _workload(case))]
-    present: Mapping[str, Scalar] = {} if source is not None else _told(case)
-    for axis, value in {**present, **what_if.settings}.items():
+    """Return the `torchstone run` of this very Case with these settings. `source`: the recipe or file it came from.
+
+    A recipe may ask for several cases and be overruled by flags: what the Case has is said beside it.
+    """
+    named = _as_recipe(source, case) if source is not None else None
+    words, axes = named or (workload_flags(case.workload), ())
+    words = ["torchstone", "run", *words, "--device", str(case.placement)]
+    for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
         words += ["--axis", f"{axis}={word(value)}"]
     if what_if.heap is not None:
         words += ["--heap", what_if.heap]
     return shlex.join(words)
 
 
-def _workload(case: Case) -> list[str]:
+def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | None:
+    """Return the words that name the recipe, and the axes that it names.
+
+    None where it does not ask for this workload (any more), or, of its task, for others as well.
+    """
     work = case.workload
-    words = ["--task", str(work.task), "--model", work.model]
-    if work.data not in ("example", "synthetic"):
-        words += ["--data", work.data]
-    for name, value in work.data_options.items():
-        words += ["--data-option", f"{name}={word(value)}"]
-    options = {name.removeprefix(_ARGUMENT): v for name, v in work.fixed.items() if name.startswith(_ARGUMENT)}
-    if work.fixed.get("weights") == "pretrained":
-        options["weights"] = "pretrained"
-    for name, value in options.items():
-        words += ["--option", f"{name}={word(value)}"]
-    return words
+    try:
+        request = load_request(source)
+        ours = [one for one in request.workloads if one.task == work.task]
+        if len(ours) != 1 or sketch(ours[0].ask()).workload != work:
+            return None
+    except TorchstoneError:  # it is gone, or edited so that it cannot be read: flags do without it
+        return None
+    return [source, *(["--task", str(work.task)] if len(request.workloads) > 1 else [])], ours[0].axes
 
 
-def _told(case: Case) -> dict[str, Scalar]:
-    """Return the settings that do not go without saying."""
-    return {axis: value for axis, value in case.configuration.items() if axis in AXES and value != AXES[axis].default}
+def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
+    """Return the settings that do not go without saying: `named` ones have another value otherwise.
+
+    A model brings its own sizes of an input, and who names an axis of a loader gets one.
+    """
+    said = {
+        axis: value for axis, value in case.configuration.items()
+        if axis in AXES and (axis in named or axis in SHAPES or value != AXES[axis].default)
+    }  # fmt: skip
+    if "feed" in case.configuration and not said.keys().isdisjoint(OF_A_LOADER):
+        said["feed"] = case.configuration["feed"]
+    return said

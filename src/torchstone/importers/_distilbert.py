@@ -8,7 +8,7 @@ from typing import Any
 from torchstone.importers import _draft as draft
 from torchstone.importers._reading import number, part, scaled, whole, word
 from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Task
+from torchstone.terms.case import Case, Placement, Task
 from torchstone.terms.machine import DeviceInfo, Machine
 
 _MIB = 2.0**20
@@ -48,10 +48,20 @@ def add(making: draft.Draft, line: Mapping[str, Any]) -> None:
     """Add the trial of one line."""
     flat = {**line, **part(line, "metrics")}
     claimed = {figure: _first(flat, names, factor) for figure, factor, names in _NAMES}
-    parameters = number(part(line, "model_info").get("num_parameters"))
-    making.add(
-        _case(line, flat), claimed, facts={"parameters": parameters, "warmup_steps": whole(flat.get("warmup_runs"))}
-    )
+    case = _case(line, flat)
+    facts: dict[str, Scalar] = {
+        "parameters": number(part(line, "model_info").get("num_parameters")),
+        "warmup_steps": whole(flat.get("warmup_runs")), "device_name": _device_name(line, case.placement),
+    }  # fmt: skip
+    making.add(case, claimed, facts=facts)
+
+
+def _device_name(line: Mapping[str, Any], placement: Placement) -> str | None:
+    """Return the name of the card that a line says it ran on: lines of several machines may be in one file."""
+    listed = part(line, "system_info").get("gpu_info")
+    if placement.device == "cpu" or not isinstance(listed, list) or placement.index >= len(listed):
+        return None
+    return word(part(listed[placement.index]).get("name"))
 
 
 def machine_of(lines: Iterable[Mapping[str, Any]]) -> Machine:

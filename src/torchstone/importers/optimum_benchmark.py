@@ -12,12 +12,14 @@ from torchstone.extend import Importer
 from torchstone.importers import _draft as draft
 from torchstone.importers._reading import digest, number, numbers, parsed, part, scaled, text_of, whole, word
 from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Task
+from torchstone.terms.case import Case, Placement, Task
+from torchstone.terms.claim import RATE_UNCLEAR
 from torchstone.terms.machine import Machine
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Measurement, Stage
 
 _MB, _KWH = 1e6, 3.6e6
+_MOST_PROCESSES = 100_000
 _MAIN = ("train", "forward", "generate", "call", "decode", "overall")  # the first there is has the steady steps
 _LOADING, _FIRST = ("load_model", "load"), ("first_forward", "first_generate", "first_call")
 _CONFIG = "benchmark_config.json"
@@ -48,10 +50,15 @@ class OptimumBenchmark:
         version = word(part(config, "environment").get("optimum_benchmark_version"))
         making = draft.Draft(f"optimum-benchmark {version or ''}".strip(), path, sha256, _machine(config))
         case = _case(config, training=main in ("train", "overall"))
-        items = _items(case)
+        launcher = word(part(config, "launcher").get("name"))
+        several = launcher == "torchrun" and _processes(config) != (1, 1)
+        items = _items(case, several=several)
         claimed, measured = _figures(report, main, case, items)
-        facts = {"model_library": word(part(config, "backend").get("library")),
-                 "launcher": word(part(config, "launcher").get("name"))}  # fmt: skip
+        facts: dict[str, Scalar] = {
+            "model_library": word(part(config, "backend").get("library")), "launcher": launcher,
+            # Versions differ in whether a rate is that of a process, their mean or their sum.
+            RATE_UNCLEAR: True if several else None,
+        }  # fmt: skip
         making.add(case, claimed, measured, facts)
         return [making.run(word(config.get("name")))]
 
@@ -94,13 +101,31 @@ def _case(config: Mapping[str, Any], *, training: bool) -> Case:
     model = word(backend.get("model")) or draft.UNKNOWN
     item = "image" if "image" in str(backend.get("task")) else "sequence"
     placement = draft.placed(backend.get("device"), amd=_amd(config))
+    count, nodes = _processes(config) or (1, 1)
+    placement = Placement(placement.device, placement.index, count, nodes)
     return draft.a_case(task, f"hf:{model}", settings, placement, item=item, data="synthetic")
 
 
-def _items(case: Case) -> float | None:
-    """Return the items of a step; None where the file does not say the batch size."""
+def _processes(config: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return (processes a node, nodes) of torchrun, a device each; one without it; None where the file does not say."""
+    launcher = part(config, "launcher")
+    if launcher.get("name") != "torchrun":
+        return 1, 1
+    count, nodes = whole(launcher.get("nproc_per_node")), whole(launcher.get("max_nodes", 1))
+    if count is None or nodes is None or not (0 < count <= _MOST_PROCESSES and 0 < nodes <= _MOST_PROCESSES):
+        return None
+    return count, nodes
+
+
+def _items(case: Case, *, several: bool) -> float | None:
+    """Return the items of a step; None where the file does not say.
+
+    Of several processes it does not: versions differ in whether these share the batch or have one each.
+    """
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation")
-    return float(size) * float(pulls if isinstance(pulls, int) else 1) if isinstance(size, int) else None
+    if not isinstance(size, int) or several:
+        return None
+    return float(size) * float(pulls if isinstance(pulls, int) else 1)
 
 
 def _figures(

@@ -74,7 +74,7 @@ def _images(rows: Sequence[Mapping[str, str]], path: Path, sha256: str) -> Run:
         case = draft.a_case(
             Task.INFER, "hf:google/vit-base-patch16-224", settings, Placement("cuda"), item="image", data=data
         )
-        making.add(case, claimed)
+        making.add(case, claimed, facts={"device_name": word(row.get("gpu_name"))})
     return making.run()
 
 

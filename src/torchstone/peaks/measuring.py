@@ -23,7 +23,7 @@ from torchstone.terms.peaks import MATMUL, Peaks, Rate
 PRODUCTS_SHARE, _MEMORY, _TRANSFERS, _LAUNCH, _DISK, _DECODE = 0.64, 0.12, 0.06, 0.03, 0.1, 0.05
 _MOST_NUMBERS = {"cpu": 1 << 24}
 _MOST_NUMBERS_ELSEWHERE = 1 << 28
-_MOST_PRODUCT_S = 0.1
+_MOST_PRODUCT_S = 0.03  # a block of long products is few of them, and rarely fits between two disturbances
 _WARM_UP_SHARE = 0.1  # of the products' time: clocks and kernels settle
 _NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accelerator may have units for them
 

@@ -26,7 +26,8 @@ MEASURE_THEM = "`torchstone machine peaks` measures them in half a minute"
 class Ceilings(msgspec.Struct, frozen=True):
     """What bounds a Case from above on its device; what is not known, or not well, `missing` tells, with the reason.
 
-    Rates in FLOP/s and bytes/s of all devices of the Placement; `launch_s`: seconds an operator.
+    Rates in FLOP/s and bytes/s are of one device, as operations and traffic of a step are (figures.py reads rank 0).
+    `launch_s`: seconds an operator.
     """
 
     precision: str
@@ -65,15 +66,15 @@ def ceilings(
     if vendors is None:
         missing.append(f"no vendor's figure is known for {device.name} in {precision}")
     rates = [rate for name in (COPY, TRIAD) if own is not None and (rate := own.value(name)) is not None]
-    flops, count = own.value(MATMUL + precision) if own is not None else None, placement.count * placement.nodes
+    flops = own.value(MATMUL + precision) if own is not None else None
     return Ceilings(
         precision,
-        None if flops is None else count * flops,
+        flops,
         own.measured_utc if own is not None else None,
-        count * max(rates) if rates else None,
+        max(rates, default=None),
         own.value(LAUNCH) if own is not None else None,
         own.cache_bytes if own is not None else None,
-        None if vendors is None else count * vendors.value,
+        None if vendors is None else vendors.value,
         None if vendors is None else vendors.source,
         tuple(missing),
     )

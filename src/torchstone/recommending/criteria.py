@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import MEMORY, memory_figures
 from torchstone.errors import UsageError
 from torchstone.recommending.prices import Prices
 from torchstone.store.measured import Measured
@@ -50,9 +50,10 @@ def rate_of(one: Measured) -> tuple[str, str]:
     return _RATES.get(one.case.workload.task, ("throughput", one.case.workload.item))
 
 
-def memory_of(values: Mapping[str, float]) -> float | None:
-    """Return the peak memory of a trial, in bytes: the device's where it is known, else the process's."""
-    return next((values[name] for name in MEMORY if name in values), None)
+def memory_of(values: Mapping[str, float], one: Measured) -> float | None:
+    """Return the peak memory of a trial, in bytes: on the CPU the process's, on an accelerator the device's own."""
+    figures = memory_figures(one.case.placement.device)
+    return next((values[name] for name in figures if name in values), None)
 
 
 def _speed(values: Mapping[str, float], one: Measured) -> float | None:
@@ -65,7 +66,7 @@ def _per_watt(values: Mapping[str, float], _: Measured) -> float | None:
 
 
 def _per_memory(values: Mapping[str, float], one: Measured) -> float | None:
-    rate, held = _speed(values, one), memory_of(values)
+    rate, held = _speed(values, one), memory_of(values, one)
     return rate / (held / _GB) if rate and held else None
 
 

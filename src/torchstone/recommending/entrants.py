@@ -107,7 +107,7 @@ def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
     values = [value for one in used for value in _values(one, by)]
     each = over_trials(values)
     first, device = used[-1], used[-1].device
-    memory = [held for one in used for trial in one.trials if (held := memory_of(trial)) is not None]
+    memory = [held for one in used for trial in one.trials if (held := memory_of(trial, one)) is not None]
     rates = [rate for one in used for rate in one.values("loss_rate_per_1000_items")]
     held_share = max(memory) / device.memory_bytes if memory and device is not None and device.memory_bytes else None
     offer = Offer(

@@ -103,7 +103,7 @@ def hardware(
             fought.append((group, kept, len(every)))
         elif kept:
             lonely.append(max(kept, key=lambda one: one.offer.value))
-    family, task = readings[0].case.workload.family or "custom", str(readings[0].case.workload.task)
+    family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not fought:
         if not lonely:
             return None
@@ -118,6 +118,11 @@ def hardware(
         _leanest(lean, fought), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
         _again(fought, lean) if len(lean) > 1 else None,
     )  # fmt: skip
+
+
+def family_of(one: Measured) -> str:
+    """Return the family of a model; what belongs to none that is known is custom."""
+    return one.case.workload.family or "custom"
 
 
 def _what(one: Measured) -> str:

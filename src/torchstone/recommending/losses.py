@@ -57,6 +57,11 @@ def losses_of(folder: Path, readings: Sequence[Measured], budget: list[int]) -> 
     return found
 
 
+def worse_of(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
+    """Return (axis, value) → why it is not recommended, by all of these; where several tell, the first does."""
+    return {key: why for one in reversed(losses) for key, why in one.worse.items()}
+
+
 def _comparing(readings: Sequence[Measured]) -> list[str]:
     """Return the runs, newest first, that hold two Cases which differ in AXES alone."""
     seen: dict[tuple[str, str], set[str]] = {}

@@ -26,7 +26,7 @@ from torchstone.recommending.entrants import (
     lead_of,
     near_the_top,
 )
-from torchstone.recommending.losses import Losses
+from torchstone.recommending.losses import Losses, worse_of
 from torchstone.recommending.typed import TRIALS, run_command
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import AXES, Scalar
@@ -84,7 +84,7 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
         return None
     near = near_the_top(every, readings) if by.name == "memory" else every
     first = readings[0].case.workload
-    worse = {key: why for one in reversed(losses) for key, why in one.worse.items()}
+    worse = worse_of(losses)
     left = [one for one in near if not _why_not(one, worse)]
     kept, suspect = believed(left or near)
     best, ranked = best_among(kept, len(every))
@@ -121,10 +121,10 @@ def _far(count: int) -> Iterator[str]:
         yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
 
 
-def _leanness(one: Entered) -> tuple[int, float]:
-    """Sort by memory, in steps of 2 %, then by the value."""
+def _leanness(one: Entered) -> tuple[float, float]:
+    """Sort by memory, in steps of 2 %, then by the value; a memory that is not known is not the least."""
     held = one.offer.memory_bytes
-    return round(math.log(held) / _SAME_MEMORY) if held else 0, -one.offer.value
+    return round(math.log(held) / _SAME_MEMORY) if held else math.inf, -one.offer.value
 
 
 def _shown(offer: Offer, axes: Sequence[str]) -> Offer:

@@ -12,8 +12,8 @@ from torchstone.advice.choices import SAFE_SHARE
 from torchstone.errors import UsageError, unknown
 from torchstone.recommending.criteria import FIGURES, criterion, memory_of
 from torchstone.recommending.entrants import given
-from torchstone.recommending.hardware import Hardware, hardware
-from torchstone.recommending.losses import Losses, losses_of
+from torchstone.recommending.hardware import Hardware, family_of, hardware
+from torchstone.recommending.losses import losses_of, worse_of
 from torchstone.recommending.parameters import Settings, settings
 from torchstone.recommending.prices import Prices
 from torchstone.store.index import Problem
@@ -57,7 +57,7 @@ def recommend(folder: Path, asked: Asked) -> Recommendation:
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     for key, group in _groups(ours, _workload_and_device).items():
         losses = losses_of(folder, group, budget) if group[0].case.workload.task == Task.TRAIN else []
-        worse[key] = _worse(losses)
+        worse[key] = worse_of(losses)
         if (found := settings(group, by, losses)) is not None:
             told.append(found)
 
@@ -65,7 +65,7 @@ def recommend(folder: Path, asked: Asked) -> Recommendation:
         return _is_refused(one, worse.get(_workload_and_device(one), {}))
 
     price = asked.prices.of if asked.prices is not None else lambda _: None
-    families = _groups(ours, lambda one: (one.case.workload.family, one.case.workload.task))
+    families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
     devices = [hardware(group, by, refused, price) for group in families.values()]
     unpriced = {one.device_name for one in ours if asked.prices is not None and price(one.device_name) is None}
     return Recommendation(
@@ -79,10 +79,10 @@ def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:
         raise unknown("task", asked.task, Task)
     found = [one for one in readings if asked.task in (None, one.case.workload.task)]
     if asked.family is not None:
-        families = {one.case.workload.family or "custom" for one in found}
+        families = {family_of(one) for one in found}
         if asked.family not in families and readings:
             raise unknown("family", asked.family, families)
-        found = [one for one in found if (one.case.workload.family or "custom") == asked.family]
+        found = [one for one in found if family_of(one) == asked.family]
     if asked.model is not None:
         word = asked.model.casefold()
         models = {one.case.workload.model for one in found}
@@ -106,12 +106,8 @@ def _workload_and_device(one: Measured) -> tuple[str, str]:
     return f"{body}{given(one.case.configuration)}", one.device_name
 
 
-def _worse(losses: Sequence[Losses]) -> Mapping[tuple[str, str], str]:
-    return {key: why for one in reversed(losses) for key, why in one.worse.items()}
-
-
 def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
     held = one.device.memory_bytes if one.device is not None else None
-    peaks = [peak for trial in one.trials if (peak := memory_of(trial)) is not None]
+    peaks = [peak for trial in one.trials if (peak := memory_of(trial, one)) is not None]
     tight = bool(held and peaks and max(peaks) > SAFE_SHARE * held)
     return tight or any(str(one.case.configuration.get(axis)) == value for axis, value in worse)

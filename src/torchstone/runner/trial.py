@@ -44,6 +44,7 @@ class TrialDrive:
         self._live_s: float | None = None
         self._recorder: Recorder | None = None
         self._next_reading_s = math.inf
+        self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
         self._over = self._timed_out = False
 
     @property
@@ -60,6 +61,7 @@ class TrialDrive:
         """Start the trial."""
         self._started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         self._began_s = self._clock()
+        self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
             self._recorder = Recorder(self._live.pid, self._device, self._began_s, self._clock)
@@ -70,16 +72,21 @@ class TrialDrive:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             os.write(self._live.fileno(), msgspec.json.encode(word) + b"\n")
 
-    def hear(self, kind: type[_E]) -> _E | None:
-        """Wait until the trial sends an event of that kind, and return it; None where the trial ends without one."""
+    def hear(self, kind: type[_E], limit_s: float | None = None) -> _E | None:
+        """Wait until the trial sends an event of that kind, and return it; None where the trial ends without one.
+
+        `limit_s`: most time from now on, within the Procedure's timeout; None: what is left of the time it has.
+        """
+        self._allow(limit_s)
         while not self._over:
             for event in self._next_events():
                 if isinstance(event, kind):
                     return event
         return None
 
-    def conclude(self, order: int) -> Trial:
-        """Wait for the end of a trial that was started, and return what is known of it."""
+    def conclude(self, order: int, limit_s: float | None = None) -> Trial:
+        """Wait for the end of a trial that was started, and return what is known of it. `limit_s`: as in `hear`."""
+        self._allow(limit_s)
         try:
             while not self._over:
                 self._next_events()
@@ -105,12 +112,17 @@ class TrialDrive:
         self._live.kill()
         self._live.ending()
 
+    def _allow(self, limit_s: float | None) -> None:
+        """Give it so much time from now on: while it waited for its turn, its time ran out for nothing."""
+        if limit_s is not None and not self._over:
+            self._limit_s = min(limit_s, self._request.procedure.timeout_s)
+            self._deadline_s = self._clock() + self._limit_s
+
     def _next_events(self) -> Sequence[Event]:
         """Wait for events and note them; none where the trial has ended, by itself or for its time."""
-        deadline_s = self._began_s + self._request.procedure.timeout_s
         while True:
             now_s = self._clock()
-            if now_s >= deadline_s:
+            if now_s >= self._deadline_s:
                 self._ask_where(self._live)
                 self._live.kill()
                 self._over = self._timed_out = True
@@ -118,7 +130,7 @@ class TrialDrive:
             if now_s >= self._next_reading_s and self._recorder is not None:
                 self._recorder.read()
                 self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
-            wait_s = max(0.0, min(deadline_s, self._next_reading_s) - self._clock())
+            wait_s = max(0.0, min(self._deadline_s, self._next_reading_s) - self._clock())
             if select.select([self._live], [], [], wait_s)[0]:
                 events = self._live.events()
                 self._over = events is None
@@ -152,7 +164,7 @@ class TrialDrive:
 
     def _outcome(self, wrong: str | None) -> Outcome:
         if self._timed_out:
-            return self._ending.timed_out(self._request.procedure.timeout_s)
+            return self._ending.timed_out(self._limit_s)
         if self._ended is None:
             return self._ending.died(wrong)
         measuring = not self._request.rehearse and self._request.evaluation is None

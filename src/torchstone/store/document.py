@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.errors import UsageError
+from torchstone.store.bounds import bounded
 from torchstone.store.reading import Said, as_said, checked_id, read_bounded
 from torchstone.store.record import flush_folder
 from torchstone.store.unwritten import unwritten
@@ -61,7 +62,8 @@ def read_document(path: Path) -> Run:
         if trial.case_id not in cases:
             raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
-    return Run(head, found.trials, found.findings, found.end, found.answer, found.comparison)
+    trials = tuple(map(bounded, found.trials))
+    return Run(head, trials, found.findings, found.end, found.answer, found.comparison)
 
 
 def vendor_of(run: Run) -> str:

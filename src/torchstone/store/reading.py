@@ -14,6 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from torchstone.errors import UsageError
+from torchstone.store.bounds import bounded
 from torchstone.terms.answer import Answer
 from torchstone.terms.case import Case
 from torchstone.terms.codec import Malformed, check_stamp, decode
@@ -115,7 +116,7 @@ class _Parts:
                 raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
             # Resumed: what was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
             self.end, self.findings, self.answer, self.comparison = None, [], None, None
-            self._take(line)
+            self._take(bounded(line))
         elif isinstance(line, Noted):
             self.findings.append(line.finding)
         elif isinstance(line, Answered):

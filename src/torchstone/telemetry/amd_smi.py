@@ -15,6 +15,8 @@ from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Reading, present
 from torchstone.terms.machine import DeviceInfo
 
+_WATT_UW = 1_000_000
+
 
 class AmdSmi:
     """Each gauge by amdsmi if that answers, by /sys if not."""
@@ -76,6 +78,7 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
             guarded("device_memory_used_bytes", lambda: _memory(library, handle)),
             guarded("device_temperature_c", lambda: _temperature(library, handle)),
             guarded("device_power_w", lambda: _power(library.amdsmi_get_power_info(handle))),
+            guarded("device_power_limit_w", lambda: _limit_uw(library.amdsmi_get_power_info(handle)), 1e-6),
             guarded("device_clock_hz", lambda: _clock(library, handle), 1e6),
             guarded("device_throttled", lambda: _throttled(library.amdsmi_get_gpu_metrics_info(handle))),
         )
@@ -123,6 +126,12 @@ def _temperature(library: Any, handle: Any) -> object:
 def _power(told: Mapping[str, object]) -> object:
     # "N/A" on the second die of an MI250; 0 is what some versions write for it.
     return _number(told, "current_socket_power", "socket_power", "average_socket_power") or None
+
+
+def _limit_uw(told: Mapping[str, object]) -> object:
+    # 0 on the second die of an MI250. Under a watt it is no limit, and whose unit it is in is not known.
+    limit = _number(told, "power_limit")
+    return limit if isinstance(limit, int | float) and limit >= _WATT_UW else None
 
 
 def _clock(library: Any, handle: Any) -> object:

@@ -83,6 +83,7 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
         guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
         guarded("device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0),
         power,
+        guarded("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
         guarded("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3, cumulative=True),
         guarded("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
         reasons,

@@ -7,6 +7,7 @@ from torchstone.terms.trial import Trial
 
 PREFIX = "claimed_"
 IMPORTED_FROM = "imported_from"  # the fact that names the tool
+RATE_UNCLEAR = "rate_unclear"  # the fact that a claimed rate may be that of one process or of several: it is not judged
 IMPORTED = "imported"  # the isolation of a Procedure that is not known
 
 

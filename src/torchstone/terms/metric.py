@@ -126,6 +126,7 @@ RAW = _table(
     ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "device memory in use by everybody"),
     ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the device"),
     ("device_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "power drawn by the device"),
+    ("device_power_limit_w", _U.WATT, _N, _P.MEAN, _P.SUM, "what the device's driver holds its mean power below"),
     ("device_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the device's own energy counter, since some past moment"),
     ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the device's compute units"),
     ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit holds the clock down"),

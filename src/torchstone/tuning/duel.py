@@ -57,7 +57,7 @@ def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
     for trial in trials:
         values = figures(trial).values
         value = value_of(values, quest.objective)
-        if trial.outcome.status != Status.OK or value is None or shortfall(values, quest.constraints) is not None:
+        if trial.outcome.status != Status.OK or value is None or shortfall(values, quest) is not None:
             return None
         logs.append(math.log(value))
     return math.exp(math.fsum(logs) / len(logs)) if logs else None

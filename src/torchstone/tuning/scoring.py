@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchstone.advice.choices import MEMORY
+from torchstone.advice.choices import memory_figures
 from torchstone.figures import figures
-from torchstone.terms.answer import Constraints, Quest
+from torchstone.terms.answer import Quest
 from torchstone.terms.search import Part, Probe, Reading
 from torchstone.terms.trial import Stage, Status, Trial
 
@@ -35,17 +35,19 @@ def reading_of(trial: Trial, probe: Probe, quest: Quest) -> Reading:
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
     return Reading(
         probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
-        value=value if trial.outcome.status == Status.OK else None, peak_bytes=_first(values, MEMORY),
+        value=value if trial.outcome.status == Status.OK else None,
+        peak_bytes=_first(values, memory_figures(quest.base.placement.device)),
         wait_share=values.get("data_wait_share"), step_s=values.get("step_time"),
-        retries=retries[0] if retries else None, allowed=not whole or shortfall(values, quest.constraints) is None,
+        retries=retries[0] if retries else None, allowed=not whole or shortfall(values, quest) is None,
         window_s=sum(window_s) or None,
     )  # fmt: skip
 
 
-def shortfall(values: Mapping[str, float], constraints: Constraints) -> tuple[str, float] | None:
+def shortfall(values: Mapping[str, float], quest: Quest) -> tuple[str, float] | None:
     """Return the constraint that figures miss most, and by which factor (above 1); None where they keep to all."""
-    missed: list[tuple[str, float]] = []
-    memory, latency, throughput = _first(values, MEMORY), _first(values, _LATENCY), values.get("throughput")
+    constraints, missed = quest.constraints, list[tuple[str, float]]()
+    memory = _first(values, memory_figures(quest.base.placement.device))
+    latency, throughput = _first(values, _LATENCY), values.get("throughput")
     if constraints.max_memory_bytes is not None and memory is not None:
         missed.append(("max-memory", memory / constraints.max_memory_bytes))
     if constraints.max_latency_s is not None and latency is not None:

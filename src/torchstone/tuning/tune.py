@@ -91,7 +91,7 @@ def no_answer(run: Run) -> str | None:
     for trial in run.trials:
         case = cases[trial.case_id]
         if case.workload.task == space.quest.base.workload.task and trial.outcome.status == "ok":
-            missed = shortfall(figures(trial).values, space.quest.constraints)
+            missed = shortfall(figures(trial).values, space.quest)
             if missed is not None:
                 tried.append((missed[1], missed[0], case))
     if not tried:

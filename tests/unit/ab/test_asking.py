@@ -38,3 +38,13 @@ def test_data_are_read_where_they_were_looked_at(here, tmp_path_factory):
     assert workload.data == f"tsv:{here / 'rows.tsv'}"
     assert workload.canonical() == sketched(side("builtin:text-small", "tsv:rows.tsv")).sketch.workload.canonical()
     assert sketched(side("builtin:mlp", folder=tree)).sketch.workload.data == "synthetic"
+
+
+def test_the_digest_of_code_is_that_of_the_side_or_none(here, tmp_path_factory):
+    tree = tmp_path_factory.mktemp("tree")
+    (tree / "net.py").write_text("def load(): pass\n")
+    own, other = (sketched(side("py:net.py:load", folder=one)).sketch.code_sha256 for one in (here, tree))
+    assert None not in (own, other)
+    assert own != other
+    assert sketched(side("py:net:load", folder=here)).sketch.code_sha256 == own
+    assert sketched(side("py:net:load", folder=tree)).sketch.code_sha256 is None, "the module was found here"

@@ -9,6 +9,7 @@ from build import a_case, a_trial
 
 from torchstone.ab.contest import Bout, in_turns
 from torchstone.ab.pair import Contender, Pair
+from torchstone.ab.standing import Standing
 from torchstone.terms.comparison import Judgement, Rules
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Outcome, Status
@@ -19,10 +20,10 @@ class FakeRing:
 
     start_s = 2.0
 
-    def __init__(self, ratio, spread=0.002, fail_from=None):
+    def __init__(self, ratio, spread=0.002, fails=lambda _: False):
         self.now_s = 0.0
         self.renewed = 0
-        self._ratio, self._spread, self._fail_from = ratio, spread, fail_from
+        self._ratio, self._spread, self._fails = ratio, spread, fails
         self._dice = random.Random(4)
         self.plans: list[Any] = []
 
@@ -37,7 +38,7 @@ class FakeRing:
         self.now_s += 1.0
         self.plans.append(plan)
         couples = plan.couples or 40
-        if self._fail_from is not None and number >= self._fail_from:
+        if self._fails(number):
             bad = a_trial(outcome=Outcome(Status.CRASHED, "killed by SIGSEGV"), facts={"side": "B"})
             return Pair((), (a_trial(facts={"side": "A"}), bad))
         logs = tuple(math.log(self._ratio) + self._dice.gauss(0.0, self._spread) for _ in range(couples))
@@ -75,18 +76,20 @@ def test_equal_code_is_the_same():
     assert ended.comparison.verdict == Judgement.SAME
 
 
-def test_noise_ends_with_the_budget_and_templates_were_renewed():
+def test_noise_ends_with_the_budget_and_templates_were_renewed(monkeypatch):
+    monkeypatch.setattr(Standing, "pairs_to_settle", lambda _: 41)
     ring = FakeRing(1.01, spread=0.5)
     ended, *_ = bout(ring)
     assert ended.comparison.verdict == Judgement.UNCLEAR
     assert ended.stopped_because == "budget"
     assert 55.0 <= ended.elapsed_s <= 60.0
     assert ended.templates == ring.renewed == 6
-    assert ended.comparison.trials_to_settle
+    assert ended.comparison.trials_to_settle == 41
+    assert {plan.patience_s for plan in ring.plans} == {120.0}, "whoever hangs does so for twice the budget at most"
 
 
 def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
-    ended, kept, _ = bout(FakeRing(1.0, fail_from=2))
+    ended, kept, _ = bout(FakeRing(1.0, fails=lambda number: number >= 2))
     assert ended.stopped_because == "failed"
     assert ended.comparison.verdict == Judgement.NOT_COMPARABLE
     assert ended.comparison.ratio is None
@@ -94,9 +97,29 @@ def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
     assert len(kept) == 10
 
 
+def test_a_side_that_fails_in_every_second_pair_has_failed():
+    ended, *_ = bout(FakeRing(1.0, fails=lambda number: number % 2 == 1))
+    assert (ended.stopped_because, ended.pairs) == ("failed", 6)
+    assert ended.comparison.verdict == Judgement.NOT_COMPARABLE
+
+
+def test_a_side_that_begins_to_fail_late_is_not_waited_for():
+    ended, *_ = bout(FakeRing(1.01, spread=0.5, fails=lambda number: number >= 40))
+    assert (ended.stopped_because, ended.pairs) == ("failed", 43)
+
+
+def test_a_failure_now_and_then_only_leaves_its_pair_out():
+    ended, *_ = bout(FakeRing(1.01, spread=0.5, fails=(3, 20, 40).__contains__))
+    assert ended.stopped_because == "budget"
+    assert ended.comparison.ratio is not None
+    assert ended.comparison.ratio.trials <= ended.pairs - 3
+
+
 def test_a_budget_too_short_still_takes_the_fewest_pairs():
-    ended, *_ = bout(FakeRing(1.0), budget_s=1.0)
+    ring = FakeRing(1.0)
+    ended, *_ = bout(ring, budget_s=1.0)
     assert ended.pairs == 6
+    assert {plan.patience_s for plan in ring.plans} == {60.0}, "a turn may take longer than so short a budget"
 
 
 def test_pairs_learn_how_many_turns_are_worth_it():

@@ -1,10 +1,13 @@
 """How a contest stands after so many pairs."""
 
 import math
+import random
+from statistics import fmean, stdev
 
 import pytest
 
-from torchstone.ab.standing import FEWEST_PAIRS, Standing
+from torchstone.ab.standing import FEWEST_PAIRS, MOST_TEMPLATES, Standing
+from torchstone.stats.nested import ASSUMED_SPREAD
 from torchstone.terms.comparison import Judgement, judge
 
 
@@ -44,9 +47,40 @@ def test_noise_is_unclear_and_says_how_much_more_it_takes():
     assert found is not None
     assert found.verdict == Judgement.UNCLEAR
     assert not found.settled
+    assert noisy.pairs_to_settle() is not None
+
+
+def test_so_many_further_pairs_settle_it_four_times_in_five():
+    values = [-0.05, 0.04, 0.06, -0.03, 0.05, 0.0, 0.03, -0.02]
+    noisy = standing(values)
+    assert noisy.look(1.0) is not None
     more = noisy.pairs_to_settle()
     assert more is not None
-    assert more > 8
+    dice = random.Random(5)
+
+    def settled(pairs):
+        longer = Standing(0.02, 0.01)
+        for number in range(MOST_TEMPLATES):
+            longer.new_template()
+            luck = dice.gauss(0.0, ASSUMED_SPREAD)
+            for _ in range(number, pairs, MOST_TEMPLATES):
+                longer.add(dice.gauss(fmean(values) + luck, stdev(values)), 0.001)
+        look = longer.look(1.0)
+        return look is not None and look.settled
+
+    assert 0.62 <= fmean(settled(len(values) + more) for _ in range(100)) <= 0.95
+    assert fmean(settled(len(values) + more // 3) for _ in range(100)) <= 0.5
+
+
+def test_what_templates_differ_by_is_a_floor_that_no_number_of_pairs_gets_below():
+    strict = standing([-0.05, 0.05] * 4, margin=0.001)
+    found = strict.look(1.0)
+    assert found is not None
+    assert found.verdict == Judgement.UNCLEAR
+    assert strict.pairs_to_settle() is None
+    alike = standing([-0.05, 0.05] * 4, margin=0.05)
+    assert alike.look(1.0) is not None
+    assert alike.pairs_to_settle() is not None, "a wider margin lies above the floor"
 
 
 def test_few_pairs_say_nothing():

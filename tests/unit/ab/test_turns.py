@@ -11,6 +11,7 @@ from torchstone.ab.turns import (
     TurnPlan,
     cores_to_choose,
     couples_of,
+    most_s,
     order,
     steps_of,
     word_for,
@@ -52,3 +53,9 @@ def test_both_turns_of_a_couple_share_cores_that_are_drawn(monkeypatch):
     assert cores_to_choose(a_case(two), a_case(two)) == ([1, 3, 5], 2)
     for a, b in ((every, every), (one, two), ({"threads": 3}, {"threads": 3}), ({**one, "feed": "loader"}, one)):
         assert cores_to_choose(a_case(a), a_case(b)) == ((), 0)
+
+
+def test_a_turn_has_ten_times_what_it_should_take_and_a_minute_at_least():
+    assert most_s(TurnPlan(), 0.01) == 60.0
+    assert most_s(TurnPlan(), 30.0) == 300.0
+    assert most_s(TurnPlan(patience_s=120.0)) == 120.0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
-from build import a_run, a_trial
+from build import a_case, a_run, a_trial
 from faults.record_mutants import BATCH, STEPS, a_claiming, losses, own, phases, said
 
 from torchstone import registry
@@ -13,6 +16,7 @@ from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
+from torchstone.terms.trial import Series, Status
 
 
 def look(check: str, run: Run) -> list[Finding]:
@@ -37,6 +41,25 @@ def test_a_wrong_rate_has_its_mistake_named(factor: float, words: str) -> None:
 @pytest.mark.parametrize("factor", [1.0, 0.99, 1.015, 0.7])
 def test_a_rate_may_be_rounded_and_hold_the_time_between_steps(factor: float) -> None:
     assert not look("wrong_rate", a_claiming({"throughput": factor}))
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"count": 2}, "one device was counted of several"),
+        ({"task": Task.TRAIN, "configuration": {"grad_accumulation": 2}}, "accumulated batches were counted once"),
+    ],
+)
+def test_a_half_is_told_where_two_were_counted_once(how: dict[str, Any], words: str) -> None:
+    (found,) = look("wrong_rate", a_claiming({"throughput": 0.5}, **how))
+    assert (found.severity, words in found.message) == (Severity.ERROR, True)
+    for between in (0.503, 0.52, 0.6):
+        assert not look("wrong_rate", a_claiming({"throughput": between}, **how)), "the time between steps is in it"
+    assert not look("wrong_rate", a_claiming({"throughput": 0.5001})), "nothing was two"
+
+
+def test_a_rate_of_one_process_or_of_several_is_not_judged() -> None:
+    assert not look("wrong_rate", a_claiming({"throughput": 4.0}, count=4, facts={"rate_unclear": True}))
 
 
 def test_a_rate_that_nothing_explains_is_a_warning() -> None:
@@ -90,6 +113,19 @@ def test_energy_is_power_times_time() -> None:
     assert not look("impossible_energy", a_claiming(facts={"power_limit_w": 290.0}))
 
 
+@pytest.mark.parametrize(("drawn", "limit", "fires"), [((300.0,), 250.0, True), ((180.0, 320.0), 250.0, False),
+                                                       ((300.0,), 0.0, False), ((2500.0,), 0.0, True)])  # fmt: skip
+def test_the_mean_power_is_held_below_the_limit_that_the_driver_tells(
+    drawn: tuple[float, ...], limit: float, fires: bool
+) -> None:
+    at_s = tuple(0.5 * i for i in range(24))
+    watts = drawn * (24 // len(drawn))
+    told = {"device_power_w": watts, "device_power_limit_w": (limit,) * 24}
+    gauges = [Series(metric, "nvml", at_s, values) for metric, values in told.items()]
+    silent = {"average_power_w": None, "energy_j": None, "energy_per_item_j": None}
+    assert bool(look("impossible_energy", a_claiming(silent, series=gauges))) is fires
+
+
 def test_a_name_and_its_memory_agree_within_the_drivers_share() -> None:
     names = {"NVIDIA A100-SXM4-80GB": 79.3, "NVIDIA H100 80GB HBM3": 79.6, "Tesla T4": 15.0, "NVIDIA GH200 480GB": 95.6}
     for name, gib in names.items():
@@ -102,6 +138,30 @@ def test_a_name_and_its_memory_agree_within_the_drivers_share() -> None:
 def test_advice_knows_whose_result_it_is() -> None:
     assert "torchstone run" in look("few_trials", _one(a_claiming()))[0].advice
     assert "--trials" not in look("few_trials", _one(a_claiming()))[0].advice
+
+
+@pytest.mark.parametrize(
+    ("isolation", "typed", "shown"), [("auto", "--axis ", True), ("inline", "", True), (IMPORTED, "", False)]
+)
+def test_advice_is_typed_only_where_something_can_be_typed(isolation: str, typed: str, shown: bool) -> None:
+    procedure = Procedure(isolation=isolation)
+    case = a_case({"precision": "fp16"})
+    lost = a_trial(case_id=case.case_id, steady={"loss": [math.nan]})
+    (nan,) = look("nan_loss", a_run([lost], cases=[case], procedure=procedure))
+    assert f"with {typed}precision=bf16" in nan.advice
+    ended = [a_trial(), a_trial(status=Status.OUT_OF_MEMORY), a_trial(status=Status.CRASHED)]
+    (memory,) = look("out_of_memory", a_run(ended, procedure=procedure))
+    assert memory.advice.startswith(f"try {typed}batch_size=8")
+    (failed,) = look("failed_trials", a_run(ended, procedure=procedure))
+    assert ("torchstone show" in failed.advice) is shown
+    short = look("few_samples", a_run([a_trial([0.1])], procedure=procedure))[0].advice
+    drifting = look("drift", a_run([a_trial([0.02 - 0.0001 * i for i in range(100)])] * 3, procedure=procedure))[0]
+    words = {"auto": ("--budget 20s", "--warmup 50"), "inline": ("budget_s=20", "warmup=50")}
+    if isolation in words:
+        assert words[isolation][0] in short
+        assert words[isolation][1] in drifting.advice
+    else:
+        assert "--" not in short + drifting.advice
 
 
 def _one(run: Run) -> Run:

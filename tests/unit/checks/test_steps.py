@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from build import a_case, a_machine, a_run, a_trial
+from faults.record_mutants import same_time_for_every_batch
 
 from torchstone import registry
 from torchstone.terms.case import Placement
@@ -84,6 +85,22 @@ def test_waits_for_a_starved_loader_are_not_a_device() -> None:
     waits = {"data_wait_s": [0.088 if level > 0.05 else 0.0 for level in levels]}
     assert not look("not_synchronised", on_cuda(levels, steady=waits))
     assert not look("not_synchronised", three(levels)), "a CPU runs behind nobody"
+
+
+@pytest.mark.parametrize("levels", [[0.001] * 4 + [0.01] * 36, [0.001, 0.001, 0.001, 0.03] * 10], ids=["queue", "few"])
+def test_steps_with_more_to_do_may_take_longer(levels: list[float]) -> None:
+    assert look("not_synchronised", on_cuda(levels))
+    tokens = {"tokens": [1e5 * level for level in levels]}
+    assert not look("not_synchronised", on_cuda(levels, steady=tokens)), "texts of one seed, short ones first"
+    assert look("not_synchronised", on_cuda(levels, steady={"tokens": [512.0] * len(levels)}))
+
+
+def test_equal_times_of_all_batches_are_a_launch_only_where_the_work_would_take_longer() -> None:
+    unknown, small = (look("not_synchronised", same_time_for_every_batch(flops)) for flops in (None, 1e6))
+    for found in (unknown, small):
+        assert [f.severity for f in found] == [Severity.INFO] * 3
+        assert "it may be that of a launch" in found[0].message
+    assert [f.severity for f in look("not_synchronised", same_time_for_every_batch())] == [Severity.WARNING] * 3
 
 
 def test_a_window_has_no_time_that_is_in_no_step() -> None:

@@ -4,11 +4,12 @@ import subprocess
 
 import pytest
 
-from torchstone.cli._ab_asking import rules_of, sides_of
+from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
 from torchstone.cli._parsing import Parser
 from torchstone.cli.ab_command import add_arguments, fails
 from torchstone.errors import UsageError
-from torchstone.terms.comparison import Judgement
+from torchstone.terms.comparison import Comparison, Judgement, Side
+from torchstone.terms.estimate import Estimate
 
 WHAT = ("--task", "train", "--model", "py:net.py:load")
 
@@ -65,12 +66,51 @@ def test_rules():
         rules_of(options("smoke", "--false-alarms", "60%"))
 
 
+def ended(verdict: str, ratio: float | None = 1.04) -> Comparison:
+    told = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.99, "ratio", "pairs", 10, 100) if ratio is not None else None
+    return Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", told, Judgement(verdict), 0.02)
+
+
 @pytest.mark.parametrize(
     ("verdict", "fail_on", "closed"),
     [
         ("worse", ["worse"], True), ("better", ["worse"], False), ("unclear", ["worse"], False),
         ("unclear", ["worse", "unclear"], True), ("not_comparable", ["worse"], True), ("not_comparable", [], False),
+        ("worse", ["worse:5%"], False), ("worse", ["worse:3%"], True), ("unclear", ["worse:3%,unclear"], True),
+        ("worse", [], False), ("better", ["better"], True), ("not_comparable", ["worse:5%"], True),
     ],
 )  # fmt: skip
 def test_a_side_that_fails_passes_no_gate(verdict, fail_on, closed):
-    assert fails(Judgement(verdict), fail_on) is closed
+    words = ["--fail-on", *fail_on] if fail_on else []
+    assert fails(ended(verdict), gate_of(options("old.yaml", "new.yaml", *words))) is closed
+
+
+def test_a_gate_closes_on_unclear_without_any_ratio():
+    assert fails(ended("unclear", None), gate_of(options("--fail-on", "unclear")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("HEAD", ".", "--fail-on", "worse", "unclear"), ("--fail-on", "worse", "HEAD", ".", "--fail-on", "unclear"),
+        ("HEAD", "--fail-on", "worse,unclear", "."), ("--fail-on", "worse", "unclear", "HEAD", ".", "--quiet"),
+    ],
+)  # fmt: skip
+def test_a_gate_takes_several_words_and_leaves_the_sides_their_own(words):
+    asked = options(*words)
+    assert gate_of(asked) == {"worse": 0.0, "unclear": 0.0}
+    assert asked.sides == ["HEAD", "."]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--fail-on", "bad"), "--fail-on bad: write worse, worse:5%, unclear or better"),
+        (("HEAD", ".", "--fail-on", "worse", "uncler"), "--fail-on uncler"),
+        (("HEAD", ".", "--fail-on", "worse", "unclear:5%"), "--fail-on unclear:5%"),
+        (("HEAD", ".", "--fail-on", "worse:x"), "--fail-on worse"),
+    ],
+)
+def test_a_word_that_is_no_verdict_is_named(words, said):
+    with pytest.raises(UsageError, match=said):
+        gate_of(options(*words))

@@ -5,21 +5,28 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from build import a_trial
+from build import a_case, a_trial
 
 from torchstone.ab.contest import Contested
 from torchstone.cli._ab_blocks import print_ab
+from torchstone.cli._ab_course import Course, course_recorded
+from torchstone.terms.case import Case, Placement
 from torchstone.terms.comparison import Comparison, Judgement, Side
 from torchstone.terms.estimate import Estimate
 
+RATIO = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
 
-def printed(capsys, a: dict[str, Any], b: dict[str, Any]) -> str:
+
+def printed(
+    capsys, a: dict[str, Any], b: dict[str, Any], *, cases: tuple[Case, Case] | None = None, **found: Any
+) -> str:
     """What is printed of two sides whose pairs say that an item of B takes 0.6 times as long."""
-    ratio = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
-    found = Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", ratio, Judgement.BETTER, 0.02)
+    cases = cases or (a_case(), a_case())
+    old, new = (Side(label, "", case.case_id) for label, case in zip(("old", "new"), cases, strict=True))
+    fields: dict[str, Any] = {"ratio": RATIO, "verdict": Judgement.BETTER, "margin": 0.02, **found}
     trials = tuple(a_trial(facts={"side": side}, **told) for side, told in (("A", a), ("B", b)))
-    results: Any = SimpleNamespace(summary=SimpleNamespace(record="r.jsonl"), document="d.json")
-    print_ab(results, Contested(found, trials, 10, 2, 20.0, "settled"))
+    results: Any = SimpleNamespace(summary=SimpleNamespace(record="r.jsonl", cases=cases), document="d.json")
+    print_ab(results, Contested(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled"))
     text: str = capsys.readouterr().out
     return text
 
@@ -32,6 +39,7 @@ def test_steps_of_other_sizes_are_not_taken_for_one_another(capsys):
     equal = printed(capsys, {"items": 8}, {"items": 8})
     assert re.search(r"step time .* -40\.0 %", equal)
     assert "times the items" not in equal
+    assert "10 pairs of processes, 2 templates, 20 s" in equal
 
 
 def test_a_side_that_computes_no_number_is_told(capsys):
@@ -40,5 +48,46 @@ def test_a_side_that_computes_no_number_is_told(capsys):
 
     assert "different results: first 2.00000 and nan" in sides(2.0, math.nan)
     assert "different results" in sides(2.0, 2.1)
+    assert "expected" not in sides(2.0, 2.1), "equal settings"
     assert "different results" not in sides(2.0, 2.0001)
     assert "different results" not in sides(math.nan, math.nan)
+
+
+def test_other_results_of_settings_that_change_them_are_no_alarm(capsys):
+    def sides(b, y=2.1):
+        a = a_case({"precision": "fp32", "fused": "on"})
+        values = ({"steady": {"fingerprint": [1.5, value]}} for value in (2.0, y))
+        return printed(capsys, *values, cases=(a, b))
+
+    bf16 = sides(a_case({"precision": "bf16"}))
+    assert "first 2.00000 and 2.10000, as is expected of precision fp32 against bf16: see that quality holds" in bf16
+    assert "expected of another device" in sides(a_case({"fused": "on"}, placement=Placement("cuda")))
+    assert "expected of another model" in sides(a_case({"fused": "on"}, model="net:mlp"))
+    assert "expected" not in sides(a_case({"fused": "off"})), "a setting for speed alone"
+    assert "expected" not in sides(a_case(fixed={"revision": "abc"})), "code that changed"
+    assert "expected" not in sides(a_case({"precision": "fp16"}), math.nan), "no setting is meant to give no number"
+
+
+def test_what_would_settle_it_or_that_nothing_would(capsys):
+    def unclear(more):
+        ratio = Estimate(1.01, 0.98, 1.04, 0.99, "ratio", "pairs", 10, 100)
+        return printed(capsys, {}, {}, ratio=ratio, verdict=Judgement.UNCLEAR, trials_to_settle=more)
+
+    assert "about 50 more pairs would settle it, 4 times in 5, if B takes what it now seems: --within 2m" in unclear(50)
+    never = unclear(None)
+    assert "not even 1,000 more pairs would settle it; if " in never
+    assert re.search(r"--margin [45]%", never)
+    assert "settle" not in printed(capsys, {}, {}, ratio=None, verdict=Judgement.UNCLEAR), "too few pairs to say"
+    assert "settle" not in printed(capsys, {}, {})
+
+
+def test_the_course_of_a_record_is_read_from_its_trials():
+    began = ("2026-11-21T10:00:00Z", "2026-11-21T10:00:02Z", "", "2026-11-21T10:00:30Z")
+    facts = ((0, 1), (0, 1), (1, 2), (1, 2))
+    trials = [
+        a_trial(started_utc=utc, duration_s=5.0, facts={"pair": pair, "template": template})
+        for utc, (pair, template) in zip(began, facts, strict=True)
+    ]
+    assert course_recorded(trials) == Course(2, 2, 35.0)
+    assert course_recorded(trials[2:3]) == Course(1, 1, None), "a process that was never started"
+    assert course_recorded(()) == Course(0, 0, None)

@@ -101,7 +101,8 @@ def test_everything_is_written(both, tmp_path):
     assert names == [
         "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_energy.svg",
         "plots/comparison_epochs.svg", "plots/comparison_latency.svg", "plots/comparison_memory.svg",
-        "plots/comparison_power.svg", "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
+        "plots/comparison_power.svg", "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg",
+        "stats/comparative_statistics.csv",
     ]  # fmt: skip
     drawn = (tmp_path / "analysis_results/plots/comparison_throughput.svg").read_text()
     assert "RTX 4070" in drawn

@@ -5,8 +5,9 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
+from torchstone.comparing import participants
 from torchstone.comparing.compare import Asked, compare
-from torchstone.comparing.matching import left_out, match
+from torchstone.comparing.matching import left_out, lost, match
 from torchstone.comparing.participants import Participant, gather, named, split
 from torchstone.comparing.specifications import specifications
 from torchstone.errors import UsageError
@@ -184,3 +185,37 @@ def test_the_folder_of_a_training_brings_its_run_from_the_store_and_what_it_reac
     (folder / METRICS).write_text("{}")
     with pytest.raises(UsageError, match="does not match the schema"):
         gather([str(folder), ids[1]], outputs)
+
+
+@pytest.mark.parametrize("run_id", ["latest", "old", "../secret", "/etc/hostname", "secret.jsonl"])
+def test_a_training_names_its_run_by_its_id_and_by_nothing_else(store, tmp_path, monkeypatch, run_id):
+    outputs, ids = store
+    monkeypatch.chdir(tmp_path)
+    written = write_record(a_stored_run(STEPS), tmp_path / "mine")
+    (tmp_path / "secret.jsonl").write_bytes(written.read_bytes())
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    write_json(folder / METRICS, TrainingMetrics(run_id, "m", "d", "cpu", "image", (), 1.0, 0.1, 100.0, 0.75, 0.5, 1))
+    with pytest.raises(UsageError, match=r"run id|no run"):
+        gather([str(folder), ids[1]], outputs)
+
+
+def test_a_folder_of_very_many_files_is_refused_before_they_are_all_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(participants, "_MOST_FILES", 3)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text("")
+    with pytest.raises(UsageError, match="more than 3 files"):
+        list(participants._trainings(folder))
+
+
+def test_a_case_that_only_the_baseline_has_is_lost():
+    cases = [a_case({"batch_size": size}) for size in (1, 8, 64)]
+    base = a_stored_run(STEPS, cases[0], (cases[1], STEPS), (cases[2], [None]))
+    whole = a_stored_run(STEPS, cases[0], (cases[1], STEPS))
+    lacking = a_stored_run(STEPS, cases[0])
+    failed = a_stored_run(STEPS, cases[0], (cases[1], [None]))
+    found = sides(base, whole, lacking, failed)
+    gone = ("train net:cnn batch_size 8",)
+    assert lost(found, match(found)) == {"C": gone, "D": gone}, "of batch size 64 the baseline itself knows nothing"

@@ -165,6 +165,10 @@ def test_swapping_is_named_for_what_it_is():
     first = causes_of(evidence)[0]
     assert first.id == "thrashing"
     assert "swaps" in first.title
+    assert first.evidence == (
+        "500 page faults a step without the disk, 12.0 that read from it",
+        "the kernel takes 2 % of the CPU time (1.00 ms of 50.0 ms a step)", "the main thread waits 70 % of the time",
+    )  # fmt: skip
     assert {"batch_size": 16, "grad_accumulation": 2} in [dict(w.settings) for w in first.what_ifs]
 
 

@@ -1,5 +1,6 @@
 """A diagnosis as it is told: on the terminal at 80 and 160 columns, in both reports, and as a command to type."""
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,10 @@ from build import a_case, a_run, a_sweep, a_trial
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.cli._diagnosis import print_diagnosis
+from torchstone.cli._parsing import Parser
+from torchstone.cli._run_options import asked
+from torchstone.cli.run_command import add_arguments
+from torchstone.config.recipes import load_request
 from torchstone.diagnosing.campaign import told
 from torchstone.diagnosing.diagnosis import Tried, WhatIf
 from torchstone.diagnosing.ranking import causes_of
@@ -16,9 +21,10 @@ from torchstone.diagnosing.saying import document, limit_words
 from torchstone.diagnosing.short_of_memory import out_of_memory
 from torchstone.diagnosing.typed import command_for
 from torchstone.errors import MissingError
+from torchstone.plan import sketch
 from torchstone.store.query import entry_of
 from torchstone.summary import summarize
-from torchstone.terms.case import Case
+from torchstone.terms.case import Case, Placement, Task
 from torchstone.terms.comparison import Judgement
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.trial import Status
@@ -78,6 +84,25 @@ def test_the_cause_comes_first_and_everything_fits(capsys, width):
     assert "mine.py:10" in text
     assert "a faster disk (SSD)" in text, "what no setting changes stays advice, marked as not measured"
     assert "more processes that load" not in text, "what was measured is not offered as mere advice"
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [(Task.TRAIN, "it still learns"), (Task.INFER, "its answers are still good")]
+)
+def test_what_changes_the_result_is_to_be_looked_at(capsys, task, said):
+    diagnosis, _ = a_diagnosis()
+    workload = msgspec.structs.replace(diagnosis.case.workload, task=task)
+    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.BETTER, GAIN, loss="1 % apart in 2 steps")
+    case = msgspec.structs.replace(diagnosis.case, workload=workload)
+    print_diagnosis(msgspec.structs.replace(diagnosis, case=case, applied=helped), None, 200)
+    assert f"it changes what is computed (1 % apart in 2 steps): see to it that {said}\n" in capsys.readouterr().out
+
+
+def test_what_to_type_is_one_line_however_long(capsys):
+    diagnosis, _ = a_diagnosis()
+    command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
+    print_diagnosis(diagnosis, command, 80)
+    assert f"type      {command}\n" in capsys.readouterr().out, "or it cannot be copied"
 
 
 def test_what_a_stranger_s_record_brings_cannot_steer_the_terminal(capsys):
@@ -162,9 +187,59 @@ def test_json_has_the_bound_of_each_cause():
     assert found["applied"]["what_if"]["settings"] == {"num_workers": 4}
 
 
-def test_what_to_type_is_the_recipe_with_the_settings():
-    case = a_case({**SETTINGS, "batch_size": 32})
-    assert command_for(case, WORKERS, "mine.yaml") == "torchstone run mine.yaml --axis num_workers=4"
+RECIPE = """
+workloads:
+  - task: train
+    model: builtin:cnn
+    data: digits
+    axes: {batch_size: [1, 32], threads: 2, num_workers: 0}
+  - task: infer
+    model: builtin:cnn
+"""
+ANOTHER = RECIPE.replace("task: infer", "task: train")
+
+
+def typed_again(command):
+    """What `torchstone run` would measure: its workloads, their configurations, and the device."""
+    parser = Parser(prog="torchstone run")
+    add_arguments(parser)
+    request = asked(parser.parse_args(shlex.split(command)[2:]))
+    made = [sketch(workload.ask(request.exclude)) for workload in request.workloads]
+    return [one.workload for one in made], [dict(c) for one in made for c in one.configurations], request.device
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (RECIPE, "torchstone run mine.yaml --task train --device cpu --axis batch_size=1 --axis threads=0 "),
+        (ANOTHER, "torchstone run --task train --model builtin:cnn "),
+        ("task: train\nmodel: builtin:mlp\n", "torchstone run --task train --model builtin:cnn "),
+        (None, "torchstone run --task train --model builtin:cnn "),
+    ],
+    ids=["its workload", "another beside it", "edited since", "gone"],
+)
+def test_what_to_type_runs_the_very_case_with_the_settings(tmp_path, monkeypatch, text, begins):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(RECIPE)
+    made = sketch(load_request("mine.yaml").workloads[0].ask())
+    case = Case(made.workload, {**made.configurations[0], "threads": 0}, Placement("cpu"))
+    if text is None:
+        Path("mine.yaml").unlink()
+    else:
+        Path("mine.yaml").write_text(text)
+    command = command_for(case, WORKERS, "mine.yaml")
+    assert command.startswith(begins)
+    workloads, configurations, device = typed_again(command)
+    assert workloads == [case.workload]
+    assert configurations == [{**case.configuration, "num_workers": 4}]
+    assert device == "cpu"
+
+
+def test_a_card_is_named_with_its_number():
+    case = a_case({**SETTINGS, "feed": "resident", "pin_memory": True}, placement=Placement("cuda", 1))
+    command = command_for(case, WhatIf({"threads": 2}, ""), None)
+    assert "--device cuda:1 " in command
+    assert "--axis feed=resident" in command, "who names an axis of a loader would get one"
 
 
 def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
@@ -173,6 +248,6 @@ def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
         fixed={"argument_depth": 3, "weights": "own"}, data_options={"label": "stars"},
     )  # fmt: skip
     assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None) == (
-        "torchstone run --task train --model 'py:my net.py:load' --data 'csv:a b.csv' --data-option label=stars "
-        "--option depth=3 --axis batch_size=32 --axis precision=bf16 --heap fixed"
+        "torchstone run --task train --model 'py:my net.py:load' --option depth=3 --data 'csv:a b.csv' "
+        "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --heap fixed"
     )

@@ -203,6 +203,11 @@ def test_what_is_computed_is_compared_by_its_fingerprint(settings, prints, said)
         a_trial(facts={"side": side}, steady={"fingerprint": values, "peak_rss_bytes": [peak]})
         for side, values, peak in zip("AB", prints, (1e9, 1.5e9), strict=True)
     ]
-    memory, ratio, loss = effects_of(trials, settings)
+    memory, ratio, loss = effects_of(trials, settings, "cpu")
     assert (memory, ratio) == (1.5e9, 1.5)
     assert loss == said
+
+
+def test_on_a_card_the_hosts_memory_is_no_peak():
+    trials = [a_trial(facts={"side": side}, steady={"peak_rss_bytes": [1e9 * n]}) for n, side in enumerate("AB", 1)]
+    assert effects_of(trials, {"num_workers": 4}, "cuda")[:2] == (None, None)

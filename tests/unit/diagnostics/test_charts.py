@@ -78,3 +78,10 @@ def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(MissingError, match=r"pip install 'torchstone\[charts\]'"):
         draw({}, tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.vega.json"])
+def test_a_suffix_that_is_no_picture_of_ours_is_refused_before_anything_is_made(tmp_path, name):
+    with pytest.raises(UsageError, match="written as PNG or SVG"):
+        draw({}, tmp_path / "new" / name)
+    assert not (tmp_path / "new").exists()

@@ -58,7 +58,11 @@ def test_optimum_benchmark_in_two_files_is_one_run(tmp_path: Path) -> None:
     (tmp_path / "benchmark_report.json").write_text(json.dumps(whole["report"]))
     (tmp_path / "benchmark_config.json").write_text(json.dumps(whole["config"]))
     apart, together = the("benchmark_report.json", tmp_path), the("optimum_inference.json")
-    assert apart.trials == together.trials or apart.trials[0].measurements == together.trials[0].measurements
+    assert apart.head.plan == together.head.plan
+    assert apart.head.machine == together.head.machine
+    for one, other in zip(apart.trials, together.trials, strict=True):  # when it was is told by the file alone
+        assert (one.measurements, one.facts) == (other.measurements, other.facts)
+    assert apart.trials[0].values("latency_s")
     assert apart.head.source is not None
     assert together.head.source is not None
     assert apart.head.source.sha256 == together.head.source.sha256
@@ -66,6 +70,28 @@ def test_optimum_benchmark_in_two_files_is_one_run(tmp_path: Path) -> None:
     values = figures(apart.trials[0]).values
     assert values["time_to_first_prediction_s"] == 0.31
     assert values["model_load_time_s"] == 2.31
+
+
+@pytest.mark.parametrize(
+    ("launcher", "count", "judged"),
+    [
+        ('"name": "torchrun", "nproc_per_node": 4, "max_nodes": 1', 4, False),
+        ('"name": "torchrun", "nproc_per_node": 1', 1, True),
+        ('"name": "torchrun"', 1, False),
+        ('"name": "torchrun", "nproc_per_node": -3', 1, False),
+        ('"name": "process", "nproc_per_node": 4', 1, True),
+    ],
+)
+def test_the_processes_of_torchrun_are_devices_and_their_rate_is_not_judged(
+    launcher: str, count: int, judged: bool, tmp_path: Path
+) -> None:
+    text = (SAMPLES / "optimum_training.json").read_text()
+    (tmp_path / "several.json").write_text(text.replace('"name": "process"', launcher))
+    (run,) = looked_at("optimum_benchmark", tmp_path / "several.json")
+    (case,), (trial,) = run.head.plan.cases, run.trials
+    assert case.placement.count * case.placement.nodes == count
+    assert bool(trial.values("items")) is judged, "whose batch it is, is not said"
+    assert ("wrong_rate" in {f.check for f in run.findings}) is judged
 
 
 def test_timm_says_its_card_in_the_name_of_its_file() -> None:
@@ -241,6 +267,23 @@ def test_values_that_no_figure_can_be_made_of_are_no_crash(tmp_path: Path) -> No
     found = looked_at("seed_json", odd)[0].findings
     assert [f for f in found if f.check == "impossible"]
     assert not [f for f in found if "failed:" in f.message], "a check that raised"
+
+
+@pytest.mark.parametrize(
+    ("name", "card"),
+    [
+        ("gpu_performance_results_food101_huo_20250407_141715.csv", "NVIDIA A100-PCIE-40GB"),
+        ("batch_comparison.jsonl", "Tesla T4"),
+    ],
+)
+def test_two_cards_in_one_file_are_not_taken_for_one(name: str, card: str, tmp_path: Path) -> None:
+    tool = recognised(SAMPLES / name)
+    assert tool is not None
+    lines = (SAMPLES / name).read_text().splitlines()
+    (tmp_path / name).write_text("\n".join([*lines[:-1], lines[-1].replace(card, "NVIDIA H200")]))
+    for folder, expected in ((SAMPLES, []), (tmp_path, [f"a trial ran on NVIDIA H200, and the machine has {card}"])):
+        (run,) = looked_at(tool, folder / name)
+        assert [f.message for f in run.findings if f.check == "device_unclear"] == expected
 
 
 def test_items_are_those_of_the_key_where_the_result_does_not_say(tmp_path: Path) -> None:

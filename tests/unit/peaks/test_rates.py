@@ -3,6 +3,7 @@
 import builtins
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 from torchstone import registry
 from torchstone.errors import Unsupported
 from torchstone.peaks import feeding, transfers
-from torchstone.peaks.products import Products
+from torchstone.peaks.products import Products, _fast_accumulation
 from torchstone.peaks.search import Shape
 
 CLOCK = time.perf_counter
@@ -30,6 +31,22 @@ def test_products_have_a_rate_in_every_format_that_torch_has(cpu, precision, tra
         assert precision in ("int8", "fp8"), "torch has had the others for long"
         return
     assert 1e6 < products.block(Shape(64, 128, 96, transposed)) < 1e14
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "asked"),
+    [
+        ("cuda", ("scale_a", "use_fast_accum"), {"use_fast_accum": True}),
+        ("cuda", ("scale_a",), {}),
+        ("cpu", ("scale_a", "use_fast_accum"), {}),
+    ],
+)
+def test_fp8_sums_fast_where_a_card_and_its_torch_can(kind, words, asked):
+    schema = SimpleNamespace(arguments=[SimpleNamespace(name=word) for word in words])
+    operator = SimpleNamespace(default=SimpleNamespace(_schema=schema))
+    torch_of = SimpleNamespace(ops=SimpleNamespace(aten=SimpleNamespace(_scaled_mm=operator)))
+    assert _fast_accumulation(torch_of, kind) == asked
+    assert _fast_accumulation(torch, "cuda") == {"use_fast_accum": True}, "torch has had it since 2.1"
 
 
 def test_numbers_are_normally_distributed(cpu):

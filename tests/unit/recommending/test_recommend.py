@@ -108,6 +108,25 @@ def test_cases_that_failed_and_memory_that_is_nearly_full_are_not_recommended(to
     assert [offer.point["batch_size"] for offer in found.offers] == [8]
 
 
+def test_the_hosts_memory_is_not_held_against_a_card(told):
+    cases = sweep((100, 150, 200), kind="cuda")
+    held = {one.case_id: 0.95 * (CARD.memory_bytes or 0) for one, _ in cases}
+    run = a_stored_run(1, cases, machine("cuda"), memory=held)
+    resident = [
+        msgspec.structs.replace(
+            trial,
+            measurements=tuple(
+                msgspec.structs.replace(m, metric="peak_rss_bytes") if m.metric == "peak_reserved_bytes" else m
+                for m in trial.measurements
+            ),
+        )
+        for trial in run.trials
+    ]
+    (found,) = told(msgspec.structs.replace(run, trials=tuple(resident))).settings
+    assert not any("of the device's memory" in line for line in (*found.left_out, *found.cautions))
+    assert {offer.memory_bytes for offer in found.offers} == {None}
+
+
 def test_where_all_that_was_measured_nearly_fills_the_memory_that_is_told_and_not_called_left_out(told):
     cases = sweep((100, 150, 200), kind="cuda")
     held = {one.case_id: 0.95 * (CARD.memory_bytes or 0) for one, _ in cases}
@@ -187,6 +206,13 @@ def test_hardware_over_several_models_counts_those_that_all_devices_ran(told):
     (found,) = told(*both(), *other, a_stored_run(7, sweep((1, 1, 9), model="hf:lonely"), machine())).hardware
     assert [one.models for one in found.standings] == [2, 2]
     assert found.standings[1].against_best == pytest.approx(1 / math.sqrt(15 * 3), rel=0.05)
+
+
+def test_models_of_no_family_and_of_family_custom_are_one_block(told):
+    lonely = a_stored_run(7, sweep((1, 1, 9), model="py:net.py:load", family=None), machine())
+    found = told(*both(family="custom"), lonely).hardware
+    assert [(one.family, one.task) for one in found] == [("custom", "train")]
+    assert {one.family for one in told(family="custom").hardware} == {"custom"}
 
 
 def test_machines_under_one_name_of_a_device_are_told(told):

@@ -9,7 +9,18 @@ from build import a_case
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent
 from torchstone.terms.codec import decode, encode
-from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Progress, Stack, TrialRequest
+from torchstone.terms.message import (
+    Ended,
+    Entered,
+    Event,
+    Live,
+    Measured,
+    Progress,
+    Ready,
+    Stack,
+    TrialRequest,
+    TurnTaken,
+)
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status
 
@@ -137,3 +148,19 @@ def test_gauges_are_read_on_the_period_and_at_the_edges_of_stages():
     busy = next(series for series in trial.series if series.metric == "host_busy_s")
     assert len(busy.values) == 3
     assert list(busy.at_s) == sorted(busy.at_s)
+
+
+@pytest.mark.parametrize(("limit_s", "timeout_s"), [(0.3, 30.0), (30.0, 0.3)])
+def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_s, timeout_s):
+    answer = [Stack(("Stack (most recent call first):", '  File "/home/me/mine.py", line 7 in forward'))]
+    launcher = Scripted([Live(), Ready(0.01, 0, 1)], hangs=True, answer=answer)
+    procedure = Procedure(telemetry_period_s=0.0, timeout_s=timeout_s)
+    drive = TrialDrive(TrialRequest(a_case(), procedure, 2), None, Silent())
+    drive.start(launcher)
+    assert drive.hear(Ready) is not None
+    assert drive.hear(TurnTaken, limit_s) is None
+    trial = drive.conclude(0, 60.0)
+    assert launcher.killed
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert str(trial.outcome.message).startswith("not done after 0.3 s")
+    assert trial.duration_s < 2.0

@@ -89,8 +89,8 @@ def test_one_run_comes_with_outcomes_facts_and_figures(tmp_path):
     assert entry.head == read_run(entry.path).head
     assert [t.outcome.status for t in entry.trials] == [Status.OK, Status.OUT_OF_MEMORY]
     assert entry.trials[0].figures.values["throughput"] == pytest.approx(160 / 0.107)
-    assert entry.trials[1].facts["x"] == float("inf")
-    assert find(tmp_path, str(entry.path)) == msgspec.structs.replace(entry, path=entry.path)
+    assert str(entry.trials[1].facts["x"]) == "nan", "the database has what the record has after its bounds"
+    assert repr(find(tmp_path, str(entry.path))) == repr(entry), "NaN is not equal to itself"
 
 
 def test_a_run_has_many_names(tmp_path):

@@ -78,7 +78,14 @@ def test_every_answer_in_our_units(tmp_path, proc):
         "device_utilization": pytest.approx(0.93), "device_memory_used_bytes": 3_000_000_000.0,
         "device_temperature_c": 57.0, "device_power_w": 540.0, "device_clock_hz": pytest.approx(2.1e9),
         "device_throttled": 0.0, "device_energy_j": None, "device_other_processes": 1.0,
+        "device_power_limit_w": pytest.approx(750.0),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [0, 750, "N/A"])
+def test_a_power_limit_under_a_watt_is_none(tmp_path, limit):
+    fake = library(get_power_info={"current_socket_power": 540, "power_limit": limit})
+    assert "device_power_limit_w" not in read(AmdSmi(fake, tmp_path))
 
 
 def test_what_is_not_available_is_absent_and_the_rest_stays(tmp_path):

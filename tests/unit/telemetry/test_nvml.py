@@ -32,6 +32,7 @@ class FakeNvml:
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetFieldValues": [power],
             "nvmlDeviceGetPowerUsage": 398_000,
+            "nvmlDeviceGetEnforcedPowerLimit": 700_000,
             "nvmlDeviceGetTotalEnergyConsumption": 123_456_789,
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetCurrentClocksEventReasons": 0x0,
@@ -66,6 +67,7 @@ def test_every_answer_in_our_units():
             "device_memory_used_bytes": 2_147_483_648,
             "device_temperature_c": 61.0,
             "device_power_w": 412.345,
+            "device_power_limit_w": 700.0,
             "device_energy_j": 123_456.789,
             "device_clock_hz": 1.98e9,
             "device_throttled": 0.0,
@@ -97,6 +99,7 @@ def test_what_an_old_card_does_not_support_is_absent_and_the_rest_stays():
         FakeNvml(
             nvmlDeviceGetTotalEnergyConsumption=unsupported,
             nvmlDeviceGetUtilizationRates=unsupported,
+            nvmlDeviceGetEnforcedPowerLimit=unsupported,
             nvmlDeviceGetFieldValues=unsupported,
             nvmlDeviceGetCurrentClocksEventReasons=pynvml.NVMLError_FunctionNotFound(),
             nvmlDeviceGetComputeRunningProcesses=pynvml.NVMLError_NoPermission(),

@@ -1,7 +1,8 @@
 import pytest
-from build import a_quest, a_trial
+from build import a_case, a_quest, a_trial
 
 from torchstone.terms.answer import Constraints
+from torchstone.terms.case import Placement
 from torchstone.terms.search import Part, Probe
 from torchstone.terms.trial import Measurement, Stage, Status
 from torchstone.tuning.scoring import reading_of, shortfall, value_of
@@ -16,12 +17,15 @@ def test_less_latency_and_less_energy_are_worth_more():
 
 def test_the_constraint_that_is_missed_most_is_named():
     values = {"peak_rss_bytes": 20.0, "latency_per_batch_p50_s": 0.3, "throughput": 50.0}
-    assert shortfall(values, Constraints(max_memory_bytes=20.0, max_latency_s=0.3, min_throughput=50.0)) is None
-    assert shortfall(values, Constraints(max_memory_bytes=10.0, max_latency_s=0.1)) == pytest.approx(
-        ("max-latency", 3.0)
-    )
-    assert shortfall(values, Constraints(min_throughput=100.0)) == ("min-throughput", 2.0)
-    assert shortfall({}, Constraints(max_memory_bytes=10.0)) is None, "what is not known is not held against it"
+
+    def missed(**limits):
+        return shortfall(values, a_quest(constraints=Constraints(**limits)))
+
+    assert missed(max_memory_bytes=20.0, max_latency_s=0.3, min_throughput=50.0) is None
+    assert missed(max_memory_bytes=10.0, max_latency_s=0.1) == pytest.approx(("max-latency", 3.0))
+    assert missed(min_throughput=100.0) == ("min-throughput", 2.0)
+    values.pop("peak_rss_bytes")
+    assert missed(max_memory_bytes=10.0) is None, "what is not known is not held against it"
 
 
 def test_device_memory_counts_before_the_hosts():
@@ -30,6 +34,8 @@ def test_device_memory_counts_before_the_hosts():
     probe = Probe({"batch_size": 8})
     assert reading_of(a_trial(more=[reserved, resident]), probe, a_quest()).peak_bytes == 7e9
     assert reading_of(a_trial(more=[resident]), probe, a_quest()).peak_bytes == 1e9
+    on_a_card = a_quest(base=a_case(a_quest().base.configuration, placement=Placement("cuda")))
+    assert reading_of(a_trial(more=[resident]), probe, on_a_card).peak_bytes is None, "the host's is not the card's"
 
 
 def test_a_trial_that_failed_has_no_value_and_a_part_keeps_to_every_constraint():

@@ -9,6 +9,7 @@ from torchstone.advice.choices import SAFE_SHARE
 from torchstone.diagnosing.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.diagnosing.evidence import Evidence
 from torchstone.terms.axis import Scalar
+from torchstone.terms.host_profile import HostProfile
 
 _WORTH = 0.10
 _FAULTS = 100  # a step
@@ -41,20 +42,20 @@ def thrashing(e: Evidence) -> Cause | None:
         Remedy("buffers that are made once, and written with out= or in place"),
     )
     return Cause(
-        "thrashing", Kind.MEMORY, title, share, tuple(_faults(e, share)),
+        "thrashing", Kind.MEMORY, title, share, tuple(_faults(look)),
         usual=("memory pressure", "swapping", "large temporaries", "access patterns"), remedies=remedies,
         what_ifs=(*what, *_smaller(e)) if swaps or not what else tuple(what),
     )  # fmt: skip
 
 
-def _faults(e: Evidence, share: float) -> Iterator[str]:
-    look = e.look
-    if look is not None:
-        yield f"{look.minor_faults:,.0f} page faults a step, {look.major_faults:,.1f} of them from disk"
-        yield (
-            f"the kernel takes {100 * share:.0f} % of the CPU time "
-            f"({units.quantity(look.system_s, 's')} of {units.quantity(look.user_s + look.system_s, 's')} a step)"
-        )
+def _faults(look: HostProfile) -> Iterator[str]:
+    yield f"{look.minor_faults:,.0f} page faults a step without the disk, {look.major_faults:,.1f} that read from it"
+    cpu_s = look.user_s + look.system_s
+    if cpu_s > 0.0:
+        spent = f"{units.quantity(look.system_s, 's')} of {units.quantity(cpu_s, 's')} a step"
+        yield f"the kernel takes {100 * look.system_s / cpu_s:.0f} % of the CPU time ({spent})"
+    if look.major_faults >= _SWAPS:
+        yield f"the main thread waits {100 * (1.0 - look.main_busy):.0f} % of the time"
 
 
 def short_memory(e: Evidence) -> Cause | None:

@@ -1,0 +1,38 @@
+"""A workload as it would be typed: the flags that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Workload
+
+_OF_A_FUNCTION = "argument_"  # of a user's own function, as models/py.py records them
+_OWN_FLAG = ("split", "limit")  # of the data's options
+
+
+def workload_flags(workload: Workload) -> list[str]:
+    """Return the words after `torchstone run` that ask for this workload: task, model, data, and their options."""
+    words = ["--task", str(workload.task), "--model", workload.model]
+    words += [word for option in _options(workload.fixed) for word in ("--option", option)]
+    if workload.data not in ("synthetic", "example"):
+        words += ["--data", workload.data]
+    for name, value in workload.data_options.items():
+        own = name in _OWN_FLAG
+        words += [f"--{name}", _word(value)] if own else ["--data-option", f"{name}={_word(value)}"]
+    return words
+
+
+def _options(fixed: Mapping[str, Scalar]) -> Iterator[str]:
+    """Yield the options of a model that its identity tells."""
+    if fixed.get("weights") == "pretrained":
+        yield "weights=pretrained"
+    if "classes" in fixed:
+        yield f"classes={fixed['classes']}"
+    for name, value in fixed.items():
+        if name.startswith(_OF_A_FUNCTION):
+            yield f"{name.removeprefix(_OF_A_FUNCTION)}={_word(value)}"
+
+
+def _word(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
