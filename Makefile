@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-compare bench-peaks bench-diagnose clean
+        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-ab bench-compare bench-peaks bench-diagnose clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -111,6 +111,10 @@ bench-decode: setup-dev ## whether prefill and decode are measured apart, and wh
 
 bench-peaks: setup-dev ## whether the search for the fastest product finds what a plain long scan finds
 	@$(BIN)/python benchmarks/peaks.py
+
+bench-ab: setup-dev ## how often ab is wrong on equal code, and how soon it finds 3 % (adds to benchmarks/data/aa.json)
+	@$(BIN)/python benchmarks/aa.py --runs 4 --extra 0 >/dev/null
+	@$(BIN)/python benchmarks/aa.py --runs 4 --extra 3
 
 bench-compare: setup-dev ## how often compare is wrong: equal code under noise of every kind, simulated and recorded
 	@$(BIN)/python benchmarks/compare.py

@@ -41,6 +41,15 @@ def test_the_interval_holds_where_moods_change_and_errors_are_guessed():
     assert 0.94 <= held / 1000 <= 0.995
 
 
+def test_a_value_that_only_looks_sure_does_not_make_the_mean_sure():
+    values, errors = [0.03, -0.01, 0.02, -0.03, 0.01, 0.0], [0.0005, 0.02, 0.02, 0.02, 0.02, 0.02]
+    found = random_effects(values, errors)
+    assert found is not None
+    alone = [random_effects(values[:n] + values[n + 1 :], errors[:n] + errors[n + 1 :]) for n in range(6)]
+    moves = [one.value - found.value for one in alone if one is not None]
+    assert found.error >= 0.5 * max(map(abs, moves)), "leaving out one value moves the mean by no more than twice that"
+
+
 def test_one_value_has_no_error():
     assert random_effects([1.0], [0.1]) is None
     with pytest.raises(ValueError, match="2 values, 1 errors"):
