@@ -52,23 +52,25 @@ def test_equal_code_is_seldom_called_different(spread, between, outliers, moods)
     assert worse + better <= 0.015
 
 
-@pytest.mark.parametrize(("pairs", "unseen", "moods"), [(6, 0.02, 0.8), (8, 0.02, 0.8), (8, 0.0, 1.0)])
-def test_six_pairs_whose_errors_are_guesses_promise_no_more(pairs, unseen, moods):
-    """A contest of 20 s of slow steps: few pairs, their own errors seen in eight turns, and more between them."""
-    dice, alarms, runs = random.Random(12), 0, 1500
+@pytest.mark.parametrize("pairs", [6, 8])
+def test_few_pairs_whose_errors_are_guesses_promise_no_more(pairs):
+    """As a contest of 20 s and slow steps: the errors of pairs seen in some eight turns, and as much between pairs.
+
+    Where the weights are taken for right, without the jackknife, 1.6 to 1.9 % are called different.
+    """
+    dice, alarms, runs = random.Random(12), 0, 3000
     for _ in range(runs):
         standing = Standing(0.02, 0.01)
         for number in range(pairs):
             if number % (pairs // 2) == 0:
                 standing.new_template()
-            error = 0.01 * math.exp(dice.gauss(0.0, moods))
-            standing.add(dice.gauss(0.0, math.hypot(error, unseen)), error * math.sqrt(dice.gammavariate(2.0, 0.5)))
-            look = standing.look((number + 1) / pairs) if standing.due() else None
+            error = 0.02 * math.exp(dice.gauss(0.0, 1.0))
+            standing.add(dice.gauss(0.0, math.hypot(error, 0.02)), error * math.sqrt(dice.gammavariate(2.0, 0.5)))
+            look = standing.look((number + 1) / pairs) if standing.due() or number == pairs - 1 else None
             if look is not None and look.settled:
                 break
-        look = standing.last
-        alarms += look is not None and look.verdict in (Judgement.BETTER, Judgement.WORSE)
-    assert alarms / runs <= 0.014
+        alarms += standing.last is not None and standing.last.verdict in (Judgement.BETTER, Judgement.WORSE)
+    assert alarms / runs <= 0.0125
 
 
 def test_three_percent_is_found():
