@@ -10,23 +10,27 @@ leave the rest as it was.
     python benchmarks/search.py [--seed 1] [--json]       one seed: a table, or one JSON document
     python benchmarks/search.py --seeds 1-100 [--jobs 2]  a campaign: its figures go to data/search.json
     python benchmarks/search.py --seeds 1-100 --recorded  the recordings alone, with the noise of their own hour
+    python benchmarks/search.py --seeds 1-100 --told      what noise and cost allow: told the best settings beforehand
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
+import random
 import statistics
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from surfaces.kinds import modelled
 from surfaces.recorded import recorded
-from surfaces.surface import PRESENT, Surface
+from surfaces.surface import POINTS, PRESENT, Surface
 
 from torchstone import registry
 from torchstone.terms.search import Brief, Point, Probe, Reading
@@ -38,6 +42,8 @@ PLUGINS = {"tpe": "optuna"}
 MEAN = (0.99, 0.05)  # asked of a seed's mean: share of the best, at most at this share of the cost
 WORST = (0.97, 0.10)
 QUICK = 0.1  # effort of a trial of the doubling: a few steps
+SHORT = 0.3  # effort of the shortest trials that the adaptive searcher takes of whole steps
+NEAR = 0.93  # of the best: what is told
 
 
 class Found(NamedTuple):
@@ -56,7 +62,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="seeds of a campaign that are searched at a time")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument("--recorded", action="store_true", help="the recordings alone, with their own noise")
+    parser.add_argument("--told", action="store_true", help="of searchers that know the best settings beforehand")
     options = parser.parse_args()
+    if options.told:
+        return as_told(seeds_of(options.seeds or str(options.seed)))
     if options.recorded:
         return as_recorded(seeds_of(options.seeds or str(options.seed)))
     if options.seeds is not None:
@@ -85,6 +94,51 @@ def as_recorded(seeds: Sequence[int]) -> int:
     found = {name: _of_surface(rows, name) for name in dict.fromkeys(row["surface"] for row in rows)}
     print(json.dumps(found, indent=2))
     return 0
+
+
+def as_told(seeds: Sequence[int]) -> int:
+    """Print how well the near-best settings can be told apart by who knows them, and spends a tenth on nothing else."""
+    for surface in (*modelled(seeds[0]), *recorded()):
+        near = near_best(surface)
+        found = [told(surface, near, seed) for seed in seeds]
+        once = sum(surface.trials(0)(Probe(point, effort=SHORT)).cost_s for point in near) / surface.everything_s
+        print(
+            f"{surface.name:16} {len(near):2} within {100 * (1 - NEAR):.0f} % of the best; a short trial of each costs"
+            f"{100 * once:5.1f} %; for {100 * WORST[1]:.0f} %: {100 * statistics.mean(found):5.1f} % of the best, "
+            f">= {WORST[0]:.0%} in {_share(f >= WORST[0] for f in found):.0%}"
+        )
+    return 0
+
+
+def near_best(surface: Surface) -> list[Point]:
+    """Return the settings near the best, one of those that are equally good."""
+    worth = {_share_of(surface, point): point for point in POINTS}
+    return [point for share, point in sorted(worth.items(), key=itemgetter(0)) if share >= NEAR]
+
+
+def told(surface: Surface, near: Sequence[Point], seed: int) -> float:
+    """Return the share of the best that comes of reading these settings in turn for a tenth of what everything costs.
+
+    Each round begins with another of them. The answer is the one of the highest mean.
+    """
+    take, order = surface.trials(seed), random.Random(seed).sample(near, len(near))
+    heard: dict[int, list[float]] = {}
+    left_s, asleep = WORST[1] * surface.everything_s, 0
+    for number in itertools.cycle(range(len(order))):
+        reading = take(Probe(order[number], effort=SHORT))
+        if asleep >= len(order):
+            break
+        if reading.cost_s > left_s or reading.value is None:
+            asleep += 1
+            continue
+        left_s, asleep = left_s - reading.cost_s, 0
+        heard.setdefault(number, []).append(math.log(reading.value))
+    best = max(heard, key=lambda number: statistics.mean(heard[number]))
+    return _share_of(surface, order[best])
+
+
+def _share_of(surface: Surface, point: Point) -> float:
+    return (surface.truth(point) or 0.0) / surface.best
 
 
 def of_seed(seed: int, searchers: Sequence[str]) -> dict[str, dict[str, Found]]:
