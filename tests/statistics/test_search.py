@@ -65,7 +65,7 @@ def test_doubling_takes_the_last_that_worked() -> None:
 
 
 def test_noise_and_cost_bound_what_any_search_can_find() -> None:
-    """Told the six best settings of cnn, and with a tenth of the cost for nothing else: a worst of 97 % is beyond it."""
+    """Told the six best settings of cnn, and with a tenth of the cost to spend: a worst of 97 % is beyond it."""
     cnn, mlp = (next(s for s in recorded() if s.name == name) for name in ("cnn", "mlp"))
     found = [told(cnn, near_best(cnn), seed) for seed in range(60)]
     assert 0.6 <= statistics.mean(share >= 0.97 for share in found) <= 0.95
