@@ -112,7 +112,7 @@ class Bout:
         self._standing = Standing(rules.margin, rules.false_alarms)
         self._pairs: list[Pair] = []
         self._costs_s: list[float] = []
-        self._templates = 0
+        self._templates = self._forked = 0  # pairs of the present template
         self._failures = self._in_a_row = 0
 
     def fight(self) -> Contested:
@@ -123,7 +123,8 @@ class Bout:
         planned = max(2, min(MOST_TEMPLATES, affordable))
         while True:
             # Templates are renewed at even shares of the budget, and a pair is only begun if it can end in time.
-            if self._elapsed_s() >= self._templates * rules.budget_s / planned and self._templates < planned:
+            due = self._elapsed_s() >= self._templates * rules.budget_s / planned and self._templates < planned
+            if due and self._forked:  # one that has no pair yet is as good as new, however long it took to start
                 self._new_template()
             pair = self._one_pair(dice)
             if self._in_a_row >= _FAILED or self._failures >= max(_FAILED, _FAILED_SHARE * len(self._pairs)):
@@ -136,7 +137,7 @@ class Bout:
 
     def _new_template(self) -> None:
         self._ring.renew()
-        self._templates += 1
+        self._templates, self._forked = self._templates + 1, 0
         self._standing.new_template()
 
     def _one_pair(self, dice: random.Random) -> Pair:
@@ -144,6 +145,7 @@ class Bout:
         pair = self._ring.take((self._a, self._b), len(self._pairs), self._plan(), dice, self._templates)
         self._costs_s.append(self._clock() - began_s)
         self._pairs.append(pair)
+        self._forked += 1
         for trial in pair.trials:
             self._keep(trial)
         location = pair.location if all(trial.outcome.status == Status.OK for trial in pair.trials) else None

@@ -88,6 +88,14 @@ def test_noise_ends_with_the_budget_and_templates_were_renewed(monkeypatch):
     assert {plan.patience_s for plan in ring.plans} == {120.0}, "whoever hangs does so for twice the budget at most"
 
 
+def test_a_template_that_took_its_whole_share_to_start_is_used():
+    ring = FakeRing(1.01, spread=0.5)
+    ring.start_s = 40.0
+    ended, *_ = bout(ring)
+    assert [trial.facts["template"] for trial in ended.trials[::2]] == [1, *[2] * (ended.pairs - 1)]
+    assert ended.templates == ring.renewed == 2
+
+
 def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
     ended, kept, _ = bout(FakeRing(1.0, fails=lambda number: number >= 2))
     assert ended.stopped_because == "failed"
