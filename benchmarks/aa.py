@@ -44,7 +44,7 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, int], int]] = {
     "attention infer": ("infer", "attention", {"width": 48, "length": 32}, 1),
     "mlp train, 2 threads": ("train", "mlp", {"width": 192, "rows": 64}, 2),
 }
-SLOW = {"mlp train, 150 ms": ("train", "mlp", {"width": 512, "rows": 256}, 1)}
+SLOW = {"mlp train, 150 ms": ("train", "mlp", {"width": 800, "rows": 256}, 1)}
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
 
 
