@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from torchstone.stats.logs import from_log
 from torchstone.stats.looks import Spending, half_width
 from torchstone.stats.nested import ASSUMED_SPREAD, ASSUMED_WEIGHT, nested_mean
 from torchstone.stats.random_effects import random_effects
@@ -75,10 +76,10 @@ class Standing:
         if found is None or self.pairs < FEWEST_PAIRS or level <= 0.0:
             return None
         half, self._level = half_width(found, level), level
-        low, high = math.exp(found.value - half), math.exp(min(found.value + half, 700.0))
+        low, high = from_log(found.value - half), from_log(found.value + half)
         verdict = judge(low, high, self._margin, higher_is_better=False)
         groups = sum(bool(group) for group in self._groups)
-        self.last = Look(math.exp(found.value), low, high, verdict, self.pairs, groups)
+        self.last = Look(from_log(found.value), low, high, verdict, self.pairs, groups)
         return self.last
 
     def pairs_to_settle(self) -> int | None:

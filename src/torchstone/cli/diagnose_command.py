@@ -101,7 +101,11 @@ def _told(
     applied = diagnosis.applied
     source = target.source.word if target.source is not None else None
     helps = applied is not None and applied.gain is not None
-    command = command_for(diagnosis.case, applied.what_if, source) if applied is not None and helps else None
+    command = (
+        command_for(diagnosis.case, applied.what_if, source, target.procedure)
+        if applied is not None and helps
+        else None
+    )
     of_run = _run_of(target, results)
     files = write_reports(folder / "diagnostics" / diagnosis.run_id, diagnosis, of_run, command)
     if options.json:

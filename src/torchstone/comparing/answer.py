@@ -11,6 +11,7 @@ import msgspec
 from torchstone.comparing.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.comparing.compared_figures import primary
 from torchstone.comparing.participants import Participant
+from torchstone.stats.logs import from_log
 from torchstone.terms.comparison import Judgement
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
@@ -56,7 +57,7 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
         for one in ranked[1:]
     }
     open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
-    order = ", ".join(f"{_name(one)} {math.exp(mean[one.letter]):.3g}×" for one in ranked)
+    order = ", ".join(f"{_name(one)} {from_log(mean[one.letter]):.3g}×" for one in ranked)
     if open_:
         ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
         even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
@@ -103,7 +104,7 @@ def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
         low, high = one.low if one.low is not None else one.value, one.high if one.high is not None else one.value
         return f"{one.value:.3g} times {a.letter}'s throughput [{low:.3g}, {high:.3g}]"
     values = [one.value for one in ratios]
-    middle = math.exp(fmean(map(math.log, values)))
+    middle = from_log(fmean(map(math.log, values)))
     over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"
     return f"{middle:.3g} times {a.letter}'s throughput ({over})"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -23,6 +22,7 @@ from torchstone.comparing.participants import Participant
 from torchstone.comparing.sameness import Sameness, sameness, shapes_differ
 from torchstone.errors import UsageError
 from torchstone.stats.interval import over_trials
+from torchstone.stats.logs import from_log
 from torchstone.stats.multiple import benjamini_hochberg, holm
 from torchstone.terms.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.terms.estimate import Estimate
@@ -177,9 +177,9 @@ def _not_comparable(pair: _Pair, baseline: Participant, margin: float) -> Judged
 
 def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin: float) -> Judged:
     found, higher = one.contrast, higher_is_better(one.metric)
-    low, high = map(_factor, found.difference.interval(level))
+    low, high = map(from_log, found.difference.interval(level))
     ratio = Estimate(
-        _factor(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
+        from_log(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
     )
     verdict = judge(low, high, margin, higher_is_better=higher)
     # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
@@ -198,11 +198,6 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
     )  # fmt: skip
     mine, yours = (_value(values, unit_of(one.metric)) for values in one.values)
     return Judged(one.matched.label, one.matched.task, block, unit_of(one.metric), comparison, mine, yours)
-
-
-def _factor(log: float) -> float:
-    """Return exp(log) as a number that JSON can carry."""
-    return math.exp(min(700.0, max(-700.0, log)))
 
 
 def _value(runs: Sequence[PerTrial], unit: str) -> Estimate:

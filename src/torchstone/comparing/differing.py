@@ -192,5 +192,5 @@ def lengths_apart(a: Sequence[Taken], b: Sequence[Taken]) -> tuple[float, float]
 def _seconds(utc: str) -> float | None:
     try:
         return datetime.fromisoformat(utc).timestamp()
-    except ValueError:  # a record from elsewhere
+    except (ValueError, OverflowError):  # a record from elsewhere, or of the year 1
         return None

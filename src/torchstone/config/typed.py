@@ -14,12 +14,12 @@ _OWN_FLAG = ("split", "limit")  # of the data's options
 def workload_flags(workload: Workload) -> list[str]:
     """Return the words after `torchstone run` that ask for this workload: task, model, data, and their options."""
     words = ["--task", str(workload.task), "--model", workload.model]
-    words += [word for option in _options(workload.fixed) for word in ("--option", option)]
+    words += [part for option in _options(workload.fixed) for part in ("--option", option)]
     if workload.data not in ("synthetic", "example"):
         words += ["--data", workload.data]
     for name, value in workload.data_options.items():
         own = name in _OWN_FLAG
-        words += [f"--{name}", _word(value)] if own else ["--data-option", f"{name}={_word(value)}"]
+        words += [f"--{name}", word(value)] if own else ["--data-option", f"{name}={word(value)}"]
     return words
 
 
@@ -31,8 +31,9 @@ def _options(fixed: Mapping[str, Scalar]) -> Iterator[str]:
         yield f"classes={fixed['classes']}"
     for name, value in fixed.items():
         if name.startswith(_OF_A_FUNCTION):
-            yield f"{name.removeprefix(_OF_A_FUNCTION)}={_word(value)}"
+            yield f"{name.removeprefix(_OF_A_FUNCTION)}={word(value)}"
 
 
-def _word(value: Scalar) -> str:
+def word(value: Scalar) -> str:
+    """Return a value as it is typed."""
     return str(value).lower() if isinstance(value, bool) else str(value)

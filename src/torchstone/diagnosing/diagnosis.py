@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.advice.advice import Advice
+from torchstone.config.typed import word
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.comparison import Judgement
@@ -144,8 +145,3 @@ class Diagnosis(msgspec.Struct, frozen=True):
     questions: tuple[str, ...] = ()
     checklist: tuple[str, ...] = ()
     unmeasured: str | None = None
-
-
-def word(value: Scalar) -> str:
-    """Return a value as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,7 +9,8 @@ from torchstone import units
 from torchstone.advice.choices import memory_figures
 from torchstone.advice.grouping import varying_axes
 from torchstone.advice.written import bullet, doubts, inline, table
-from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried, word
+from torchstone.config.typed import word
+from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried
 from torchstone.diagnosing.pattern import alike
 from torchstone.diagnosing.ranking import refuted
 from torchstone.diagnosing.saying import gain_words, in_own_code, limit_words, memory_words, open_remedies

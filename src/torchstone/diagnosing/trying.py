@@ -18,6 +18,7 @@ from torchstone.diagnosing.effects import effects_of
 from torchstone.diagnosing.gathering import with_settings
 from torchstone.figures import figures
 from torchstone.instrument.clock import Clock, system_clock
+from torchstone.stats.logs import from_log
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.comparison import Comparison
@@ -167,6 +168,6 @@ def gain_of(ratio: Estimate) -> Estimate:
     low = log - math.hypot(math.sqrt(2.0) * (log - math.log(ratio.low)), more)
     high = log + math.hypot(math.sqrt(2.0) * (math.log(ratio.high) - log), more)
     return msgspec.structs.replace(
-        ratio, value=math.exp(-log), low=math.exp(-high), high=math.exp(-low), level=min(0.95, ratio.level),
+        ratio, value=from_log(-log), low=from_log(-high), high=from_log(-low), level=min(0.95, ratio.level),
         method=f"{ratio.method}, for a replication, and 1.5 % between occasions",
     )  # fmt: skip

@@ -6,15 +6,18 @@ import shlex
 from collections.abc import Collection
 
 from torchstone.config.recipes import load_request
-from torchstone.config.typed import workload_flags
-from torchstone.diagnosing.diagnosis import WhatIf, word
+from torchstone.config.typed import word, workload_flags
+from torchstone.diagnosing.diagnosis import WhatIf
 from torchstone.errors import TorchstoneError
 from torchstone.plan import OF_A_LOADER, SHAPES, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.procedure import Procedure
+
+_OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
 
 
-def command_for(case: Case, what_if: WhatIf, source: str | None) -> str:
+def command_for(case: Case, what_if: WhatIf, source: str | None, procedure: Procedure) -> str:
     """Return the `torchstone run` of this very Case with these settings. `source`: the recipe or file it came from.
 
     A recipe may ask for several cases and be overruled by flags: what the Case has is said beside it.
@@ -24,8 +27,11 @@ def command_for(case: Case, what_if: WhatIf, source: str | None) -> str:
     words = ["torchstone", "run", *words, "--device", str(case.placement)]
     for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
         words += ["--axis", f"{axis}={word(value)}"]
-    if what_if.heap is not None:
-        words += ["--heap", what_if.heap]
+    usual = Procedure()
+    how = {name: getattr(procedure, name) for name in _OF_A_PROCEDURE}
+    how = {name: value for name, value in how.items() if value not in (None, getattr(usual, name))}
+    for name, value in {**how, **({"heap": what_if.heap} if what_if.heap is not None else {})}.items():
+        words += [f"--{name}", word(value)]
     return shlex.join(words)
 
 

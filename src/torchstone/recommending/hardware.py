@@ -26,6 +26,7 @@ from torchstone.recommending.entrants import (
 )
 from torchstone.recommending.typed import run_command
 from torchstone.stats.best_of_many import Entrant, best_of
+from torchstone.stats.logs import from_log
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import portable
@@ -154,7 +155,7 @@ def _over_models(
     top = max(one.log for one in each)
     found = [
         Standing(
-            device, math.exp(entrant.log - top), len(used), sum(e.offer.trials for _, e in parts[device]),
+            device, from_log(entrant.log - top), len(used), sum(e.offer.trials for _, e in parts[device]),
             len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
         )
         for place, (device, entrant) in enumerate(zip(devices, each, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from torchstone.config.typed import workload_flags
+from torchstone.config.typed import word, workload_flags
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import AXES, Scalar
 
@@ -25,10 +25,6 @@ def run_command(
         if name not in vary and name in AXES and value != AXES[name].default
     }  # fmt: skip
     for name, values in {**vary, **fixed}.items():
-        listed = ",".join(map(_word, values))
+        listed = ",".join(map(word, values))
         words += [_FLAG[name], listed] if name in _FLAG else ["--axis", f"{name}={listed}"]
     return shlex.join([*words, "--trials", str(trials)])
-
-
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

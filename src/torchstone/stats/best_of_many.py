@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from statistics import fmean, variance
 from typing import NamedTuple
 
+from torchstone.stats.logs import from_log
 from torchstone.stats.student import tail, two_sided
 
 ALPHA = 0.05
@@ -67,7 +68,7 @@ def best_of(entrants: Sequence[Entrant], alpha: float = ALPHA, tried: int = 0) -
         gap = entrants[first].log - entrants[order[1]].log
         low = min(-_reach(entrants[place], entrants[first], level) for place in order[1:])
         high = min(_reach(entrants[first], entrants[place], level) for place in order[1:])
-        lead = math.exp(gap), math.exp(low), math.exp(max(high, gap))
+        lead = from_log(gap), from_log(low), from_log(max(high, gap))
     return Best(first, tuple(could_be), lead, level)
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
+from torchstone.stats.logs import from_log
 from torchstone.stats.segmentation import FEWEST, Series, edges, resemblance
 from torchstone.stats.student import two_sided
 
@@ -49,12 +50,12 @@ class Levels(NamedTuple):
         """Return after ÷ before with the ends of its t-interval. The place of the change is taken as known."""
         gap = after.log - before.log
         half = two_sided(level, self.df) * math.hypot(before.error, after.error)
-        return math.exp(gap), math.exp(gap - half), math.exp(gap + half)
+        return from_log(gap), from_log(gap - half), from_log(gap + half)
 
     def interval(self, level: Level, confidence: float = 0.95) -> tuple[float, float, float]:
         """Return the level in the unit of the values, with the ends of its t-interval."""
         half = two_sided(confidence, self.df) * level.error
-        return math.exp(level.log), math.exp(level.log - half), math.exp(level.log + half)
+        return from_log(level.log), from_log(level.log - half), from_log(level.log + half)
 
 
 def levels(values: Sequence[float], errors: Sequence[float | None] = ()) -> Levels:

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from torchstone.stats.logs import from_log
 from torchstone.stats.student import two_sided
 
 LOG_T = "t-interval on the log over trials"
 PLAIN_T = "t-interval over trials"
 NO_INTERVAL = "one trial"
-
-# exp() of more overflows; a finite end is what a JSON record can carry
-_MOST_EXPONENT = math.log(1e308)
 
 
 class Interval(NamedTuple):
@@ -50,4 +48,4 @@ def over_trials(values: Sequence[float], level: float = 0.95, *, logs: bool = Tr
     half = two_sided(level, n - 1) * deviation / math.sqrt(n)
     if not logs:
         return Interval(centre, centre - half, centre + half, method)
-    return Interval(math.exp(centre), math.exp(centre - half), math.exp(min(centre + half, _MOST_EXPONENT)), method)
+    return Interval(from_log(centre), from_log(centre - half), from_log(centre + half), method)

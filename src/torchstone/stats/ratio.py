@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from torchstone.stats.logs import from_log
 from torchstone.stats.student import two_sided
 
 
@@ -36,10 +37,10 @@ def ratio(a: LogMean, b: LogMean, level: float = 0.95) -> tuple[float, float]:
     parts = [one.deviation**2 / one.trials for one in (a, b)]
     variance = sum(parts)
     if variance <= 0.0:
-        return math.exp(a.log - b.log), math.exp(a.log - b.log)
+        return from_log(a.log - b.log), from_log(a.log - b.log)
     df = variance**2 / sum(part**2 / (one.trials - 1) for part, one in zip(parts, (a, b), strict=True))
     half = two_sided(level, df) * math.sqrt(variance)
-    return math.exp(a.log - b.log - half), math.exp(a.log - b.log + half)
+    return from_log(a.log - b.log - half), from_log(a.log - b.log + half)
 
 
 def pooled(means: Sequence[LogMean]) -> tuple[float, int]:

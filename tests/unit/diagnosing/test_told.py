@@ -27,6 +27,7 @@ from torchstone.summary import summarize
 from torchstone.terms.case import Case, Placement, Task
 from torchstone.terms.comparison import Judgement
 from torchstone.terms.estimate import Estimate
+from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Status
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
@@ -227,7 +228,7 @@ def test_what_to_type_runs_the_very_case_with_the_settings(tmp_path, monkeypatch
         Path("mine.yaml").unlink()
     else:
         Path("mine.yaml").write_text(text)
-    command = command_for(case, WORKERS, "mine.yaml")
+    command = command_for(case, WORKERS, "mine.yaml", Procedure())
     assert command.startswith(begins)
     workloads, configurations, device = typed_again(command)
     assert workloads == [case.workload]
@@ -237,7 +238,7 @@ def test_what_to_type_runs_the_very_case_with_the_settings(tmp_path, monkeypatch
 
 def test_a_card_is_named_with_its_number():
     case = a_case({**SETTINGS, "feed": "resident", "pin_memory": True}, placement=Placement("cuda", 1))
-    command = command_for(case, WhatIf({"threads": 2}, ""), None)
+    command = command_for(case, WhatIf({"threads": 2}, ""), None, Procedure(settings=None))
     assert "--device cuda:1 " in command
     assert "--axis feed=resident" in command, "who names an axis of a loader would get one"
 
@@ -247,7 +248,14 @@ def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
         {**SETTINGS, "batch_size": 32}, model="py:my net.py:load", data="csv:a b.csv",
         fixed={"argument_depth": 3, "weights": "own"}, data_options={"label": "stars"},
     )  # fmt: skip
-    assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None) == (
+    assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None, Procedure()) == (
         "torchstone run --task train --model 'py:my net.py:load' --option depth=3 --data 'csv:a b.csv' "
         "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --heap fixed"
     )
+
+
+def test_the_way_it_was_measured_is_said_where_it_was_asked_for():
+    how = Procedure(seed=3, isolation="spawn", heap="default", settings="torch", trials=9)
+    command = command_for(a_case(SETTINGS), WhatIf({"threads": 2}, ""), None, how)
+    assert command.endswith("--axis threads=2 --seed 3 --isolation spawn --heap default --settings torch")
+    assert command_for(a_case(SETTINGS), WhatIf({}, "", heap="fixed"), None, how).count("--heap") == 1
