@@ -32,7 +32,7 @@ from torchstone.ab.pair import Contender
 from torchstone.stats.student import two_sided
 from torchstone.terms.case import Case, Placement
 from torchstone.terms.comparison import Rules
-from torchstone.terms.procedure import Procedure
+from torchstone.terms.procedure import HEAPS, Procedure
 from torchstone.terms.trial import Trial
 
 DATA = Path(__file__).parent / "data" / "aa.json"
@@ -44,7 +44,10 @@ WORKLOADS: dict[str, tuple[str, str, dict[str, int], int]] = {
     "attention infer": ("infer", "attention", {"width": 48, "length": 32}, 1),
     "mlp train, 2 threads": ("train", "mlp", {"width": 192, "rows": 64}, 2),
 }
-SLOW = {"mlp train, 150 ms": ("train", "mlp", {"width": 800, "rows": 256}, 1)}
+SLOW = {
+    "mlp train, 150 ms": ("train", "mlp", {"width": 800, "rows": 256}, 1),  # 256 MB of weights
+    "conv infer, 150 ms": ("infer", "conv", {"channels": 16, "side": 136}, 1),
+}
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
 
 
@@ -57,6 +60,7 @@ def main() -> None:
     parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **SLOW}))
     parser.add_argument("--disturbed", action="store_true", help="beside a process that is busy now and then")
     parser.add_argument("--core", type=int, help="of this core alone, while another such campaign has the other")
+    parser.add_argument("--heap", choices=HEAPS, default="huge")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=DATA)
     parser.add_argument("--summary", action="store_true")
@@ -85,11 +89,12 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     rules = Rules(options.margin, 0.01, options.budget, seed)
     a, b = (Contender(side, case_of(name, layers)) for side, layers in (("A", 100), ("B", 100 + options.extra)))
     began = time.time()
-    ended = contest(a, b, rules, Procedure(seed=seed))
+    ended = contest(a, b, rules, Procedure(seed=seed, heap=options.heap))
     ratio = ended.comparison.ratio
     return {
         "workload": name, "extra_percent": options.extra, "margin": options.margin, "budget_s": options.budget,
-        "beside": beside(options), "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
+        "beside": beside(options), "heap": options.heap, "seed": seed, "began": round(began),
+        "verdict": str(ended.comparison.verdict),
         "ratio": [round(v, 6) for v in (ratio.value, ratio.low or 0.0, ratio.high or 0.0)] if ratio else None,
         "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs, "templates": ended.templates,
         "step_s": round(median(v for t in ended.trials for v in t.values("step_time_s")), 6),

@@ -11,6 +11,7 @@ of all its pairs (over all its templates) and what a pair took.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import random
@@ -22,7 +23,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 import msgspec
-from aa import WORKLOADS, append, case_of
+from aa import SLOW, WORKLOADS, append, case_of
 
 from torchstone.ab.contest import in_turns
 from torchstone.ab.pair import Contender
@@ -42,6 +43,7 @@ LEVERS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "turns of 250 ms": ({}, {"turn_s": 0.25, "couples": 2}),
     "8 couples a pair": ({}, {"couples": 8}),
     "heap not moved": ({}, {"shift_bytes": 64}),
+    "huge pages": ({"heap": "huge"}, {}),
     "not bound to cores": ({}, {"bind": False}),
 }
 _MEANS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -54,13 +56,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--layout", action="store_true")
-    parser.add_argument("--workload", default="mlp train", choices=sorted(WORKLOADS))
+    parser.add_argument("--lever", action="append", choices=sorted(LEVERS), help="only these")
+    parser.add_argument("--workload", default="mlp train", choices=sorted({**WORKLOADS, **SLOW}))
+    parser.add_argument("--couples", type=int, help="of turns in a pair (default 40, or what the lever says)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=DATA)
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     dice = random.Random(options.seed)
-    names = ["as it is", "heap not moved"] if options.layout else list(LEVERS)
+    names = options.lever or (["as it is", "heap not moved"] if options.layout else list(LEVERS))
     for _ in range(0 if options.summary else options.rounds):
         for name in dice.sample(names, len(names)):
             append(options.out, template_of(name, options, dice))
@@ -72,7 +76,7 @@ def template_of(name: str, options: argparse.Namespace, dice: random.Random) -> 
     """Take some pairs of one template under one lever."""
     how, turns = LEVERS[name]
     procedure = in_turns(msgspec.structs.replace(Procedure(), **how))
-    plan = TurnPlan(**{**PLAIN, **turns})
+    plan = TurnPlan(**{**PLAIN, **turns, **({"couples": options.couples} if options.couples else {})})
     a = case_of(options.workload, 100)
     b = case_of(options.workload, 100, {"pad": 4096 - 192}) if options.layout else a
     began = time.perf_counter()
@@ -90,9 +94,10 @@ def template_of(name: str, options: argparse.Namespace, dice: random.Random) -> 
 def told(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a line a lever: the spread of its pairs and of its templates, and the error after 50 s."""
     lines = []
-    for layout in (False, True):
+    workloads = dict.fromkeys(row["workload"] for row in rows)
+    for workload, layout in itertools.product(workloads, (False, True)):
         for name in LEVERS:
-            of = [row for row in rows if row["lever"] == name and row["layout"] == layout]
+            of = [row for row in rows if (row["lever"], row["layout"], row["workload"]) == (name, layout, workload)]
             if len(of) < 2:
                 continue
             for mean, middle in _MEANS.items():
@@ -104,7 +109,7 @@ def told(rows: Sequence[Mapping[str, Any]]) -> str:
                 templates = stdev(fmean(group) for group in groups)
                 kind = "same work, other layout" if layout else "equal code"
                 lines.append(
-                    f"{kind}, {name}, {mean}: {len(values)} pairs of {len(of)} templates, {pair_s:.2f} s a pair; pairs "
+                    f"{workload}, {kind}, {name}, {mean}: {len(values)} pairs of {len(of)} templates, {pair_s:.2f} s a pair; pairs "
                     f"spread {spread:.2%}, means of templates {templates:.2%}, all in the mean {fmean(values):+.2%}; "
                     f"error after 50 s {spread * math.sqrt(pair_s / 50):.2%}"
                 )

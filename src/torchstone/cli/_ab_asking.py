@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from torchstone.cli._parsing import words_of
 from torchstone.cli._run_options import asked, positive_s
 from torchstone.errors import UsageError, unknown
@@ -17,6 +19,7 @@ from torchstone.terms.comparison import Judgement, Rules
 
 if TYPE_CHECKING:
     from torchstone.ab.asking import SideRequest
+    from torchstone.config.request import RunRequest
 
 
 _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
@@ -80,7 +83,7 @@ def _of_settings(
     if not any(own):
         raise UsageError("nothing differs: give each side its setting, --a precision=fp32 --b precision=bf16")
     options.recipe = words[0] if words else None
-    request = asked(options)
+    request = _asked(options)
     a, b = (
         SideRequest(_label(mine, other), with_settings(request, mine, other))
         for mine, other in ((own[0], own[1]), (own[1], own[0]))
@@ -100,7 +103,7 @@ def _of_recipes(
     sides = []
     for word, mine in zip(words, own, strict=True):
         options.recipe = word
-        request = asked(options)
+        request = _asked(options)
         sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
     return sides[0], sides[1]
 
@@ -121,7 +124,7 @@ def _of_revisions(
     if options.config is None and options.model is None:
         raise UsageError("two revisions of what? name it: --task train --model py:model.py:load, or --config FILE")
     options.recipe = None
-    request = asked(options)
+    request = _asked(options)
     if all(one.commit for one in found) and (changed := uncommitted(here)):
         files = f"{changed} file{'s' * (changed > 1)}"
         told = f"uncommitted changes of {files} are in neither side: `.` in the place of one is the work tree as it is"
@@ -132,6 +135,17 @@ def _of_revisions(
         settled = with_settings(request, mine, other) if any(own) else request
         sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
     return sides[0], sides[1]
+
+
+def _asked(options: argparse.Namespace) -> RunRequest:
+    """Return what the flags ask for; a heap that keeps its memory is in huge pages here, unless --heap says which.
+
+    Where a process has much memory, the luck of its pages is the largest part of what pairs differ by.
+    """
+    request = asked(options)
+    if options.heap is not None or request.procedure.heap != "fixed":
+        return request
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(request.procedure, heap="huge"))
 
 
 def _is_recipe(word: str) -> bool:

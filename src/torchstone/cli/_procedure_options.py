@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from torchstone.terms.procedure import HEAPS
+
 # What `asked` reads, and a live comparison has no use for: it decides itself how long it measures, and nothing else.
 _OF_TRIALS = (
     "trials", "iterations", "target", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
@@ -29,8 +31,9 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
         "--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts (default auto)"
     )
     how.add_argument(
-        "--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory, half the spread (default fixed)"
-    )
+        "--heap", choices=HEAPS,
+        help=f"fixed: glibc keeps freed memory; huge: and takes huge pages (default {'huge' if sides else 'fixed'})",
+    )  # fmt: skip
     how.add_argument("--name", help="name of the run (default: the recipe's)")
 
 

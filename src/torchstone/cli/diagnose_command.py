@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
+from torchstone.terms.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.cli._diagnose_progress import DiagnoseProgress
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--apply", type=Path, metavar="FILE", help="write what helped into this YAML, JSON or TOML file")
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
     how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts")
-    how.add_argument("--heap", choices=("fixed", "default"), help="fixed: glibc keeps freed memory (default fixed)")
+    how.add_argument(
+        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
+    )
     how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
     add_measuring(parser)
     add_folder(parser)

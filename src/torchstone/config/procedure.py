@@ -11,7 +11,7 @@ import msgspec
 from torchstone.config.durations import duration_s, share
 from torchstone.config.reading import Source
 from torchstone.errors import UsageError, unknown
-from torchstone.terms.procedure import Procedure
+from torchstone.terms.procedure import HEAPS, Procedure
 
 _SHORT: Mapping[str, str] = {
     "budget": "budget_s",
@@ -21,7 +21,11 @@ _SHORT: Mapping[str, str] = {
     "telemetry_period": "telemetry_period_s",
     "time_limit": "time_limit_s",
 }
-_WORDS = {"isolation": ("auto", "fork", "spawn"), "heap": ("fixed", "default"), "settings": ("device", "torch")}
+_WORDS = {
+    "isolation": ("auto", "fork", "spawn"),
+    "heap": HEAPS,
+    "settings": ("device", "torch"),
+}
 
 
 def read_procedure(source: Source) -> Procedure:

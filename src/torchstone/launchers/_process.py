@@ -21,6 +21,9 @@ _FIXED_HEAP = {
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
+# Which small pages a process happens to get decides what shares a cache set, and how often addresses are looked up: of
+# a network of 256 MB the luck of a process was 5 to 9 %. glibc 2.35 asks the kernel for huge ones where it is told to.
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 
 def environment(heap: str, folder: Path | None = None) -> Mapping[str, str]:
@@ -32,8 +35,10 @@ def environment(heap: str, folder: Path | None = None) -> Mapping[str, str]:
     if folder is not None:
         sources = [str(path) for path in (folder, folder / "src") if path.is_dir()]
         own["PYTHONPATH"] = os.pathsep.join([*sources, *filter(None, [own.get("PYTHONPATH")])])
-    if heap == "fixed" and sys.platform == "linux":
+    if heap in ("fixed", "huge") and sys.platform == "linux":
         own.update(_FIXED_HEAP)
+    if heap == "huge" and sys.platform == "linux":
+        own["GLIBC_TUNABLES"] = ":".join(filter(None, [own.get("GLIBC_TUNABLES"), _HUGE_PAGES]))
     return own
 
 

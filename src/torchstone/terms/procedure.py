@@ -6,6 +6,8 @@ import msgspec
 
 from torchstone.terms.fit import Fit
 
+HEAPS = ("fixed", "huge", "default")
+
 
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a Case is measured. Times in seconds; `None` leaves the choice to detection."""
@@ -21,7 +23,8 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: float = 600.0
     seed: int = 0
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
-    heap: str = "fixed"  # fixed: glibc keeps what it has been given; default: as the system has it
+    # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it
+    heap: str = "fixed"
     settings: str | None = "device"  # device: what it is faster with; torch: as torch has it; None: in older records
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True

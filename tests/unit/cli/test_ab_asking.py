@@ -46,6 +46,21 @@ def test_uncommitted_changes_are_told_where_they_are_in_neither_side(repository,
         assert (b.label, b.folder) == ("work tree (1 changed file)", repository)
 
 
+def test_a_heap_that_keeps_its_memory_is_in_huge_pages_unless_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = "name: mine\ntask: infer\nmodel: builtin:linear\nprocedure: {{heap: {}}}\n"
+    for heap in ("fixed", "default"):
+        (tmp_path / f"{heap}.yaml").write_text(recipe.format(heap))
+
+    def heaps(*words: str) -> list[str]:
+        with sides_of(options(*words)) as sides:
+            return [side.request.procedure.heap for side in sides]
+
+    assert heaps("fixed.yaml", "fixed.yaml") == ["huge", "huge"]
+    assert heaps("fixed.yaml", "fixed.yaml", "--heap", "fixed") == ["fixed", "fixed"]
+    assert heaps("default.yaml", "default.yaml") == ["default", "default"]
+
+
 def test_a_misspelt_recipe_is_named_and_not_the_one_that_there_is(repository):
     with pytest.raises(UsageError, match="'smok' is neither a recipe"), sides_of(options("smoke", "smok")):
         pass

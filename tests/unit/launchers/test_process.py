@@ -1,9 +1,11 @@
 """What a wait status says, and the environment of trials."""
 
 import os
+import platform
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,42 @@ def test_the_fixed_heap_is_the_environments(monkeypatch):
     assert environment("fixed")["MINE"] == "kept"
     assert int(environment("fixed")["MALLOC_MMAP_THRESHOLD_"]) == 1 << 30
     assert "MALLOC_MMAP_THRESHOLD_" not in environment("default") or "MALLOC_MMAP_THRESHOLD_" in os.environ
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
+def test_a_huge_heap_keeps_its_memory_and_what_the_user_tunes(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
+    own = environment("huge")
+    assert int(own["MALLOC_MMAP_THRESHOLD_"]) == 1 << 30
+    assert own["GLIBC_TUNABLES"] == "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
+    assert environment("fixed")["GLIBC_TUNABLES"] == "glibc.malloc.check=0"
+
+
+_HUGE_BYTES = """
+kept = bytearray(b"x") * (64 << 20)
+lines = open("/proc/self/smaps_rollup").read().splitlines()
+print(next(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages")))
+"""
+
+
+def _gives_huge_pages() -> bool:
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    library, version = platform.libc_ver()
+    new = library == "glibc" and tuple(map(int, version.split(".")[:2])) >= (2, 35)
+    return new and enabled.exists() and "[never]" not in enabled.read_text()
+
+
+@pytest.mark.skipif(not _gives_huge_pages(), reason="needs glibc 2.35 and a kernel that gives huge pages when asked")
+def test_a_huge_heap_lies_in_huge_pages():
+    def huge_kb(heap: str) -> int:
+        told = subprocess.run(
+            [sys.executable, "-c", _HUGE_BYTES], env=dict(environment(heap)), capture_output=True, text=True, check=True
+        )
+        return int(told.stdout)
+
+    assert huge_kb("huge") >= 32 << 10
+    if "[always]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+        assert huge_kb("fixed") < 32 << 10
 
 
 def test_a_folder_of_its_own_goes_before_what_is_installed(monkeypatch, tmp_path):

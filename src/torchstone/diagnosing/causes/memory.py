@@ -34,7 +34,7 @@ def thrashing(e: Evidence) -> Cause | None:
         if swaps
         else "memory is given back and fetched again in every step: page faults"
     )
-    what = [WhatIf({}, "glibc keeps what it was given", heap="fixed")] if e.heap != "fixed" else []
+    what = [WhatIf({}, "glibc keeps what it was given", heap="fixed")] if e.heap not in ("fixed", "huge") else []
     keeps = "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc"
     remedies = (
         Remedy(keeps, "heap", how=True),
