@@ -109,9 +109,9 @@ def told(rows: Sequence[Mapping[str, Any]]) -> str:
                 templates = stdev(fmean(group) for group in groups)
                 kind = "same work, other layout" if layout else "equal code"
                 lines.append(
-                    f"{workload}, {kind}, {name}, {mean}: {len(values)} pairs of {len(of)} templates, {pair_s:.2f} s a pair; pairs "
-                    f"spread {spread:.2%}, means of templates {templates:.2%}, all in the mean {fmean(values):+.2%}; "
-                    f"error after 50 s {spread * math.sqrt(pair_s / 50):.2%}"
+                    f"{workload}, {kind}, {name}, {mean}: {len(values)} pairs of {len(of)} templates, {pair_s:.2f} s a "
+                    f"pair; pairs spread {spread:.2%}, means of templates {templates:.2%}, "
+                    f"all in the mean {fmean(values):+.2%}; error after 50 s {spread * math.sqrt(pair_s / 50):.2%}"
                 )
     return "\n".join(lines)
 
