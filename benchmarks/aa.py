@@ -195,17 +195,17 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a line for each slowdown put in, and below it one for each kind of run of it."""
-    whole: dict[tuple[int, bool], dict[tuple[float, float, str], list[dict[str, Any]]]] = {}
+    whole: dict[tuple[int, bool], dict[tuple[float, float, str, str], list[dict[str, Any]]]] = {}
     for row in rows:
-        kind = (row["margin"], row["budget_s"], row["beside"])
+        kind = (row["margin"], row["budget_s"], row["heap"], row["beside"])
         whole.setdefault((row["extra_percent"], row["step_s"] > 0.06), {}).setdefault(kind, []).append(row)
     lines = []
     for (extra, slow), kinds in sorted(whole.items()):
         shared = {"extra_percent": extra, "slow_steps": slow}
         if len(kinds) > 1:
             lines.append({**shared, **counted(extra, [row for of in kinds.values() for row in of])})
-        for (margin, budget_s, where), of in sorted(kinds.items()):
-            kind_s = {"margin": margin, "budget_s": budget_s, "beside": where}
+        for (margin, budget_s, heap, where), of in sorted(kinds.items()):
+            kind_s = {"margin": margin, "budget_s": budget_s, "heap": heap, "beside": where}
             lines.append({**shared, **kind_s, **counted(extra, of)})
     return lines
 
@@ -253,7 +253,8 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
         what = "equal code" if line["extra_percent"] == 0 else f"{line['extra_percent']} % slower"
         what += " (slow steps)" if line["slow_steps"] else ""
         if "margin" in line:
-            what += f", margin {line['margin']:.1%}, {line['budget_s']:.0f} s, beside {line['beside']}"
+            what += f", margin {line['margin']:.1%}, {line['budget_s']:.0f} s, {line['heap']} heap"
+            what += f", beside {line['beside']}"
         low, high = line["limits_95"]
         covered = "none" if line["covered"] is None else f"{line['covered']:.0%}"
         out.append(
