@@ -12,9 +12,10 @@ from torchstone.store.query import read_run
 from torchstone.terms.trial import Purpose, Status
 
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
+# One thread: beside another test, on as many cores, steps of several threads take ten times as long, now and then.
 SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
-         "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--budget", "300ms", "--warmup-budget", "100ms",
-         "--trials", "2", "--probes", "8")  # fmt: skip
+         "--axis", "num_workers=0,1", "--axis", "precision=fp32", "--axis", "threads=1", "--budget", "300ms",
+         "--warmup-budget", "100ms", "--trials", "2", "--probes", "8")  # fmt: skip
 
 
 def tune(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
