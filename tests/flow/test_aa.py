@@ -1,0 +1,37 @@
+"""The campaign of benchmarks/aa.py in its shortest form: real processes of equal code, and of code with more to do."""
+
+from __future__ import annotations
+
+from aa import case_of
+
+from torchstone.ab.contest import Contested, contest
+from torchstone.ab.pair import Contender
+from torchstone.terms.comparison import Judgement, Rules
+from torchstone.terms.procedure import Procedure
+
+FALSE_ALARMS = 0.001  # the suite runs every day
+
+
+def fought(layers: int, within_s: float) -> tuple[Contested, float, float]:
+    """Return how a contest with a network of 20 layers ended, and the ends of its interval."""
+    a, b = (Contender(name, case_of("conv infer", number)) for name, number in (("A", 20), ("B", layers)))
+    ended = contest(a, b, Rules(0.02, FALSE_ALARMS, within_s, 5), Procedure(heap="huge"))
+    ratio = ended.comparison.ratio
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
+    return ended, ratio.low, ratio.high
+
+
+def test_equal_code_is_not_called_different() -> None:
+    ended, low, high = fought(20, 10.0)
+    assert ended.comparison.verdict in (Judgement.SAME, Judgement.UNCLEAR)
+    assert low <= 1.0 <= high
+
+
+def test_half_as_much_again_is_found_and_lies_in_the_interval() -> None:
+    ended, low, high = fought(30, 45.0)
+    assert ended.comparison.verdict == Judgement.WORSE
+    assert ended.stopped_because == "settled"
+    assert low <= 1.5 <= high * 1.05  # a part of a step is not layers
+    assert {trial.facts["heap"] for trial in ended.trials} == {"huge"}
