@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 _ROOT_2 = math.sqrt(2.0)
+_PARALLEL = 1e-100  # slopes no further apart than that meet nowhere that a float can tell
 
 
 def expected_gain(means: Sequence[float], slopes: Sequence[float]) -> float:
@@ -19,8 +20,8 @@ def expected_gain(means: Sequence[float], slopes: Sequence[float]) -> float:
     """
     lines: list[tuple[float, float]] = []  # slope, mean: rising slopes, the highest mean of each slope
     for slope, mean in sorted(zip(slopes, means, strict=True)):
-        if lines and slope == lines[-1][0]:
-            lines[-1] = (slope, mean)
+        if lines and slope - lines[-1][0] <= _PARALLEL:
+            lines[-1] = (lines[-1][0], max(mean, lines[-1][1]))
         else:
             lines.append((slope, mean))
     hull = [lines[0]]  # the upper envelope over Z from -∞ to ∞

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from torchstone.stats.knowledge_gradient import expected_gain
@@ -16,6 +16,8 @@ WEIGHTS = np.exp(-0.5 * GRID**2) / np.exp(-0.5 * GRID**2).sum()
 
 @settings(max_examples=80, deadline=None)
 @given(LINES)
+@example([(0.0, 0.0), (1.0, 5e-324)])
+@example([(0.0, 0.0), (1.0, -5e-324)])
 def test_is_the_integral(lines):
     means, slopes = zip(*lines, strict=True)
     grown = (np.array(means)[:, None] + np.array(slopes)[:, None] * GRID).max(axis=0)

@@ -53,8 +53,9 @@ def seen():
 
 def test_samples_say_where_the_time_goes(seen):
     assert seen.samples > 50
-    assert seen.phases["backward"] == pytest.approx(0.75, abs=0.12)
-    assert seen.phases["forward"] == pytest.approx(0.25, abs=0.12)
+    # Of 20 ms; but beside another test any part of a step is kept waiting now and then.
+    assert seen.phases["backward"] == pytest.approx(0.75, abs=0.2)
+    assert seen.phases["forward"] == pytest.approx(0.25, abs=0.2)
     asleep = max(seen.lines, key=lambda line: line.share)
     assert asleep.code == "time.sleep(0.015)"
     assert asleep.phase == "backward"
