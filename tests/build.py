@@ -121,7 +121,7 @@ def a_run(
         started_utc="2026-11-21T10:00:00Z",
         command=("torchstone", "run", "cnn"),
         machine=changes.pop("machine", a_machine()),
-        procedure=procedure or Procedure(),
+        procedure=procedure or Procedure(trials=3),
         plan=Plan(tuple(cases), slots),
     )
     end = End("2026-11-21T10:01:00Z", "done")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 import msgspec
@@ -24,6 +24,8 @@ _MEMORY = (
     "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
     "kv_cache_bytes",
 )  # fmt: skip
+
+_COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -61,6 +63,24 @@ def figures(trial: Trial) -> Figures:
         found.setdefault(name, (value, int(steps) if 1.0 <= steps < math.inf else 1))
     kept = {n: found[n] for n in dict.fromkeys((*FIGURES, *phases)) if n in found and math.isfinite(found[n][0])}
     return Figures({n: v for n, (v, _) in kept.items()}, {n: s for n, (_, s) in kept.items()})
+
+
+def with_counted(trials: Sequence[Figures]) -> list[Figures]:
+    """Return the figures of one case's trials with what a step needs in each: it is counted in some, the same in all.
+
+    What follows from it, the operations a second, is derived for the others as for the trial that counted.
+    """
+    counted = {name: t.values[name] for t in trials for name in _COUNTED if name in t.values}
+    return [t if not counted or "flops_per_step" in t.values else _completed(t, counted) for t in trials]
+
+
+def _completed(trial: Figures, counted: Mapping[str, float]) -> Figures:
+    values, samples = {**trial.values, **counted}, {**trial.samples, **dict.fromkeys(counted, 1)}
+    mean_s = trial.values.get("step_time_mean")
+    if mean_s is not None and mean_s > 0.0 and "flops_per_step" in counted:
+        values["achieved_flops"] = counted["flops_per_step"] / mean_s
+        samples["achieved_flops"] = trial.samples["step_time_mean"]
+    return Figures(values, samples)
 
 
 def raw(trial: Trial, metric: str, latency: bool | None = None) -> tuple[float, ...]:

@@ -217,7 +217,7 @@ def arrange(
                 device = machine.device(placement.device, placement.index)
                 case = Case(one.workload, on_device(configuration, device), placement)
                 cases.setdefault(case.case_id, case)
-    ranks = [_rank(case.configuration, first) for case in cases.values()]
+    ranks = [rank(case.configuration, first) for case in cases.values()]
     dice = random.Random(seed)
     slots: list[Slot] = []
     for number in range(trials):
@@ -236,5 +236,6 @@ def on_device(configuration: Mapping[str, Scalar], device: DeviceInfo | None) ->
     return {**configuration, "precision": next((word for word in _NATIVE_BEFORE_FP32 if word in native), "fp32")}
 
 
-def _rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:
+def rank(configuration: Mapping[str, Scalar], first: Sequence[Condition]) -> int:
+    """Return the place of the first condition that a Configuration meets; behind them all where it meets none."""
     return next((rank for rank, condition in enumerate(first) if condition.holds(configuration)), len(first))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchstone import units
-from torchstone.estimates import estimates
+from torchstone.estimates import estimates, priors_of
+from torchstone.figures import Figures, with_counted
 from torchstone.peaks.bound import Bound, bound, threads_of
 from torchstone.peaks.cache import with_kept
 from torchstone.peaks.roofline import Ceilings, ceilings, shares
+from torchstone.stats.moderated import Prior
 from torchstone.store.query import Entry, TrialRow
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
@@ -101,8 +103,13 @@ def summarize(entry: Entry) -> RunSummary:
     by_case: dict[str, list[TrialRow]] = {}
     for trial in entry.trials:
         by_case.setdefault(trial.case_id, []).append(trial)
-    taken = ((case, tuple(by_case.get(case.case_id, ()))) for case in head.plan.cases)
-    cases = tuple(_case(case, entry.findings, trials, machine) for case, trials in taken)
+    taken = [tuple(by_case.get(case.case_id, ())) for case in head.plan.cases]
+    good = [_believed(trials) for trials in taken]
+    priors = priors_of(good, head.usual.deviation if head.usual is not None else None)
+    cases = tuple(
+        _case(case, entry.findings, trials, machine, replicates, prior)
+        for case, trials, replicates, prior in zip(head.plan.cases, taken, good, priors, strict=True)
+    )
     known = {case.case_id for case in cases}
     return RunSummary(
         SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
@@ -111,16 +118,31 @@ def summarize(entry: Entry) -> RunSummary:
     )  # fmt: skip
 
 
-def _case(case: Case, findings: tuple[Finding, ...], taken: tuple[TrialRow, ...], machine: Machine) -> CaseSummary:
+def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
+    """Return the figures of the trials that stand behind a Case's estimates.
+
+    The best of many probes looks better than it is: once there are replicates, only they count. What one step needs is
+    counted in some trials only, and is the same in all.
+    """
+    well = [trial for trial in taken if trial.outcome.status == Status.OK]
+    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
+    return with_counted([trial.figures for trial in replicates or well])
+
+
+def _case(
+    case: Case,
+    findings: tuple[Finding, ...],
+    taken: tuple[TrialRow, ...],
+    machine: Machine,
+    good: Sequence[Figures],
+    priors: Mapping[str, Prior],
+) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
     well = [trial for trial in taken if trial.outcome.status == Status.OK]
-    # The best of many probes looks better than it is: once there are replicates, only they count.
-    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
-    good = [trial.figures for trial in replicates or well]
     # A Case of which no trial ended well, or none was taken, has no number that could be believed.
     judged = verdict(own) if good else Verdict.INVALID
-    found = estimates(good)
+    found = estimates(good, priors=priors)
     threads = threads_of([trial.facts for trial in well])
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
     if top is not None:

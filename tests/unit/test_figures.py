@@ -241,13 +241,15 @@ def test_one_trial_has_no_interval() -> None:
     assert (got.low, got.high, got.note) == (None, None, "one trial: no interval")
 
 
-def test_percentiles_say_when_the_smallest_trial_cannot_hold_them() -> None:
+def test_percentiles_are_those_of_trials_that_hold_them_and_say_where_none_does() -> None:
     sizes = (64, 200, 700)
     got = estimates([figures(a_latency_trial([0.1 + i * 1e-5 for i in range(n)])) for n in sizes])
     assert got["latency_per_batch_p90_s"].supported
     p95 = got["latency_per_batch_p95_s"]
-    assert (p95.supported, p95.note) == (False, "needs 130 steady samples a trial")
-    assert p95.samples == sum(sizes)
+    assert (p95.supported, p95.trials, p95.samples) == (True, 2, 900), "the trial of 64 says nothing of it"
+    short = estimates([figures(a_latency_trial([0.1 + i * 1e-5 for i in range(n)])) for n in (40, 64)])
+    assert short["latency_per_batch_p95_s"].note == "needs 130 steady samples a trial"
+    assert short["latency_per_batch_p95_s"].samples == 104
     alone = estimates([figures(a_latency_trial([0.1] * 10))])["latency_per_batch_p99_s"]
     assert alone.note == "needs 662 steady samples a trial; one trial: no interval"
 

@@ -11,10 +11,11 @@ from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
 
 ENOUGH = 5
+_ENOUGH_IN_ALL = 15
 
 
 class FewSamples:
-    """Fires where the shortest window of a Case has fewer than 5 steps."""
+    """Fires where the shortest window of a Case has fewer than 5 steps, and its trials together fewer than 15."""
 
     describes = "a window with fewer than 5 steady steps"
 
@@ -24,6 +25,8 @@ class FewSamples:
             sizes = [(len(times), name) for trial in trials for name, times in windows(trial)]
             if sizes and min(sizes)[0] < ENOUGH:
                 steps, name = min(sizes)
+                if run.head.procedure.in_rounds and sum(n for n, of in sizes if of == name) >= _ENOUGH_IN_ALL:
+                    continue  # many short trials were meant: their medians say more than one long window
                 message = f"only {steps} steady step{'s' * (steps != 1)} in the {name} window"
                 advice = again(run, _advice(run.head.procedure), "let the tool measure 20 steps or more, after warm-up")
                 yield Finding("few_samples", Severity.WARNING, message, advice, case_id)

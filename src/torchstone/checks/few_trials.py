@@ -36,11 +36,14 @@ def _advice(run: Run) -> str:
         return f"the tool measured in one process; `torchstone run` measures in {ENOUGH}, each fresh"
     if run.head.procedure.epochs is not None:
         return f"a training is one trial; torchstone run measures the same settings in {ENOUGH}"
-    if run.head.procedure.trials < ENOUGH:
+    asked = run.head.procedure.trials
+    if asked is None:
+        return "the time was over before there were more: give the run more of it, --within 5m"
+    if asked < ENOUGH:
         if run.head.procedure.isolation == "inline":
             return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
         return f"measure again with --trials {ENOUGH}"
-    return f"{run.head.procedure.trials} trials were asked for: see how the others ended, and measure again"
+    return f"{asked} trials were asked for: see how the others ended, and measure again"
 
 
 PLUGIN: Check = FewTrials()

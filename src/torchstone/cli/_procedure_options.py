@@ -8,7 +8,7 @@ from torchstone.terms.procedure import HEAPS
 
 # What `asked` reads, and a live comparison has no use for: it decides itself how long it measures, and nothing else.
 _OF_TRIALS = (
-    "trials", "iterations", "target", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
+    "trials", "iterations", "target", "within", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
     "no_foresight", "first",
 )  # fmt: skip
 
@@ -38,12 +38,22 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
 
 
 def _add_of_trials(how: argparse._ArgumentGroup) -> None:
-    how.add_argument("--trials", type=int, metavar="N", help="fresh processes a case (default 3)")
+    how.add_argument(
+        "--within", metavar="T",
+        help="most time of the whole command (default: half a minute and 25 s a case, and three trials of each)",
+    )  # fmt: skip
+    how.add_argument(
+        "--trials", type=int, metavar="N",
+        help="fresh processes a case (default: many short ones, until each throughput is known to ±target)",
+    )  # fmt: skip
     how.add_argument(
         "--iterations", "--steps", type=int, metavar="N",
         help="exactly so many steady steps (default: until ±target or budget)",
     )  # fmt: skip
-    how.add_argument("--target", metavar="P", help="stop a window when its mean is known this well (default 1%%)")
+    how.add_argument(
+        "--target", metavar="P",
+        help="how well a throughput is to be known (default 5%%); with --trials: stop a window at it (default 1%%)",
+    )  # fmt: skip
     how.add_argument("--budget", metavar="T", help="most time of a window (default 5s)")
     how.add_argument(
         "--time-limit", metavar="T", help="of the whole run: start no trial after it; `torchstone resume` goes on"

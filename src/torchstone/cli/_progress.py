@@ -13,6 +13,7 @@ from torchstone import units
 from torchstone.cli._remaining import Remaining
 from torchstone.cli._table import plain
 from torchstone.instrument.clock import Clock, system_clock
+from torchstone.runner.rounds import time_of
 from torchstone.terms.message import Entered, Event, Progress
 from torchstone.terms.trial import Status
 
@@ -35,6 +36,8 @@ class ProgressBar:
         self._taken = 0
         self._case = 0
         self._remaining: Remaining | None = None
+        self._opened_s = self._began_s  # when the command began
+        self._time_s: float | None = None  # that it has, where the number of its trials is open
 
     @property
     def run_id(self) -> str | None:
@@ -48,7 +51,14 @@ class ProgressBar:
         self._began_s = self._clock()
         if self._quiet:
             return
-        self._print(f"run {head.run_id}: {len(head.plan.cases)} cases, {len(head.plan.slots)} trials")
+        cases = len(head.plan.cases)
+        counted = f"run {head.run_id}: {cases} case{'s' * (cases != 1)}"
+        if head.procedure.in_rounds:
+            self._time_s = time_of(head.procedure, cases)
+            aim = f"until each throughput is known to ±{100 * head.procedure.aim:g} %"
+            self._print(f"{counted}, {aim}, about {units.quantity(self._time_s, 's', 2)} at most")
+        else:
+            self._print(f"{counted}, {len(head.plan.slots)} trials")
         if sys.stderr.isatty():
             self._open_bar(len(head.plan.slots))
 
@@ -76,8 +86,7 @@ class ProgressBar:
         bad = trial.outcome.status != Status.OK
         if not self._quiet and (self._bar is None or bad or self._verbose):
             text = f"{trial.outcome.status}: {trial.outcome.message}" if bad else units.quantity(trial.duration_s, "s")
-            total = len(self._head.plan.slots) if self._head else 0
-            self._print(plain(f"trial {trial.trial_id} finished ({self._taken}/{total}) {self._label()}: {text}"))
+            self._print(plain(f"trial {trial.trial_id} finished ({self._count()}) {self._label()}: {text}"))
         self._draw("")
 
     def say(self, text: str) -> None:
@@ -88,6 +97,11 @@ class ProgressBar:
         """Wipe the bar."""
         if self._bar is not None:
             self._bar.stop()
+
+    def _expected(self, left_s: float) -> int:
+        """Return how many trials there may be in the end, at the pace so far."""
+        spent_s = self._clock() - self._began_s
+        return round(self._taken * (1.0 + left_s / spent_s)) if spent_s > 0.0 else self._taken
 
     def _open_bar(self, total: int) -> None:
         from rich.console import Console
@@ -103,10 +117,19 @@ class ProgressBar:
         self._task = self._bar.add_task("", total=total, left="")
         self._bar.start()
 
+    def _count(self) -> str:
+        """Return how many trials have ended, of how many; of an open number, after how long."""
+        if self._time_s is not None:
+            return f"{self._taken}, {self._clock() - self._opened_s:.0f} s"
+        return f"{self._taken}/{len(self._head.plan.slots) if self._head else 0}"
+
     def _draw(self, now: str) -> None:
         if self._bar is None:
             return
         left_s = self._remaining.left_s() if self._remaining is not None else None
+        if self._time_s is not None:
+            left_s = max(0.0, self._time_s - (self._clock() - self._opened_s))
+            self._bar.update(self._task, total=max(self._taken + 1, self._expected(left_s)))
         left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
         text = plain(f"{self._label()} {now}").replace("[", "(").replace("]", ")")  # brackets are markup to rich
         self._bar.update(self._task, completed=self._taken, description=text, left=left)

@@ -16,6 +16,7 @@ from torchstone.terms.claim import IMPORTED, IMPORTED_FROM
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Status
 
 _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
@@ -49,7 +50,7 @@ def print_head(run: RunSummary) -> None:
         d.name for d in machine.devices if (d.kind if d.kind in ("cpu", "mps") else f"{d.kind}:{d.index}") in used
     )
     print(plain(f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"))
-    counted = f"{how.trials} trial{'s' * (how.trials > 1)} a case"
+    counted = _counted(run)
     if how.isolation == IMPORTED:
         tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
         print(plain(f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"))
@@ -58,11 +59,23 @@ def print_head(run: RunSummary) -> None:
     print(plain(f"{taken}; ± is half the 95 % interval over trials"))
 
 
+def _counted(run: RunSummary) -> str:
+    """Return how many trials of a case there are: as asked for, or as it came."""
+    how = run.procedure
+    if not how.in_rounds:
+        return f"{how.repetitions} trial{'s' * (how.repetitions > 1)} a case"
+    counts = [sum(t.outcome.status != Status.INTERRUPTED for t in case.trials) for case in run.cases] or [0]
+    least, most = min(counts), max(counts)
+    return f"{least if least == most else f'{least} to {most}'} trial{'s' * (most != 1)} a case"
+
+
 def _length(how: Procedure) -> str:
     if how.epochs is not None:
         return f"at most {how.epochs} epoch{'s' * (how.epochs > 1)}"
     if how.iterations is not None:
         return f"{how.iterations} steps"
+    if how.in_rounds:
+        return f"short windows, until ±{100 * how.aim:g} %"
     return f"at most {how.budget_s:g} s a window{f', until ±{100 * how.target:g} %' if how.target is not None else ''}"
 
 

@@ -229,6 +229,7 @@ def _pairs(flag: str, texts: Sequence[str] | None, example: str) -> dict[str, Sc
 def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
     from torchstone.config.durations import duration_s, share
 
+    target = share(options.target, "--target") if options.target is not None else None
     changes: dict[str, Any] = {
         "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
         "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
@@ -236,7 +237,7 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
         "profile": options.profiling or None,
         "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
         "foresee": False if options.no_foresight else None,
-        "target": share(options.target, "--target") if options.target is not None else None,
+        "target": target, "aim": target, "within_s": positive_s("--within", options.within),
         "budget_s": positive_s("--budget", options.budget), "timeout_s": positive_s("--timeout", options.timeout),
         "warmup_budget_s": positive_s("--warmup-budget", options.warmup_budget),
         "time_limit_s": positive_s("--time-limit", options.time_limit),

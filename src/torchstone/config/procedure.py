@@ -14,7 +14,9 @@ from torchstone.errors import UsageError, unknown
 from torchstone.terms.procedure import HEAPS, Procedure
 
 _SHORT: Mapping[str, str] = {
+    "within": "within_s",
     "budget": "budget_s",
+    "percentiles": "percentiles_s",
     "timeout": "timeout_s",
     "warmup_budget": "warmup_budget_s",
     "telemetry": "telemetry_period_s",
@@ -48,6 +50,8 @@ def read_procedure(source: Source) -> Procedure:
             values[name] = _READ[name](value)
         except UsageError as fault:
             raise source.fault(path, str(fault)) from None
+    if values.get("target") is not None:
+        values.setdefault("aim", values["target"])
     return Procedure(**values)
 
 
@@ -95,7 +99,10 @@ def _word(name: str) -> Callable[[Any], str]:
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
-    "trials": _whole(1),
+    "trials": _whole(1, optional=True),
+    "within_s": _limit,
+    "aim": share,
+    "percentiles_s": duration_s,
     "warmup": _whole(0, optional=True),
     "warmup_budget_s": duration_s,
     "iterations": _whole(1, optional=True),

@@ -41,7 +41,7 @@ def report_of(swept: Swept, pictures: Sequence[str]) -> str:
 
 
 def _about(summary: RunSummary) -> list[str]:
-    software, trials = summary.machine.software, summary.procedure.trials
+    software, trials = summary.machine.software, summary.procedure.repetitions
     steps = f"{summary.procedure.iterations} steps" + (f" in each of {trials} trials" if trials > 1 else "")
     machine = f"{summary.machine.host.processor}, {summary.machine.host.logical_cores} logical cores"
     return [

@@ -45,7 +45,7 @@ def sweep(
     opened, skipped = _open(devices)
     sizes = _sizes(bench, batch_sizes)
     cases = [(bench.case(one.placement, {"batch_size": size}), one) for one in opened for size in sizes]
-    slots = tuple(Slot(case, number) for number in range(procedure.trials) for case in range(len(cases)))
+    slots = tuple(Slot(case, number) for number in range(procedure.repetitions) for case in range(len(cases)))
     taker = _Taker(bench, cases, parts["model"])
     summary = keep(Plan(tuple(case for case, _ in cases), slots), procedure, title, folder, taker.take)
     return Swept(summary, skipped)

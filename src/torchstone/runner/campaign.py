@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone import plan
+from torchstone.instrument.clock import system_clock
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
 from torchstone.runner.open_run import take_all
 from torchstone.runner.results import Results, published
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Watcher
+from torchstone.store.spread import usual_spread
 from torchstone.terms.case import Case
 
 if TYPE_CHECKING:
@@ -30,17 +32,23 @@ class Campaign:
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Measure into `folder`; return the summary, and where document and table are."""
+        began_s = system_clock()
         request, preload = self._request, [sketch.workload.model for sketch in self._sketches]
         with Session(request.procedure, preload, self._watcher) as session:
             machine, found = session.inspect()
             placements = [plan.place(word, found, machine) for word in (request.device or "auto").split(",")]
             how = session.procedure
-            whole = plan.arrange(self._sketches, placements, machine, how.trials, how.seed, request.first)
+            whole = plan.arrange(self._sketches, placements, machine, how.repetitions, how.seed, request.first)
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
-            head = session.head(whole, machine, request.name or "run", command, source=request.source, code=code)
+            usual = usual_spread(folder, machine)
+            head = session.head(
+                whole, machine, request.name or "run", command, source=request.source, code=code, usual=usual
+            )
+            asked_s = system_clock()
             with held(placements, machine, head.run_id, self._busy):
+                began_s += system_clock() - asked_s  # waiting for others is not part of the run's time
                 session.rehearse(self._own(whole.cases))
-                run = take_all(session, head, folder)
+                run = take_all(session, head, folder, began_s, request.first)
         return published(run, folder)
 
     def _own(self, cases: Sequence[Case]) -> list[Case]:

@@ -12,6 +12,7 @@ import msgspec
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.checking import look
 from torchstone.runner.foresight import Foresight, skipped
+from torchstone.runner.rounds import OVER, Rounds
 from torchstone.runner.session import Session
 from torchstone.runner.trial import TrialDrive
 from torchstone.store.reading import read_record, record_path
@@ -19,12 +20,14 @@ from torchstone.store.record import RecordWriter
 from torchstone.store.unwritten import unwritten
 from torchstone.terms.answer import Answer
 from torchstone.terms.case import Case
+from torchstone.terms.condition import Condition
 from torchstone.terms.estimate import Finding
 from torchstone.terms.message import TrialRequest
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Added, Answered, End, Head, Noted, Run, Slot
 from torchstone.terms.trial import Outcome, Purpose, Status, Trial
 
+_OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called; the next resume keeps them
 
 
@@ -35,7 +38,8 @@ class OutOfTime(Exception):
 class OpenRun:
     """A record being written. `so_far` is what it holds already: only its head where the run is new.
 
-    The time limit of the session's Procedure counts from here. `notes`: findings on how it was resumed.
+    The time limit of the session's Procedure counts from here, its `within_s` from `began_s` (None: from here, too).
+    `notes`: findings on how it was resumed.
     """
 
     def __init__(
@@ -46,16 +50,22 @@ class OpenRun:
         folder: Path,
         notes: Sequence[Finding] = (),
         clock: Clock = system_clock,
+        began_s: float | None = None,
     ) -> None:
         self.head = so_far.head
         self._notes = [*(f for f in so_far.findings if f.check == RESUMED), *notes]
         self._clock = clock
-        limit_s = session.procedure.time_limit_s
-        self._ends_s = math.inf if limit_s is None else clock() + limit_s
+        limit_s, within_s = session.procedure.time_limit_s, session.procedure.within_s
+        self.began_s = began_s if began_s is not None else clock()
+        self._ends_s = min(
+            math.inf if limit_s is None else clock() + limit_s,
+            math.inf if within_s is None else self.began_s + _OVERRUN * within_s,
+        )
         self.session = session
         self._writer = writer
         self._folder = folder
         self._known = {case.case_id for case in self.head.plan.cases}
+        self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
         self._order = len(so_far.trials)
         self._round: int | None = None
         self._foresight = Foresight(so_far)
@@ -80,9 +90,9 @@ class OpenRun:
         if why is not None:
             return self._record(case, skipped(case, number, self._order, why), purpose)
         if purpose == Purpose.REPLICATE and number != self._round:
-            # Forks of one template share its address layout, so that replicates would not sample layout luck:
-            # every round has a template of its own.
-            if self._round is not None:
+            # Forks of one template share its address layout, so that replicates would not sample layout luck: a run has
+            # several, as many as cost little beside what they are used for.
+            if self._round is not None and self.session.is_worth_renewing:
                 self.session.renew()
             self._round = number
         device = self.head.machine.device(case.placement.device, case.placement.index)
@@ -93,10 +103,12 @@ class OpenRun:
             how = msgspec.structs.replace(how, timeout_s=left_s)
         request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
         trial = TrialDrive(request, device, self.session.watcher).run(self.session.launcher, self._order)
+        trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
         cut = limited and trial.outcome.status == Status.TIMED_OUT
         if cut:
-            outcome = Outcome(Status.INTERRUPTED, f"the run's time limit of {self.session.procedure.time_limit_s:g} s")
-            trial = msgspec.structs.replace(trial, outcome=outcome)
+            given = self.session.procedure
+            limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"
+            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} were over"))
         trial = self._record(case, trial, purpose)
         if cut:
             raise OutOfTime
@@ -113,6 +125,8 @@ class OpenRun:
         self._writer.append(trial)
         self._order += 1
         self._foresight.learn(case, trial)
+        if trial.outcome.status == Status.OK:
+            self._well.add(case.case_id)
         self.session.watcher.finished(trial)
         return trial
 
@@ -126,11 +140,22 @@ class OpenRun:
         """Record what a search found."""
         self._writer.append(Answered(answer))
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether every case of a run whose number of trials was open has ended well once: more time is no need."""
+        if not self.session.procedure.in_rounds:
+            return False
+        return bool(self._known) and self._known <= self._well
+
+    def elapsed_s(self) -> float:
+        """Return how long ago the run began."""
+        return self._clock() - self.began_s
+
     def so_far(self) -> Run:
         """Return what the record holds."""
         return read_record(self._writer.path)
 
-    def end(self, status: str) -> Run:
+    def end(self, status: str, why: str | None = None) -> Run:
         """Look at the run with every check, record what they find and how it ended, and return it whole."""
         run = self.so_far()
         findings = list(run.findings)  # of a resumed run to which no trial was added
@@ -138,7 +163,7 @@ class OpenRun:
             if finding not in findings:
                 findings.append(finding)
                 self._writer.append(Noted(finding))
-        end = End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status)
+        end = End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status, why)
         self._writer.append(end)
         return msgspec.structs.replace(run, findings=tuple(findings), end=end)
 
@@ -153,36 +178,68 @@ class OpenRun:
         return str((traces / f"{self.head.run_id}_{case.case_id}.json").absolute())
 
 
-def take_all(session: Session, head: Head, folder: Path) -> Run:
-    """Begin the record of a run in `folder`, take every trial of its plan, and return it."""
+def take_all(
+    session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = ()
+) -> Run:
+    """Begin the record of a run in `folder`, take every trial of its plan, and those that follow from them; return it.
+
+    `began_s`: when its time began to run. `first`: conditions of cases that come first in every round.
+    """
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
         so_far = Run(head, (), (), None)
-        return finish(OpenRun(session, writer, so_far, folder), so_far)
+        return finish(OpenRun(session, writer, so_far, folder, began_s=began_s), so_far, first)
 
 
-def finish(open_run: OpenRun, so_far: Run) -> Run:
-    """Take what the plan has and the record lacks, end the run and return it."""
-    slots = list(missing(so_far))
+def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:
+    """Take what the plan has and the record lacks, then further rounds where their number is open; end the run."""
+    procedure, cases = open_run.session.procedure, so_far.head.plan.cases
+    rounds = Rounds(procedure, so_far, first) if procedure.in_rounds else None
 
-    def take() -> None:
-        for order, slot in slots:
-            open_run.session.watcher.starts(slot, order)
-            open_run.take(so_far.head.plan.cases[slot.case], slot.number)
+    def take(slot: Slot, order: int) -> None:
+        open_run.session.watcher.starts(slot, order)
+        how = rounds.procedure_for(slot.case, slot.number) if rounds is not None else None
+        trial = open_run.take(cases[slot.case], slot.number, how=how)
+        if rounds is not None:
+            rounds.note(trial)
 
-    return conclude(open_run, take)
+    def work() -> str | None:
+        for order, slot in list(missing(so_far)):
+            take(slot, order)
+        return further(open_run, rounds, take) if rounds is not None else None
+
+    return conclude(open_run, work)
 
 
-def conclude(open_run: OpenRun, work: Callable[[], None]) -> Run:
-    """Do the work; then end the run by how that went: done, interrupted (by Ctrl-C), or out of time."""
-    status = "done"
+def further(open_run: OpenRun, rounds: Rounds, take: Callable[[Slot, int], None]) -> str | None:
+    """Take round after round until no more are worth it; return why."""
+    order = len(open_run.head.plan.slots)
+    while True:
+        session = open_run.session
+        renewal_s = session.renewal_s if session.is_worth_renewing else 0.0
+        found = rounds.next(open_run.elapsed_s() + renewal_s)
+        for place in found.cases:
+            take(Slot(place, rounds.number), order)
+            order += 1
+        if found.why is not None:
+            return found.why
+
+
+def conclude(open_run: OpenRun, work: Callable[[], str | None]) -> Run:
+    """Do the work, which may say why it ended; then end the run by how that went.
+
+    Its status: done, interrupted (by Ctrl-C), or out of time.
+    """
+    status, why = "done", None
     try:
-        work()
+        why = work()
     except KeyboardInterrupt:
         status = "interrupted"
     except OutOfTime:
         status = "out of time"
-    return open_run.end(status)
+    if status == "out of time" and open_run.is_measured:
+        status, why = "done", OVER
+    return open_run.end(status, why)
 
 
 def missing(run: Run) -> Iterator[tuple[int, Slot]]:

@@ -15,6 +15,7 @@ import msgspec
 from torchstone import machine_facts, registry
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.extend_machine import Launcher
+from torchstone.instrument.clock import Clock, system_clock
 from torchstone.peaks.cache import with_kept
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent, Watcher
@@ -24,6 +25,8 @@ from torchstone.terms.message import Ended, Inspected, InspectRequest, TrialRequ
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA, Head, Plan
 from torchstone.terms.trial import Outcome, Status
+
+_SERVES = 5.0  # times as long as it took to start
 
 
 def isolation(word: str) -> str:
@@ -43,16 +46,25 @@ def _crash(case: Case, outcome: Outcome) -> str:
 class Session:
     """Use as a context manager. `preload`: the models whose libraries the template imports.
 
-    `folder`: where trials work; None: where the controller does. Several sessions may be open at once.
+    `folder`: where trials work; None: where the controller does. Several sessions may be open at once. `openings`: how
+    often what trials are forked from was started.
     """
 
     def __init__(
-        self, procedure: Procedure, preload: Sequence[str], watcher: Watcher | None = None, folder: Path | None = None
+        self,
+        procedure: Procedure,
+        preload: Sequence[str],
+        watcher: Watcher | None = None,
+        folder: Path | None = None,
+        clock: Clock = system_clock,
     ) -> None:
         self.procedure = msgspec.structs.replace(procedure, isolation=isolation(procedure.isolation))
         self._preload = tuple(dict.fromkeys(preload))
         self.watcher: Watcher = watcher or Silent()
         self._folder = folder
+        self._clock = clock
+        self._opened_s = self._opening_s = 0.0
+        self.openings = 0
         self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
 
     def __enter__(self) -> Self:
@@ -70,8 +82,22 @@ class Session:
         """Replace what trials are forked from."""
         self._open()
 
+    @property
+    def renewal_s(self) -> float:
+        """How long it takes to start what trials are forked from: as long as it took last time."""
+        return self._opening_s
+
+    @property
+    def is_worth_renewing(self) -> bool:
+        """Whether what trials are forked from has served for so long that starting it anew costs a sixth at most."""
+        return self._clock() - self._opened_s >= _SERVES * self._opening_s
+
     def _open(self) -> None:
+        began_s = self._clock()
         self.launcher.open(self._preload, self.procedure.heap, self._folder)
+        self._opened_s = self._clock()
+        self._opening_s = self._opened_s - began_s
+        self.openings += 1
 
     def inspect(self) -> tuple[Machine, Inspected]:
         """Return this Machine, as a fresh process finds it."""

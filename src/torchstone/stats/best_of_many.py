@@ -48,6 +48,14 @@ class Best(NamedTuple):
         return len(self.could_be) == 1
 
 
+def pair_level(many: int, alpha: float = ALPHA) -> float:
+    """Return the level at which each two of `many` are compared so that no equal ones are called different.
+
+    With a probability of at least 1 - alpha, whichever two are looked at (Bonferroni).
+    """
+    return 1.0 - alpha / max(1, many * (many - 1) // 2)
+
+
 def best_of(entrants: Sequence[Entrant], alpha: float = ALPHA, tried: int = 0) -> Best:
     """Return the best and what cannot be told from it.
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from torchstone.stats.logs import from_log
+from torchstone.stats.moderated import Prior, half_width, spread_of
 from torchstone.stats.student import two_sided
 
 LOG_T = "t-interval on the log over trials"
+MODERATED_T = "t-interval on the log over trials, spread moderated by other cases or earlier runs"
 PLAIN_T = "t-interval over trials"
 NO_INTERVAL = "one trial"
 
@@ -23,13 +25,16 @@ class Interval(NamedTuple):
     method: str
 
 
-def over_trials(values: Sequence[float], level: float = 0.95, *, logs: bool = True) -> Interval:
+def over_trials(
+    values: Sequence[float], level: float = 0.95, *, logs: bool = True, prior: Prior | None = None
+) -> Interval:
     """Return value and two-sided interval of per-trial figures (shape: one a trial), in their own unit.
 
     All positive: the geometric mean and Student's t-interval on the logarithms (ratios of times are nearer normal than
     differences; Hoefler & Belli, SC15, rules 3 to 5; Kalibera & Jones, ISMM 2013, on what the replicate is). Any value
     <= 0, or `logs` off: the arithmetic mean and the plain t-interval (Student 1908). One value: no interval. Two values
-    have one, and it is wide. Raises ValueError where there is no value, one is not finite, or level is outside (0, 1).
+    have one, and it is wide. `prior`: what moderates the spread of the logarithms (stats/moderated.py). Raises
+    ValueError where there is no value, one is not finite, or level is outside (0, 1).
     """
     if not values or not all(map(math.isfinite, values)):
         raise ValueError(f"an interval needs finite values, one a trial: {list(values)!r}")
@@ -42,10 +47,14 @@ def over_trials(values: Sequence[float], level: float = 0.95, *, logs: bool = Tr
         return Interval(first, None, None, NO_INTERVAL)
     if all(v == first for v in values):
         return Interval(first, first, first, method)
-    points = [math.log(v) for v in values] if logs else list(values)
-    centre = math.fsum(points) / n
-    deviation = math.sqrt(math.fsum((p - centre) ** 2 for p in points) / (n - 1))
+    if logs:
+        points = [math.log(v) for v in values]
+        spread = spread_of(points)
+        half = half_width(spread, n, prior, level) if spread is not None else 0.0
+        centre = math.fsum(points) / n
+        method = MODERATED_T if prior is not None else LOG_T
+        return Interval(from_log(centre), from_log(centre - half), from_log(centre + half), method)
+    centre = math.fsum(values) / n
+    deviation = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1))
     half = two_sided(level, n - 1) * deviation / math.sqrt(n)
-    if not logs:
-        return Interval(centre, centre - half, centre + half, method)
-    return Interval(from_log(centre), from_log(centre - half), from_log(centre + half), method)
+    return Interval(centre, centre - half, centre + half, PLAIN_T)

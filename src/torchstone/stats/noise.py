@@ -32,6 +32,13 @@ def relative_half_width(steps: Sequence[float], level: float = 0.95) -> float | 
     return two_sided(level, batches - 1) * math.sqrt(variance) / mean
 
 
+def relative_error(steps: Sequence[float]) -> float | None:
+    """Return the standard error of the mean step, relative to it, by the method of `relative_half_width`."""
+    if len(steps) < FEWEST or not (mean := fmean(steps)) > 0.0:
+        return None
+    return math.sqrt(_variance_of_mean(steps)[1]) / mean
+
+
 def _variance_of_mean(steps: Sequence[float]) -> tuple[int, float]:
     """Return how many batches were formed and the variance of the mean of all steps."""
     n = len(steps)

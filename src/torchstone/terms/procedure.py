@@ -12,13 +12,16 @@ HEAPS = ("fixed", "huge", "default")
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a Case is measured. Times in seconds; `None` leaves the choice to detection."""
 
-    trials: int = 3
+    trials: int | None = None  # fresh processes a case; None: until the intervals are narrow, or the time is over
+    within_s: float | None = None  # most time of the whole run, everything included; None: by the number of its cases
     warmup: int | None = None  # least number of warm-up steps; None: detected, within warmup_budget_s
     warmup_budget_s: float = 3.0
     iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
     epochs: int | None = None  # of a fit: most passes over the data, each of `iterations` steps where data has no end
-    target: float | None = 0.01  # stop when the relative half-width of a window's mean is this small
+    target: float | None = 0.01  # with `trials`: stop a window when the relative half-width of its mean is this small
+    aim: float = 0.05  # without: a case gets no more trials when that of its throughput's interval is this small
     budget_s: float = 5.0  # most steady time of one window
+    percentiles_s: float = 0.0  # a latency window may take so long, beyond its budget, to support its p95
     min_steps: int = 5
     timeout_s: float = 600.0
     seed: int = 0
@@ -34,3 +37,16 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
     fit: Fit | None = None  # train to an end instead of measuring windows
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the number of trials follows from what they show (runner/rounds.py)."""
+        return self.trials is None and self.iterations is None and self.fit is None
+
+    @property
+    def repetitions(self) -> int:
+        """How many trials are planned beforehand: as many as were asked for, or one a case and more by what they show.
+
+        Where only the steps were given: three.
+        """
+        return self.trials or (1 if self.in_rounds else 3)

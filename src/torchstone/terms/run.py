@@ -17,7 +17,8 @@ from torchstone.terms.trial import Trial
 # 1  2026-11  first version
 # 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
 # 3  2026-11  live comparisons: their rules in the head, their comparison as a line
-SCHEMA = 3
+# 4  2026-11  trials without a number beforehand, `within_s`; the usual spread of the machine; why a run ended
+SCHEMA = 4
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -41,6 +42,18 @@ class Source(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class Usual(msgspec.Struct, frozen=True):
+    """What earlier runs on this machine tell of its trials.
+
+    `deviation`: the standard deviation of the logarithm of a trial's throughput, typical of `cases` cases of `runs`
+    runs.
+    """
+
+    deviation: float
+    cases: int
+    runs: int
+
+
 class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     """The first line of a record: everything that is known before the first trial."""
 
@@ -56,6 +69,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
     quest: Quest | None = None  # what a tune looks for
     contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
+    usual: Usual | None = None  # moderates the spread of few trials
 
 
 class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
@@ -87,6 +101,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
 
     ended_utc: str
     status: str  # "done", "interrupted", "out of time"
+    why: str | None = None  # why no more trials were taken, where their number was not given
 
 
 Line = Head | Added | Trial | Noted | Answered | Compared | End

@@ -19,6 +19,8 @@ from torchstone.tuning.space import Space
 from torchstone.tuning.tune import take
 from torchstone.tuning.watching import TuneWatcher
 
+_ROUNDS = 3  # of the duel, where nobody asked for more
+
 
 class TuneCampaign:
     """One `torchstone tune`. Everything that can be wrong with the request is found before anything is written."""
@@ -38,7 +40,7 @@ class TuneCampaign:
         with Session(request.procedure, [model], self._watcher) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device or "auto", found, machine)
-            quest = self._sketch.quest(placement, machine, session.procedure.trials)
+            quest = self._sketch.quest(placement, machine, session.procedure.trials or _ROUNDS)
             space = Space(quest)  # one without a point is refused here, before anything is written
             code = {model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
             head = session.head(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -131,12 +132,13 @@ def measure_prepared(
     if request.rehearse:
         return
     tally.warmed_up(warm_s, settled=plan.settled)
+    step_s = median(warm_s[-9:] or [first_s])
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock()))
         if isinstance(prepared, Windowed):
             prepared.enter(stage)
-        window = measure_window(stage, instrument, device, procedure, planned, turn, tally)
+        window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
@@ -155,12 +157,16 @@ def measure_prepared(
     if procedure.count_flops:
         tally.counted(prepared.count(batches.next()))
     if request.trace_path is not None:
-        from torchstone.worker.profiling import trace
-
-        tally.facts["trace"] = trace(step, batches.next, device, request.trace_path)
+        tally.facts["trace"] = _traced(step, batches, device, request.trace_path)
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     send(tally.measured())
+
+
+def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:
+    from torchstone.worker.profiling import trace
+
+    return trace(step, batches.next, device, path)
 
 
 def _seed(seed: int) -> None:

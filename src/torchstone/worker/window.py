@@ -29,22 +29,33 @@ def turn_of(batches: Batches, case: Case) -> int:
 
 
 def measure_window(
-    name: str, instrument: Instrument, device: Device, procedure: Procedure, steps: int | None, turn: int, tally: Tally
+    name: str,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    steps: int | None,
+    turn: int,
+    tally: Tally,
+    step_s: float,
 ) -> Window:
-    """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it."""
+    """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
+
+    `step_s`: what a step takes, as the warm-up told.
+    """
     latency = name == "latency"
     watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
     tally.facts[f"{name}_stopwatch"] = (
         "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
     )
-    window = instrument.window(watch, _rule(procedure, steps, turn, latency=latency))
+    window = instrument.window(watch, _rule(procedure, steps, turn, step_s, latency=latency))
     tally.window(name, window)
     return window
 
 
-def _rule(procedure: Procedure, steps: int | None, turn: int, *, latency: bool) -> StoppingRule:
+def _rule(procedure: Procedure, steps: int | None, turn: int, step_s: float, *, latency: bool) -> StoppingRule:
     if steps is not None:
         return FixedCount(steps)
     # A latency window that may go on goes on until its p95 is supported.
     enough = needed(0.95) if latency else 0
-    return UntilQuiet(procedure.target, procedure.budget_s, procedure.min_steps, enough, turn)
+    least = enough if enough * step_s <= procedure.percentiles_s else 0
+    return UntilQuiet(procedure.target, procedure.budget_s, max(procedure.min_steps, least), enough, turn)

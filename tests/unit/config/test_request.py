@@ -44,7 +44,7 @@ def test_a_whole_file(tmp_path):
         " axes: {batch_size: [1, 8, 8], precision: fp32}}\n",
     )
     assert request.device == "cuda:1"
-    assert request.procedure == Procedure(trials=5, budget_s=30.0, timeout_s=300.0, target=0.02, warmup=3)
+    assert request.procedure == Procedure(trials=5, budget_s=30.0, timeout_s=300.0, target=0.02, aim=0.02, warmup=3)
     (one,) = request.workloads
     assert (one.task, one.model, one.data, one.options) == ("infer", "hf:gpt2", "synthetic", {"weights": "random"})
     assert one.axes == {"batch_size": (1, 8), "precision": ("fp32",)}

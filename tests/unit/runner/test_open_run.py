@@ -56,8 +56,9 @@ def session(clock, **procedure):
     def renew():
         clock.sleep(3.0)
 
+    how = Procedure(**{"foresee": False, "trials": 2, **procedure})
     return SimpleNamespace(
-        procedure=Procedure(foresee=False, **procedure), watcher=Silent(), launcher=None, renew=renew
+        procedure=how, watcher=Silent(), launcher=None, renew=renew, is_worth_renewing=True, renewal_s=3.0, openings=1
     )
 
 
