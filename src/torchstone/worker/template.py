@@ -49,7 +49,8 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
         readable, _, _ = select.select(waiting, [], [])
         if wake_read in readable:
             os.read(wake_read, 4096)
-            _report_ended(control, living)
+            if not _report_ended(control, living):
+                break
         if control in readable and not _fork_for_request(control, living):
             break
     for pid in living:
@@ -77,8 +78,7 @@ def _fork_for_request(control: socket.socket, living: set[int]) -> bool:
         _be_trial(data, descriptors[0])
     os.close(descriptors[0])
     living.add(pid)
-    control.sendall(b'{"pid":%d}\n' % pid)
-    return True
+    return _tell(control, b'{"pid":%d}\n' % pid)
 
 
 def _be_trial(data: bytes, descriptor: int) -> None:
@@ -111,13 +111,25 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
-def _report_ended(control: socket.socket, living: set[int]) -> None:
+def _report_ended(control: socket.socket, living: set[int]) -> bool:
+    """Tell which trials have ended. Returns False when the controller has gone."""
+    there = True
     for pid in list(living):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             living.discard(pid)
             _end(pid)  # what it started and left behind
-            control.sendall(b'{"ended":%d,"status":%d}\n' % (pid, status))
+            there = _tell(control, b'{"ended":%d,"status":%d}\n' % (pid, status)) and there
+    return there
+
+
+def _tell(control: socket.socket, line: bytes) -> bool:
+    """Send a line to the controller. Returns False when it has gone: Ctrl-C ends it at any moment."""
+    try:
+        control.sendall(line)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
 
 
 def _end(pid: int) -> None:
