@@ -78,17 +78,19 @@ def settings_of(case: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "least_share"),
+    ("name", "settings", "least_share", "told"),
     [
-        ("dataset", ("loader", 1, 0), 0.5),
-        ("loader", ("loader", 4, 2), None),
-        ("collated", ("loader", 8, 0), 0.8),
-        ("flow", ("loader", 1, 0), 0.5),
-        ("batches", ("loader", 4, 0), None),
-        ("example", ("resident", 1, 0), None),
+        ("dataset", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Slow of dataset(), no workers"),
+        ("loader", ("loader", 4, 2), None, "fed by the DataLoader of loader(), 2 workers"),
+        ("collated", ("loader", 8, 0), 0.8, "fed by the DataLoader of collated(), no workers"),
+        ("flow", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Flow of flow(), no workers"),
+        ("batches", ("loader", 4, 0), None, "fed by the list of batches(), no workers"),
+        ("example", ("resident", 1, 0), None, "fed from memory: the example batch, kept on the device"),
     ],
 )
-def test_training_is_fed_as_the_users_code_feeds_it(project, capsys, name, settings, least_share):
+def test_training_is_fed_as_the_users_code_feeds_it_and_the_table_says_how(
+    project, capsys, name, settings, least_share, told
+):
     case = measured(capsys, name)
     assert settings_of(case) == settings
     if least_share is not None:
@@ -96,34 +98,22 @@ def test_training_is_fed_as_the_users_code_feeds_it(project, capsys, name, setti
         assert case["estimates"]["data_wait_share"]["value"] > least_share
     if name == "loader":
         assert case["trials"][0]["facts"]["warmup_steps"] >= 4, "2 workers, 2 batches each: the queue is drained first"
+    assert main(["show", "latest"]) == 0
+    assert f"\n  {told}" in capsys.readouterr().out
 
 
 def test_inference_is_about_the_model_and_who_asks_for_resident_batches_gets_them(project, capsys):
     assert settings_of(measured(capsys, "loader", task="infer")) == ("resident", 4, 0)
     assert settings_of(measured(capsys, "loader", "--axis", "feed=resident")) == ("resident", 4, 0)
-    assert settings_of(measured(capsys, "loader", "--axis", "num_workers=1")) == ("loader", 4, 1)
-
-
-def test_the_head_of_the_table_says_what_fed(project, capsys):
-    words = ("run", "--task", "train", *QUICK, "--quiet")
-    main([*words, "--model", "py:mine.py:loader"])
-    assert "  fed by the DataLoader of loader(), 2 workers\n" in capsys.readouterr().out
-    main([*words, "--model", "py:mine.py:dataset", "--axis", "feed=resident"])
+    main(["show", "latest"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "fed from memory: a few batches of the Slow of dataset(), kept on the device (feed=resident)" in said
+    assert "fed from memory: a few batches of the DataLoader of loader(), kept on the device (feed=resident)" in said
     assert "loading is left out (feed=loader measures it, too)" in said
-    main([*words, "--model", "builtin:mlp"])
-    assert "  fed from memory: a few batches of synthetic data, kept on the device" in capsys.readouterr().out
-    main([*words, "--model", "builtin:cnn", "--data", "digits"])
-    assert (
-        "  fed by a DataLoader over digits, no workers: the step itself makes each batch\n" in capsys.readouterr().out
-    )
 
 
 def test_workers_of_batches_that_come_as_they_are_are_refused_before_anything_is_written(project, refused):
-    words = ("--task", "train", "--model", "py:mine.py:batches", "--device", "cpu")
-    assert "num_workers=2 cannot be: a list is used as it comes" in refused("run", *words, "--axis", "num_workers=0,2")
-    assert "num_workers cannot vary: a list is used as it comes" in refused("tune", *words, "--only", "num_workers")
+    words = ("--task", "train", "--model", "py:mine.py:batches", "--device", "cpu", "--axis", "num_workers=0,2")
+    assert "num_workers=2 cannot be: a list is used as it comes" in refused("run", *words)
 
 
 def command(project: Path, *words: str) -> tuple[Any, str]:
