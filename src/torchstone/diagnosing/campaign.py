@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.advice.advice import Advice
+from torchstone.advice.fed import fed_by
 from torchstone.diagnosing.contests import LiveContest
 from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried
 from torchstone.diagnosing.evidence import Evidence
@@ -70,9 +71,10 @@ class DiagnosisCampaign:
             head = session.head(
                 Plan((), ()), machine, f"{PREFIX}{target.name}", command, source=target.source, code=target.code
             )
-            work = Work(case)
             with held([case.placement], machine, head.run_id, self._busy):
-                session.rehearse([case] if target.own else [])
+                if target.own:
+                    case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
+                work = Work(case)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._listening.begins(head)
                     open_run = OpenRun(session, writer, Run(head, (), (), None), folder)
@@ -149,7 +151,8 @@ def told(
     diagnosis = Diagnosis(run_id, about, case, None, None, causes)
     if evidence is not None:
         rate = evidence.figures.get("throughput")
-        diagnosis = msgspec.structs.replace(diagnosis, throughput=rate, step_s=evidence.step_s)
+        fed = fed_by(case.workload, case.configuration, evidence.facts)
+        diagnosis = msgspec.structs.replace(diagnosis, throughput=rate, step_s=evidence.step_s, fed=fed)
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(

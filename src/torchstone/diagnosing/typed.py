@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Collection
 
 from torchstone.config.recipes import load_request
-from torchstone.config.typed import word, workload_flags
+from torchstone.config.typed import of_data, word, workload_flags
 from torchstone.diagnosing.diagnosis import WhatIf
 from torchstone.errors import TorchstoneError
-from torchstone.plan import OF_A_LOADER, SHAPES, sketch
+from torchstone.plan import SHAPES, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.own_data import LOADER_AXES
 from torchstone.terms.procedure import Procedure
 
 _OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
@@ -54,12 +55,13 @@ def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | N
 def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     """Return the settings that do not go without saying: `named` ones have another value otherwise.
 
-    A model brings its own sizes of an input, and who names an axis of a loader gets one.
+    A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.
     """
+    by_data = of_data(case)
     said = {
         axis: value for axis, value in case.configuration.items()
-        if axis in AXES and (axis in named or axis in SHAPES or value != AXES[axis].default)
+        if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
     }  # fmt: skip
-    if "feed" in case.configuration and not said.keys().isdisjoint(OF_A_LOADER):
+    if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
         said["feed"] = case.configuration["feed"]
     return said

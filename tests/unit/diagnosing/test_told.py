@@ -250,8 +250,15 @@ def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
     )  # fmt: skip
     assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None, Procedure()) == (
         "torchstone run --task train --model 'py:my net.py:load' --option depth=3 --data 'csv:a b.csv' "
-        "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --heap fixed"
+        "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --axis feed=resident "
+        "--heap fixed"
     )
+
+
+def test_a_loader_of_the_users_own_is_overruled_by_what_was_measured():
+    case = a_case({**SETTINGS, "feed": "loader", "num_workers": 0}, model="py:mine.py:load", data="example")
+    command = command_for(case, WhatIf({"threads": 2}, ""), None, Procedure())
+    assert "--axis num_workers=0" in command, "its own may have workers"
 
 
 def test_the_way_it_was_measured_is_said_where_it_was_asked_for():

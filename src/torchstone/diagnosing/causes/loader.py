@@ -16,6 +16,7 @@ from torchstone.terms.phase import DATA
 _WORTH = 0.10  # of the step
 _COMPUTES = 0.5  # of a loader's time on a core: above, it computes rather than waits
 _MOST_WORKERS = 16
+_AS_DATASET = "return the Dataset, or a DataLoader of torch's, of which others are made"
 _RULE_S, _RULE_UTILIZATION = 0.030, 0.70
 
 
@@ -35,7 +36,9 @@ def loader(e: Evidence) -> Cause | None:
         "loader_waits": "the loader waits for its source: the step waits for the loader",
     }[which]
     usual = ("slow disk", "too few workers", "costly preprocessing")
-    remedies = [Remedy("more processes that load: num_workers 4, 8, 12, 16", "num_workers")]
+    fixed = e.fixes("num_workers")
+    more = "num_workers" if not fixed else None
+    remedies = [Remedy(f"more processes that load: {_AS_DATASET if fixed else 'num_workers 4, 8, 12, 16'}", more)]
     if e.accelerator:
         remedies.append(Remedy("pin_memory=True of the DataLoader", "pin_memory", how=True))
     remedies += [
@@ -83,7 +86,9 @@ def _what_ifs(e: Evidence, *, computes: bool) -> Iterator[WhatIf]:
     most = max(1, e.cores or 2) if computes else _MOST_WORKERS
     best = max(1, min(needed, most))
     tries = dict.fromkeys(n for n in (best, max(1, best // 2), min(2 * best, most)) if n > now)
-    for workers in list(tries)[:2]:
+    # And one a core: where items are small, handing them over costs more than further processes gain.
+    a_core = min(best, e.cores or best)
+    for workers in dict.fromkeys([*list(tries)[:2], *([a_core] if a_core > now else [])]):
         settings: dict[str, Scalar] = {"num_workers": workers}
         if e.accelerator and e.setting("pin_memory") is False:
             settings["pin_memory"] = True
