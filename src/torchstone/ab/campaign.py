@@ -24,7 +24,7 @@ from torchstone.terms.comparison import Rules, Side
 from torchstone.terms.machine import Machine
 from torchstone.terms.run import Compared, End, Head, Noted, Plan, Run
 
-_CONDITIONS = ("heap", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
+_CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
 
 
 class AbCampaign:
@@ -98,8 +98,13 @@ def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:
         if one != other:
             raise UsageError(
                 f"both sides are measured in one way, and their files differ in {name}: {one} and {other}; "
-                f"say it once for both: --{name} {one}"
+                f"say it once for both: {_flag(name, one)}"
             )
+
+
+def _flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    return f"--{flag} {value}" if not isinstance(value, bool) else f"--{flag}" if value else f"--no-{flag}"
 
 
 def _ended(writer: RecordWriter, ended: Contested, head: Head) -> Run:

@@ -34,6 +34,11 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
         "--heap", choices=HEAPS,
         help=f"fixed: glibc keeps freed memory; huge: and takes huge pages (default {'huge' if sides else 'fixed'})",
     )  # fmt: skip
+    if sides:
+        how.add_argument(
+            "--pin-threads", action=argparse.BooleanOptionalAction, default=None,
+            help="OpenMP's threads of both sides stay on a logical core each (default)",
+        )  # fmt: skip
     how.add_argument("--name", help="name of the run (default: the recipe's)")
 
 

@@ -54,6 +54,7 @@ class Session:
         self.watcher: Watcher = watcher or Silent()
         self._folder = folder
         self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
+        self._begun = False
 
     def __enter__(self) -> Self:
         try:
@@ -70,8 +71,17 @@ class Session:
         """Replace what trials are forked from."""
         self._open()
 
+    def begin(self) -> None:
+        """Start what trials are forked from and leave it to import; entering, or `renew`, then waits for that."""
+        pin = bool(self.procedure.pin_threads)
+        self.launcher.open(self._preload, self.procedure.heap, self._folder, pin_threads=pin)
+        self._begun = True
+
     def _open(self) -> None:
-        self.launcher.open(self._preload, self.procedure.heap, self._folder)
+        if not self._begun:
+            self.begin()
+        self._begun = False
+        self.launcher.ready()
 
     def inspect(self) -> tuple[Machine, Inspected]:
         """Return this Machine, as a fresh process finds it."""

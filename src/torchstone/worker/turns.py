@@ -7,8 +7,8 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import msgspec
 
@@ -19,6 +19,7 @@ from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount
 from torchstone.instrument.stopwatch import LatencyStopwatch
 from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
 from torchstone.worker.window import turn_of, warm_up_plan
@@ -31,14 +32,21 @@ class Helpers:
     look free. Stopped, they go on where they were, and what lies ready is what lay ready.
     """
 
-    def __init__(self, queue: int) -> None:
-        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone."""
-        self._queue = queue
+    def __init__(self, queue: int, free: Callable[[Iterable[int]], None] = lambda _: None) -> None:
+        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone.
+
+        `free`: gives new ones every core.
+        """
+        self._queue, self._free = queue, free
         self._stopped: list[BaseProcess] = []
+        self._known: set[int] = set()
 
     def stop(self) -> bool:
         """Stop those there are now; return whether there are any."""
         self._stopped = multiprocessing.active_children() if self._queue else []
+        new = {process.pid for process in self._stopped if process.pid is not None} - self._known
+        self._free(new)
+        self._known |= new
         self._send(signal.SIGSTOP)
         return bool(self._stopped)
 
@@ -62,6 +70,7 @@ def take_turns(
     batches: Batches,
     device: Device,
     tally: Tally,
+    pinning: Pinning,
 ) -> None:
     """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""
     case, send = request.case, line.send
@@ -75,11 +84,12 @@ def take_turns(
     if isinstance(prepared, Windowed):
         prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))
-    helpers = Helpers(batches.queue)
+    helpers = Helpers(batches.queue, pinning.free)
     try:
         queue = 1 if helpers.stop() else batches.queue  # in that step their going on is seen to
         send(Ready(recent[len(recent) // 2], queue, turn_of(batches, case)))
-        taken = _turns(line, instrument, device, helpers, closed=stage == "latency")
+        seats = Seats(bound=pinning.bound)
+        taken = _turns(line, instrument, device, helpers, seats, closed=stage == "latency")
     finally:
         helpers.go_on()
     tally.turns(stage, taken)
@@ -92,12 +102,14 @@ def take_turns(
     send(tally.measured())
 
 
-def _turns(line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, *, closed: bool) -> list[Window]:
+def _turns(
+    line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, seats: Seats, *, closed: bool
+) -> list[Window]:
     """Take the turns that are asked for; helpers are stopped before each is answered, as the other side goes next."""
     taken: list[Window] = []
     while isinstance(word := _heard(line), TakeTurn):
         if word.cores:
-            _stay_on(word.cores)
+            seats.move(word.cores)
         helpers.go_on()
         if word.lead_in:
             instrument.window(device.stopwatch(), FixedCount(word.lead_in))
@@ -109,12 +121,6 @@ def _turns(line: EventPipe, instrument: Instrument, device: Device, helpers: Hel
         line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))
         taken.append(window)
     return taken
-
-
-def _stay_on(cores: tuple[int, ...]) -> None:
-    """Bind every thread of this process to these logical cores, those of torch's pool too."""
-    for thread in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
 
 
 def _heard(line: EventPipe) -> Word:

@@ -15,6 +15,7 @@ from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.message import Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.terms.model import InputSpec, LoadedModel
 from torchstone.terms.procedure import Procedure
+from torchstone.worker.pinning import Pinning
 from torchstone.worker.tally import Tally
 from torchstone.worker.turns import Helpers, take_turns
 
@@ -58,7 +59,7 @@ def turns_of(line: Any, **axes: Any) -> None:
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
     request = TrialRequest(case, Procedure(warmup=1, warmup_budget_s=0.05), 0)
     try:
-        take_turns(request, line, engine, prepared, batches, device, Tally(case))
+        take_turns(request, line, engine, prepared, batches, device, Tally(case), Pinning(wanted=False))
     finally:
         batches.close()
 
