@@ -37,15 +37,24 @@ class AbCampaign:
         watcher: Watcher | None = None,
         tell: Callable[[Progress], None] = lambda _: None,
         busy: WhenBusy = SHARE,
+        *,
+        strict: bool = False,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._sides, self._rules = sides, rules
+        """`strict`, `say`: whether the budget is kept at all costs, and who is told that it is short (Timetable)."""
+        self._sides, self._rules, self._strict, self._say = sides, rules, strict, say
         self._watcher, self._tell, self._busy = watcher or Silent(), tell, busy
         _by_one_procedure(sides)
         self._sketched = [sketched(side) for side in sides]
 
-    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[Results, Contested]:
-        """Compare, and write into `folder`; return the results and how the contest ended."""
-        began_s = system_clock()
+    def carry_out(
+        self, folder: Path, command: Sequence[str], began_s: float | None = None
+    ) -> tuple[Results, Contested]:
+        """Compare, and write into `folder`; return the results and how the contest ended.
+
+        `began_s`: when its budget began to run; None: now.
+        """
+        began_s = system_clock() if began_s is None else began_s
         procedure = self._sides[0].request.procedure
         models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
         with Ring(models, in_turns(procedure), self._watcher) as ring:
@@ -63,7 +72,9 @@ class AbCampaign:
                 self._rehearse(ring, (a, b))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
-                    ended = Bout(a, b, self._rules, ring, began_s, self._tell, writer.append).fight()
+                    ended = Bout(
+                        a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say
+                    ).fight()
                     run = _ended(writer, ended, head)
         return published(run, folder), ended
 
@@ -82,8 +93,11 @@ class AbCampaign:
 
     def _rehearse(self, ring: Ring, sides: Sequence[Contender]) -> None:
         """Do one step of each side that is the user's own. Raises UsageError naming the side that cannot."""
+        done: set[tuple[str, Path | None]] = set()
         for side, sketch in zip(sides, self._sketched, strict=True):
-            if sketch.sketch.own:
+            what = side.case.case_id, side.folder
+            if sketch.sketch.own and what not in done:
+                done.add(what)
                 try:
                     ring.session(side.folder).rehearse([side.case])
                 except UsageError as fault:

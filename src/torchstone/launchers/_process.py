@@ -24,8 +24,8 @@ _FIXED_HEAP = {
 # Which small pages a process happens to get decides what shares a cache set, and how often addresses are looked up: of
 # a network of 256 MB pairs spread by 7.7 %, and with huge ones by 2.3 %, for which glibc 2.35 asks where it is told to.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
-# A team of threads that slept while another process computed wakes up elsewhere; bound, a thread each to a logical core,
-# it cannot. `spread` takes another physical core for each thread as long as there is one.
+# A team of threads that slept while another process computed wakes up elsewhere; bound, each to a logical core,
+# it cannot. `spread` takes another physical core for each thread while there is one.
 _PINNED = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "threads"}
 _BOUND_BY_USER = (*_PINNED, "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 

@@ -7,22 +7,26 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.process import BaseProcess
 
 import msgspec
 
 from torchstone.extend import Batches, Engine, Prepared, Windowed
 from torchstone.extend_machine import Device
-from torchstone.instrument.clock import system_clock
+from torchstone.instrument.clock import Clock, system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount
 from torchstone.instrument.stopwatch import LatencyStopwatch
+from torchstone.instrument.warmup import WarmUp
+from torchstone.stats.steady import settled
 from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
-from torchstone.worker.window import turn_of, warm_up_plan
+from torchstone.worker.window import turn_of
+
+_LONG_S = 0.4  # a first step
 
 
 class Helpers:
@@ -62,6 +66,32 @@ class Helpers:
                     os.kill(process.pid, what)
 
 
+class BeforeTurns(WarmUp):
+    """Decides when turns may begin: sooner than a window may, as what is left of warm-up hits both sides alike.
+
+    The first turns are those of a process that is not warm, on both sides, and the middle half of them leaves them out.
+    So one further step is enough, more are taken while steps still become faster and the budget lasts, and none where
+    a first step takes so long that a second would cost more than it tells. `compiles`: two at least, as the second may
+    compile anew. What the user asked for (`least`) and what a loader has ready is done first, as ever.
+    """
+
+    def __init__(self, least: int | None, budget_s: float, queue: int, *, compiles: bool, clock: Clock) -> None:
+        """Make it when the first step begins."""
+        super().__init__(least, budget_s, queue)
+        self._least = max(least or 0, queue, 2 if compiles else 0)
+        self._compiles, self._clock, self._began_s = compiles, clock, clock()
+        self._is_long = False
+
+    def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
+        """Return whether another step is needed after `count` of them, the first of the process not among them."""
+        if count == 0:
+            self._is_long = self._clock() - self._began_s >= _LONG_S and not self._compiles
+        if count < self._least:
+            return True
+        self.settled = self._asked == 0 or settled(newest_s)
+        return not self.settled and not self._is_long and (count == 0 or elapsed_s < self._budget_s)
+
+
 def take_turns(
     request: TrialRequest,
     line: EventPipe,
@@ -76,7 +106,8 @@ def take_turns(
     case, send = request.case, line.send
     send(Entered("warm-up", system_clock()))
     instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock)
-    plan = warm_up_plan(request.procedure, batches.queue, rehearse=False)
+    compiles, how = case.configuration.get("compile", "off") not in ("off", None), request.procedure
+    plan = BeforeTurns(how.warmup, how.warmup_budget_s, batches.queue, compiles=compiles, clock=system_clock)
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     tally.warmed_up(warm_s, settled=plan.settled)
