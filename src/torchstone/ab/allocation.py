@@ -8,7 +8,7 @@ from statistics import fmean, median, variance
 from torchstone.ab.budget import Pace, Spread
 from torchstone.ab.pair import Pair
 
-_FLOOR = 0.02  # of the variance within: so much pairs differ by, whatever few of them say
+_FLOOR = 0.01  # of the variance within: so much pairs differ by, whatever few of them say
 
 
 def spread_of(pairs: Sequence[Pair]) -> Spread | None:

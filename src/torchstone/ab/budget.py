@@ -8,11 +8,13 @@ import msgspec
 
 FEWEST_PAIRS = 6
 FEWEST_COUPLES, MOST_COUPLES = 4, 512  # of a pair: fewer only where there is no time for them
-SHARE = 0.72  # of the whole time that should be measured turns
+SHARE = 0.75  # of the whole time that should be measured turns
 _MOST_SHARE = 0.92  # of a pair: the last tenth would cost many pairs
 _EARLY = 0.3  # of the budget for the first six pairs, after which a large difference is known
-_MORE_PAIRS = 4  # at least, after the first six, however short their turns come out
+_PAIRS = 10  # at least in all, where there is time for more than the fewest, and however short their turns come out
 _BLUNTER = 1.15  # times the error of the best division: more than that, measured time is not worth
+_CLOSING_S, _CLOSING = 0.3, 0.01  # the end of a comparison, and of a longer one
+_MORE = 1.03  # times what was forecast
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -69,25 +71,26 @@ def allotted(pace: Pace, left_s: float, wanted: int, pairs: int) -> int:
     return min(MOST_COUPLES, whole(fitting(pace, left_s, max(1, pairs, affordable))))
 
 
-def early(pace: Pace, budget_s: float, left_s: float) -> int:
+def early(pace: Pace, budget_s: float, left_s: float, pairs: int) -> int:
     """Return the couples of the first pairs: so many that a large difference is known early, and no turn is wasted.
 
-    Where the first six would take most of the time even if they were short, there is only time for six: long ones.
+    Where the `pairs` that are left to the fewest would take most of the time even if they were short, there is only
+    time for these: long ones.
     """
-    if pace.needed_s(FEWEST_PAIRS, 2 * FEWEST_COUPLES) > 0.5 * left_s:
-        return max(1, fitting(pace, left_s, FEWEST_PAIRS))
+    if pace.needed_s(pairs, 2 * FEWEST_COUPLES) > 0.5 * left_s:
+        return max(1, fitting(pace, left_s, pairs))
     return max(2 * FEWEST_COUPLES, min(MOST_COUPLES, fitting(pace, _EARLY * budget_s, FEWEST_PAIRS)))
 
 
-def later(pace: Pace, spread: Spread | None, left_s: float, to_measure_s: float) -> int:
-    """Return the couples of further pairs: the best number, or more of them where a pair is mostly its start.
+def later(pace: Pace, spread: Spread | None, left_s: float, to_measure_s: float, taken: int) -> int:
+    """Return the couples of pairs after the `taken`: the best number, or more of them where a pair is mostly its start.
 
     `to_measure_s`: of the time left, so much should be turns. More than the best number blunts the comparison, by 15 %
     at most here.
     """
     share = min(_MOST_SHARE, to_measure_s / left_s) if left_s > 0.0 else 0.0
     enough = share / (1.0 - share) * pace.start_s / pace.couple_s
-    most = max(FEWEST_COUPLES, min(MOST_COUPLES, fitting(pace, left_s, _MORE_PAIRS)))
+    most = max(FEWEST_COUPLES, min(MOST_COUPLES, fitting(pace, left_s, max(1, _PAIRS - taken))))
     if spread is None:
         return min(most, max(2 * FEWEST_COUPLES, math.ceil(enough)))
     couples = best = max(float(FEWEST_COUPLES), spread.best(pace))
@@ -106,7 +109,12 @@ def templates_for(start_s: float, budget_s: float, most: int, share: float = 0.0
 
 def closing_s(budget_s: float) -> float:
     """Return the time to keep for the end: to end processes, to write the record and to look at it."""
-    return 0.3 + 0.02 * budget_s
+    return _CLOSING_S + _CLOSING * budget_s
+
+
+def with_closing_s(pairs_s: float) -> float:
+    """Return the budget that leaves so much time until its end, a little of which pairs may exceed."""
+    return _MORE * (pairs_s + _CLOSING_S) / (1.0 - _CLOSING)
 
 
 def whole(couples: int) -> int:

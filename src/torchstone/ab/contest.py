@@ -18,7 +18,7 @@ import msgspec
 from torchstone.ab.allocation import pace_of
 from torchstone.ab.budget import FEWEST_PAIRS, templates_for
 from torchstone.ab.forecast import MOST_TEMPLATES
-from torchstone.ab.other_threads import Take, tried, with_one_thread
+from torchstone.ab.other_threads import Take, forecast, reserved_s, tried, with_one_thread
 from torchstone.ab.pair import Contender, Pair, Spans
 from torchstone.ab.ring import Ring
 from torchstone.ab.standing import Look, Standing
@@ -34,8 +34,7 @@ from torchstone.terms.trial import Status, Trial
 __all__ = ["Contender", "Contested", "contest"]
 
 METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
-_WARM_UP_S = 0.2
-_RESERVED = 0.1  # of the budget for pairs with one thread a side, where those with all threads will not settle it
+_WARM_UP_S = 0.1
 _FAILED, _FAILED_SHARE = 3, 0.1  # so many pairs, in a row or as this share of all: a side fails by no accident
 _PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times the budget
 
@@ -43,8 +42,8 @@ _PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times 
 class Spent(msgspec.Struct, frozen=True):
     """Where the time of a comparison went, in seconds.
 
-    Before its first pair; starting further templates; in pairs until both sides were warm; their turns, and of these
-    what was measured; until the processes had ended.
+    Before its first pair; starting further templates; in pairs (those with other threads, too) until both sides were
+    warm; their turns, and of these what was measured; until the processes had ended.
     """
 
     before_s: float
@@ -144,6 +143,7 @@ class Bout:
         self._standing = Standing(rules.margin, rules.false_alarms)
         self._dice = random.Random(rules.seed)
         self._pairs: list[Pair] = []
+        self._beside: list[Pair] = []  # with other threads
         self._templates = self._forked = 0  # pairs of the present template
         self._failures = self._in_a_row = 0
         self._before_s = self._renewing_s = 0.0
@@ -205,19 +205,21 @@ class Bout:
         """Keep some time for pairs with one thread, where what is left of it will not settle this."""
         self._time.reserved_s = 0.0
         pace, more = pace_of(self._pairs), self._standing.pairs_to_settle()
-        affordable = self._time.left_s / pace.pair_s(len(self._pairs[-1].logs)) if pace is not None else 0.0
         trials = [trial for pair in self._pairs for trial in pair.trials]
-        if (more is None or more > affordable) and with_one_thread(self._sides, trials) is not None:
-            self._time.reserved_s = _RESERVED * self._time.budget_s
+        if pace is None or with_one_thread(self._sides, trials) is None:
+            return
+        if more is None or more > self._time.left_s / pace.pair_s(len(self._pairs[-1].logs)):
+            self._time.reserved_s = reserved_s(pace, self._time.budget_s)
 
     def _other_threads(self) -> OtherThreads | None:
         """Take a few pairs with one thread a side in the time that was reserved for them."""
         fewer = with_one_thread(self._sides, [trial for pair in self._pairs for trial in pair.trials])
-        reserved_s, self._time.reserved_s = self._time.reserved_s, 0.0
-        if fewer is None or not reserved_s or not self._standing.last or self._settled():
+        kept_s, self._time.reserved_s = self._time.reserved_s, 0.0
+        if fewer is None or not kept_s or not self._standing.last or self._settled():
             return None
         take: Take = lambda sides, plan: self._ring.take(sides, len(self._pairs), plan, self._dice, self._templates)
-        found = tried(fewer, take, self._time.left_s, self._rules, self._before_s)
+        self._beside = tried(fewer, take, self._time.left_s)
+        found = forecast(self._beside, self._rules, self._standing.last.value, self._before_s)
         more = self._standing.pairs_to_settle()
         longer_s = self._time.elapsed_s * (1.0 + more / len(self._pairs)) if more is not None else math.inf
         return found if found is not None and found.within_s < longer_s else None
@@ -229,12 +231,14 @@ class Bout:
         trials = tuple(trial for pair in self._pairs for trial in pair.trials)
         steps = sum(len(trial.values("step_time_s")) for trial in trials)
         comparison = self._comparison(failed, steps, self._other_threads() if reason == "budget" else None)
-        sums = [math.fsum(getattr(pair.spans, name) for pair in self._pairs) for name in Spans.__struct_fields__]
+        taken = [pair.spans for pair in (*self._pairs, *self._beside)]
+        sums = [math.fsum(getattr(spans, name) for spans in taken) for name in Spans.__struct_fields__]
         warm_s, turns_s, measured_s, end_s = sums
+        nothing_said = self._standing.last is None
         spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
         return Contested(
             comparison, trials, len(self._pairs), self._templates, self._time.elapsed_s, reason, spent,
-            self._time.needed_s,
+            self._time.needed_s if nothing_said else None,
         )  # fmt: skip
 
     def _comparison(self, failed: Pair | None, steps: int, other: OtherThreads | None) -> Comparison:

@@ -15,16 +15,20 @@ _POWER = 0.8
 _MOST_PAIRS = 1000  # further ones: more than that is no advice
 
 
-def pairs_to_settle(groups: Sequence[Pairs], level: float, margin: float) -> int | None:
+def pairs_to_settle(groups: Sequence[Pairs], level: float, margin: float, apart: float | None = None) -> int | None:
     """Return how many further pairs would settle it, four times in five, at a look of that level; None: not in 1,000.
 
-    `groups`: pair values (logarithms) with their errors, a group for each template. None of fewer than 2 pairs, too.
+    `groups`: pair values (logarithms) with their errors, a group for each template. `apart`: the logarithm of the ratio
+    that is taken for true; None: their mean. None of fewer than 2 pairs, too.
     """
     pairs = [pair for group in groups for pair in group]
     whole, found = random_effects([v for v, _ in pairs], [e for _, e in pairs]), nested_mean(groups)
     if whole is None or found is None:
         return None
-    forecast, apart = _Forecast(whole, found, len(pairs), sum(map(bool, groups))), abs(found.value)
+    forecast, apart = (
+        _Forecast(whole, found, len(pairs), sum(map(bool, groups))),
+        abs(found.value if apart is None else apart),
+    )
     low, high = 0, _MOST_PAIRS
     if not _settles(apart, *forecast.spread(high), level, margin):
         return None

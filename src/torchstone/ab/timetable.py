@@ -15,13 +15,13 @@ from torchstone.ab.budget import (
     closing_s,
     early,
     later,
+    with_closing_s,
 )
 from torchstone.ab.pair import Pair
 from torchstone.ab.turns import Go, Warm
 from torchstone.instrument.clock import Clock
 
 _END_S = 0.15  # of a pair, before any has ended
-_LATER = 1.02  # what was forecast, and a little more
 
 
 class Timetable:
@@ -87,11 +87,11 @@ class Timetable:
         if found < FEWEST_COUPLES and _taken(pairs) < FEWEST_PAIRS and self.renewing_s:
             self.renewing_s = 0.0  # the fewest pairs come first
             found, pace = self._allotted(pairs, known, steps)
-        if found < FEWEST_COUPLES and _taken(pairs) < FEWEST_PAIRS and known.spent_s > known.warm_s:
-            self._is_short(pairs, known, pace, max(found, 0), steps)
+        fewest, has_begun, fits = _taken(pairs) < FEWEST_PAIRS, known.spent_s > known.warm_s, found
         if found < 1:
-            waits = _taken(pairs) < FEWEST_PAIRS and not self.strict
-            found = int(waits or known.spent_s > known.warm_s or self.left_s >= pace.couple_s)
+            found = int((fewest and not self.strict) or has_begun or self.left_s >= pace.couple_s)
+        if fits < FEWEST_COUPLES and fewest and (has_begun or not found):
+            self._is_short(pairs, known, pace, max(fits, 0), steps)
         self._couples = max(1, found)
         keeps = self.strict or _taken(pairs) >= FEWEST_PAIRS
         return Go(found, steps, self._clock() + self.left_s - pace.end_s if keeps else None)
@@ -103,9 +103,11 @@ class Timetable:
         left_s = self.left_s + known.spent_s - (known.warm_s - usual_s)  # as if this pair began as the others will
         taken = _taken(pairs)
         if taken < FEWEST_PAIRS:
-            return allotted(pace, left_s, early(pace, self.budget_s, left_s), FEWEST_PAIRS - taken), pace
+            return allotted(
+                pace, left_s, early(pace, self.budget_s, left_s, FEWEST_PAIRS - taken), FEWEST_PAIRS - taken
+            ), pace
         measured_s = sum(pair.spans.measured_s for pair in pairs)
-        wanted = later(pace, spread_of(pairs), left_s, SHARE * self.budget_s - measured_s)
+        wanted = later(pace, spread_of(pairs), left_s, SHARE * self.budget_s - measured_s, taken)
         return allotted(pace, left_s, wanted, 1), pace
 
     def _is_short(self, pairs: Sequence[Pair], known: Warm, pace: Pace, fits: int, steps: int) -> None:
@@ -113,8 +115,7 @@ class Timetable:
         to_come = FEWEST_PAIRS - _taken(pairs)
 
         def needed_s(couples: int) -> float:
-            usual_s = self.elapsed_s - known.spent_s + self.budget_s * 0.02 + 0.3 + self.reserved_s
-            return _rounded(usual_s + pace.needed_s(to_come, couples))
+            return _rounded(with_closing_s(self.elapsed_s - known.spent_s + pace.needed_s(to_come, couples)))
 
         step = (
             f"a step takes {known.step_s / 2.0:.2g} s, a pair of processes {pace.start_s:.2g} s before its first turn"
@@ -127,11 +128,11 @@ class Timetable:
         elif self.strict:
             self.needed_s = needed_s(1)
             told = f"{step}: {FEWEST_PAIRS} pairs of {turns} a side need --within {self.needed_s:.0f}s; "
-            told += f"in {given} as many are taken as fit, and the answer will be unclear"
+            told += f"in {given} as many are taken as fit, and the answer may stay unclear"
         else:
             self.needed_s = needed_s(1)
             told = f"{step}: {FEWEST_PAIRS} pairs of {turns} a side take about {self.needed_s:.0f} s, more than {given}"
-            self.budget_s = max(self.budget_s, _LATER * self.needed_s)
+            self.budget_s = max(self.budget_s, self.needed_s)
         if not self._said:
             self._said = True
             self._say(told)

@@ -36,9 +36,11 @@ class Course(msgspec.Struct, frozen=True):
 
 def course_told(ended: Contested) -> Course:
     """Return the course of a contest that has just ended."""
+    measured_s = ended.spent.measured_s if ended.spent else 0.0
     spent = {k.removesuffix("_s"): v for k, v in msgspec.structs.asdict(ended.spent).items()} if ended.spent else {}
     return Course(
-        ended.pairs, ended.templates, ended.elapsed_s, ended.stopped_because, _share(ended.trials, ended.elapsed_s),
+        ended.pairs, ended.templates, ended.elapsed_s, ended.stopped_because,
+        measured_s / ended.elapsed_s if measured_s and ended.elapsed_s else _share(ended.trials, ended.elapsed_s),
         _pinned(ended.trials), spent, ended.needed_s,
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
     else:
         _add_of_trials(how)
     how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
-    most = "0.5s, and no more" if sides else "3s"
+    most = "0.1s, and no more" if sides else "3s"
     how.add_argument(
         "--warmup-budget", metavar="T", help=f"most time of warm-up, but for its least steps (default {most})"
     )

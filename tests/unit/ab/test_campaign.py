@@ -54,7 +54,7 @@ def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
         clock.sleep(300.0)
         yield
 
-    def bout(*given: Any):
+    def bout(*given: Any, **_how: Any):
         began_s.append(given[4])
         raise Stopped
 
