@@ -263,6 +263,8 @@ class Bout:
         """Return why nothing can be said: how many pairs there was time for, and what would be enough."""
         taken, given = self._standing.pairs, f"{self._rules.budget_s:g} s"
         needed = f"; --within {self._time.needed_s:.0f}s is enough" if self._time.needed_s is not None else ""
+        if not self._pairs:
+            return f"{given} were over before the first pair of processes: starting took {self._before_s:.0f} s"
         if not taken:
             return f"{given} are too short for one pair of processes, and {FEWEST_PAIRS} are needed{needed}"
         return f"in {given} there was time for {taken} of the {FEWEST_PAIRS} pairs of processes it takes{needed}"
