@@ -116,15 +116,16 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     began, began_s = time.time(), time.perf_counter()
     pin = options.all_cores and not options.no_pin_threads
     how = Procedure(seed=seed, heap=options.heap, pin_threads=pin or None)
-    ended = contest(a, b, rules, how, strict=options.all_cores)
+    ended = contest(a, b, rules, how, strict=options.all_cores, try_one_thread=options.all_cores)
     wall_s = time.perf_counter() - began_s
     ratio = ended.comparison.ratio
     return {
-        "workload": name, "extra_percent": options.extra, "really_percent": round(100.0 * more / layers, 3), "margin": options.margin, "budget_s": options.budget,
-        "beside": beside(options), "heap": options.heap, "seed": seed, "began": round(began),
-        "verdict": str(ended.comparison.verdict),
+        "workload": name, "extra_percent": options.extra, "really_percent": round(100.0 * more / layers, 3),
+        "margin": options.margin, "budget_s": options.budget, "beside": beside(options), "heap": options.heap,
+        "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
         "ratio": [round(v, 6) for v in (ratio.value, ratio.low or 0.0, ratio.high or 0.0)] if ratio else None,
-        **course_of(ended, wall_s, options), "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs, "templates": ended.templates,
+        **course_of(ended, wall_s, options), "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs,
+        "templates": ended.templates,
         "step_s": round(median([v for t in ended.trials for v in t.values("step_time_s")] or [0.0]), 6),
         "others": {rule: said(rule, ended.trials) for rule in _RULES},
         "medians_s": [round(median(t.values("step_time_s")), 7) for t in ended.trials if t.values("step_time_s")],
@@ -318,7 +319,8 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
         out.append(
             f"{what}: {line['runs']} runs, called different {line['called_different']} ({line['share']:.1%}, "
             f"limits {low:.1%} and {high:.1%}), same {line['same']}, unclear {line['unclear']}; "
-            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {covered}{course}\n"
+            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {covered}"
+            f"{course}\n"
             f"    on the same samples: {', '.join(f'{rule} {share:.0%}' for rule, share in line['others'].items())}"
         )
     return "\n".join(out)

@@ -72,9 +72,11 @@ class AbCampaign:
                 self._rehearse(ring, (a, b))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
-                    ended = Bout(
-                        a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say
-                    ).fight()
+                    bout = Bout(
+                        a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
+                        try_one_thread=True,
+                    )  # fmt: skip
+                    ended = bout.fight()
                     run = _ended(writer, ended, head)
         return published(run, folder), ended
 

@@ -87,18 +87,20 @@ def contest(
     watcher: Watcher | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
     keep: Callable[[Trial], None] = lambda _: None,
+    *,
     strict: bool = False,
+    try_one_thread: bool = False,
 ) -> Contested:
     """Compare B with A, which is the baseline, live on this machine.
 
-    `keep` is given every trial as soon as it is taken; `strict`: the budget is kept even where it is too short for
-    the fewest pairs. Nothing is raised for a side that fails: the comparison is then not_comparable, and says how it
+    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Bout. Nothing is raised for a side that fails: the comparison is then not_comparable, and says how it
     ended.
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}
     with Ring(models, in_turns(procedure), watcher) as ring:
-        return Bout(a, b, rules, ring, began_s, tell, keep, strict=strict).fight()
+        bout = Bout(a, b, rules, ring, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
+        return bout.fight()
 
 
 def in_turns(procedure: Procedure) -> Procedure:
@@ -121,7 +123,10 @@ class Arena(Protocol):
 
 
 class Bout:
-    """The course of one contest. `began_s`: when its budget began to run; `strict`, `say`: see Timetable."""
+    """The course of one contest. `began_s`: when its budget began to run; `strict`, `say`: see Timetable.
+
+    `try_one_thread`: take a few pairs with one thread a side where all threads leave it unclear.
+    """
 
     def __init__(
         self,
@@ -136,9 +141,10 @@ class Bout:
         *,
         strict: bool = False,
         say: Callable[[str], None] = lambda _: None,
+        try_one_thread: bool = False,
     ) -> None:
         self._sides, self._rules, self._ring = (a, b), rules, ring
-        self._tell, self._keep, self._clock = tell, keep, clock
+        self._tell, self._keep, self._clock, self._try_one_thread = tell, keep, clock, try_one_thread
         self._time = Timetable(rules.budget_s, began_s, clock, strict=strict, say=say)
         self._standing = Standing(rules.margin, rules.false_alarms)
         self._dice = random.Random(rules.seed)
@@ -206,7 +212,7 @@ class Bout:
         self._time.reserved_s = 0.0
         pace, more = pace_of(self._pairs), self._standing.pairs_to_settle()
         trials = [trial for pair in self._pairs for trial in pair.trials]
-        if pace is None or with_one_thread(self._sides, trials) is None:
+        if not self._try_one_thread or pace is None or with_one_thread(self._sides, trials) is None:
             return
         if more is None or more > self._time.left_s / pace.pair_s(len(self._pairs[-1].logs)):
             self._time.reserved_s = reserved_s(pace, self._time.budget_s)

@@ -46,7 +46,6 @@ def print_contest(found: Comparison, trials: Sequence[Trial], cases: Sequence[Ca
             print(textwrap.fill(plain(line), width))
     if (measured := how(found, course)) is not None:
         print(textwrap.fill(plain(measured), width, subsequent_indent="    "))
-    print()
     _table(found, trials)
     for line in _to_mind(found, trials, cases):
         print(textwrap.fill(plain(line), width, subsequent_indent="    "))
@@ -63,6 +62,7 @@ def _table(found: Comparison, trials: Sequence[Trial]) -> None:
             unit = FIGURES[name].unit
             rows.append((title, units.quantity(a, unit), units.quantity(b, unit), _against(name, a, b, found, larger)))
     if rows:
+        print()
         titles, a_cells, b_cells, ratios = zip(*rows, strict=True)
         labels = plain(f"A: {found.baseline.label}"), plain(f"B: {found.candidate.label}")
         show([Column("median of processes", titles, left=True), Column(labels[0], a_cells), Column(labels[1], b_cells),

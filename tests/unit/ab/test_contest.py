@@ -73,7 +73,10 @@ def bout(ring, budget_s=60.0, margin=0.02, strict=False, said=None):
     before, after = (Contender(label, a_case()) for label in ("before", "after"))
     rules = Rules(margin, 0.01, budget_s)
     say = said.append if said is not None else lambda _: None
-    fight = Bout(before, after, rules, ring, 0.0, told.append, kept.append, ring.clock, strict=strict, say=say)
+    fight = Bout(
+        before, after, rules, ring, 0.0, told.append, kept.append, ring.clock, strict=strict, say=say,
+        try_one_thread=True,
+    )  # fmt: skip
     return fight.fight(), kept, told
 
 
