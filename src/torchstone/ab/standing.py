@@ -66,7 +66,8 @@ class Standing:
 
         The interval holds at the level of this look; that of the last look, together with all before, at the bound.
         """
-        found = nested_mean(self._known())
+        known = self._known()
+        found = nested_mean(known)
         level = self._spending.level(progress)
         self._next_look = max(self.pairs + 1, math.ceil(self.pairs * _APART))
         if found is None or self.pairs < FEWEST_PAIRS or level <= 0.0:
@@ -74,8 +75,8 @@ class Standing:
         half, self._level = half_width(found, level), level
         low, high = from_log(found.value - half), from_log(found.value + half)
         verdict = judge(low, high, self._margin, higher_is_better=False)
-        groups = sum(bool(group) for group in self._groups)
-        self.last = Look(from_log(found.value), low, high, verdict, self.pairs, groups)
+        templates = sum(bool(group) for group in known)
+        self.last = Look(from_log(found.value), low, high, verdict, sum(map(len, known)), templates)
         return self.last
 
     def pairs_to_settle(self) -> int | None:
@@ -88,11 +89,13 @@ class Standing:
         return pairs_to_settle(self._known(), self._level, self._margin)
 
     def _known(self) -> Sequence[Pairs]:
-        """Return the pairs as they may be weighed: by their errors only if that of each is known.
+        """Return the pairs as they may be weighed: by their errors, where those of enough pairs are known.
 
-        Of few turns the spread says nothing of their middle, and who seems surest would carry the mean. Of equal
-        weights the mean has the error that its pairs' scatter shows, whatever each of them is worth.
+        Of few turns the spread says nothing of their middle, and who seems surest would carry the mean. Where most pairs
+        are of few turns, all weigh alike: the mean has the error that their scatter shows, whatever each is worth. Where
+        enough are not, the few that were cut short are left out: for their length, whatever they say.
         """
-        if all(error > 0.0 for group in self._groups for _, error in group):
-            return self._groups
+        known = [[pair for pair in group if pair[1] > 0.0] for group in self._groups]
+        if sum(map(len, known)) >= FEWEST_PAIRS:
+            return known
         return [[(value, 0.0) for value, _ in group] for group in self._groups]

@@ -131,3 +131,13 @@ def test_pairs_of_so_few_turns_that_their_errors_are_unknown_weigh_alike():
     look = found.look(1.0)
     assert look is not None
     assert look.value == pytest.approx(math.exp(fmean(jitter(0.0, 0.01))))
+
+
+def test_a_pair_that_was_cut_short_is_left_out_where_enough_are_whole():
+    found = standing(jitter(0.0))
+    whole = found.look(0.5)
+    found.add(0.5, 0.0)
+    look = found.look(1.0)
+    assert whole is not None
+    assert look is not None
+    assert (look.value, look.pairs) == (whole.value, 8)
