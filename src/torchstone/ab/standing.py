@@ -91,9 +91,9 @@ class Standing:
     def _known(self) -> Sequence[Pairs]:
         """Return the pairs as they may be weighed: by their errors, where those of enough pairs are known.
 
-        Of few turns the spread says nothing of their middle, and who seems surest would carry the mean. Where most pairs
-        are of few turns, all weigh alike: the mean has the error that their scatter shows, whatever each is worth. Where
-        enough are not, the few that were cut short are left out: for their length, whatever they say.
+        Of few turns the spread says nothing of their middle, and who seems surest would carry the mean. So all weigh
+        alike then: the mean has the error that their scatter shows, whatever each is worth. Where enough pairs are
+        known, those that were cut short are left out: for their length, whatever they say.
         """
         known = [[pair for pair in group if pair[1] > 0.0] for group in self._groups]
         if sum(map(len, known)) >= FEWEST_PAIRS:

@@ -126,7 +126,7 @@ def test_no_interval_of_a_ratio():
 def test_pairs_of_so_few_turns_that_their_errors_are_unknown_weigh_alike():
     found = Standing(0.02, 0.01)
     found.new_template()
-    for value, error in zip(jitter(0.0, 0.01), [0.0, 1e-6, *[0.02] * 6], strict=True):
+    for value, error in zip(jitter(0.0, 0.01), [0.0, 1e-6, *[0.02] * 4, 0.0, 0.0], strict=True):
         found.add(value, error)
     look = found.look(1.0)
     assert look is not None
