@@ -20,7 +20,11 @@ def headline(found: Comparison) -> str:
         return f"{b} and {a} are not comparable: {found.why}."
     if ratio is None or ratio.low is None or ratio.high is None:
         return f"Unclear: {found.why or f'too few pairs of {b} and {a} in the time given'}."
-    if not is_narrow(ratio.low, ratio.high):
+    narrow = is_narrow(ratio.low, ratio.high)
+    if not narrow and found.verdict in (Judgement.BETTER, Judgement.WORSE):
+        less = "less" if found.verdict == Judgement.BETTER else "more"
+        return f"{b} takes {less} time than {a}, how much is not known to ±50 % yet: {found.verdict}."
+    if not narrow:
         return f"Unclear: how {b} and {a} differ is not known to ±50 % yet."
     if found.verdict == Judgement.UNCLEAR:
         return f"Unclear: {b} may take {_between(ratio)} than {a} ({_level(ratio)} interval)."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchstone import units
 from torchstone.cli._ab_answer import headline, how, settling
 from torchstone.cli._ab_course import Course, course_told
-from torchstone.cli._ab_progress import change
+from torchstone.cli._ab_progress import change, is_narrow
 from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.figures import figures
 from torchstone.terms.axis import AXES
@@ -75,7 +75,9 @@ def _against(name: str, a: float, b: float, found: Comparison, larger: float) ->
     The pairs' ratio is that of an item's time; a step of B has `larger` times the items.
     """
     if name in ("step_time", "throughput"):
-        paired = found.ratio.value if found.ratio is not None else None
+        ratio = found.ratio
+        known = ratio is not None and is_narrow(ratio.low or 0.0, ratio.high or 0.0)
+        paired = ratio.value if ratio is not None and known else None
         return change(paired * larger if name == "step_time" else 1.0 / paired) if paired else ""
     return change(b / a) if name.startswith("peak_") and a > 0.0 else ""
 

@@ -90,6 +90,7 @@ def test_the_answer_comes_first_in_one_sentence_with_its_interval(capsys):
         ((1.003, 0.991, 1.015), "same",
          "new takes as long as old, to within 2.0 % (… 0.9 % less to 1.5 % more time): same"),
         ((1.01, 0.98, 1.04), "unclear", "Unclear: new may take 2.0 % less to 4.0 % more time than old (99 % interval)"),
+        ((0.3, 0.1, 0.9), "better", "new takes less time than old, how much is not known to ±50 % yet: better"),
         ((1.2, 0.5, 2.9), "unclear", "Unclear: how new and old differ is not known to ±50 % yet"),
     ],
 )  # fmt: skip
@@ -146,3 +147,10 @@ def test_the_course_of_a_record_is_read_from_its_trials():
     assert course_recorded(trials) == Course(2, 2, 35.0)
     assert course_recorded(trials[2:3]) == Course(1, 1, None), "a process that was never started"
     assert course_recorded(()) == Course(0, 0, None)
+
+
+def test_a_ratio_that_is_hardly_known_is_not_in_the_table_either(capsys):
+    wide = Estimate(0.3, 0.1, 0.9, 0.99, "ratio", "pairs", 6, 100)
+    assert re.search(r"throughput .* \+66\.7 %", printed(capsys, {}, {}))
+    text = printed(capsys, {}, {}, ratio=wide)
+    assert not re.search(r"(step time|throughput) .*[+-][\d.]+ %", text)
