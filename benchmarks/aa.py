@@ -3,7 +3,9 @@
     aa.py --runs 200 --extra 0               equal code: every "better" or "worse" is a false alarm
     aa.py --runs 100 --extra 3               3 % more work in B (benchmarks/stacks.py): what share is found, how soon
     aa.py --core 0 … and aa.py --core 1 …    two at once, a core each: each disturbs the other
-    aa.py --summary [--json]                 read the campaign of benchmarks/data/aa.json
+    aa.py --all-cores --workload … --extra … --within 60
+                                             both sides on all cores, their threads pinned; into ab_all_cores.json
+    aa.py [--all-cores] --summary [--json]   read the campaign of benchmarks/data/aa.json (ab_all_cores.json)
 
 Runs are appended to the data file, one line of its list a run, so that a campaign may be cut off and go on. On the
 same samples stand beside each other: a t-interval over steps, Mann-Whitney over steps, thresholds of 5 and 7 %,
@@ -26,8 +28,10 @@ from pathlib import Path
 from statistics import NormalDist, fmean, median, stdev
 from typing import Any
 
+import msgspec
+
 from torchstone import plan
-from torchstone.ab.contest import contest
+from torchstone.ab.contest import Contested, contest
 from torchstone.ab.pair import Contender
 from torchstone.stats.student import two_sided
 from torchstone.terms.case import Case, Placement
@@ -36,6 +40,7 @@ from torchstone.terms.procedure import HEAPS, Procedure
 from torchstone.terms.trial import Trial
 
 DATA = Path(__file__).parent / "data" / "aa.json"
+ALL_CORES_DATA = DATA.with_name("ab_all_cores.json")
 STACKS = Path(__file__).parent / "stacks.py"
 # name → task, kind of stack, its size, threads
 WORKLOADS: dict[str, tuple[str, str, dict[str, int], int]] = {
@@ -48,6 +53,16 @@ SLOW = {
     "mlp train, 150 ms": ("train", "mlp", {"width": 800, "rows": 256}, 1),  # 256 MB of weights
     "conv infer, 150 ms": ("infer", "conv", {"channels": 16, "side": 136}, 1),
 }
+# name → task, kind of stack, its size, layers of A (a slowdown is whole layers more), further axes
+ALL_CORES: dict[str, tuple[str, str, dict[str, int], int, dict[str, Any]]] = {
+    "mlp train, 5 ms": ("train", "mlp", {"width": 64, "rows": 16}, 100, {}),
+    "transformer train, 28 ms": ("train", "transformer", {"width": 96, "length": 32}, 33, {}),
+    "conv train, loader": (
+        "train", "conv", {"channels": 16, "side": 16}, 100, {"feed": ["loader"], "num_workers": [2]},
+    ),
+    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 256}, 100, {}),
+    "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 128}, 100, {}),
+}  # fmt: skip
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
 
 
@@ -56,20 +71,26 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--extra", type=int, default=0, help="layers more than 100 in B: percent more work")
     parser.add_argument("--margin", type=float, default=0.02)
-    parser.add_argument("--budget", type=float, default=60.0)
-    parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **SLOW}))
+    parser.add_argument("--budget", "--within", type=float, default=60.0, help="seconds")
+    parser.add_argument("--workload", action="append", choices=sorted({**WORKLOADS, **SLOW, **ALL_CORES}))
+    parser.add_argument("--all-cores", action="store_true", help="the workloads of both sides on all cores")
+    parser.add_argument("--no-pin-threads", action="store_true", help="with --all-cores: threads wander, for contrast")
     parser.add_argument("--disturbed", action="store_true", help="beside a process that is busy now and then")
     parser.add_argument("--core", type=int, help="of this core alone, while another such campaign has the other")
     parser.add_argument("--heap", choices=HEAPS, default="huge")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    options.out = options.out or (ALL_CORES_DATA if options.all_cores else DATA)
+    strange = [name for name in options.workload or () if (name in ALL_CORES) != options.all_cores]
+    if strange:
+        parser.error(f"--workload {strange[0]!r} {'needs' if strange[0] in ALL_CORES else 'is without'} --all-cores")
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
     if not options.summary:
-        names = options.workload or list(WORKLOADS)
+        names = options.workload or list(ALL_CORES if options.all_cores else WORKLOADS)
         for number in range(options.runs):
             name = names[number % len(names)]
             with neighbour(options.seed + number) if options.disturbed else calm():
@@ -87,19 +108,44 @@ def main() -> None:
 def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Do one comparison and return its row."""
     rules = Rules(options.margin, 0.01, options.budget, seed)
-    a, b = (Contender(side, case_of(name, layers)) for side, layers in (("A", 100), ("B", 100 + options.extra)))
-    began = time.time()
-    ended = contest(a, b, rules, Procedure(seed=seed, heap=options.heap))
+    layers = ALL_CORES[name][3] if name in ALL_CORES else 100
+    more, rest = divmod(layers * options.extra, 100)
+    if rest > 50 or (options.extra and not more):
+        more += 1  # the nearest whole layer: what it is in percent is in the row
+    a, b = (Contender(side, case_of(name, number)) for side, number in (("A", layers), ("B", layers + more)))
+    began, began_s = time.time(), time.perf_counter()
+    pin = options.all_cores and not options.no_pin_threads
+    how = Procedure(seed=seed, heap=options.heap, pin_threads=pin or None)
+    ended = contest(a, b, rules, how, strict=options.all_cores, try_one_thread=options.all_cores)
+    wall_s = time.perf_counter() - began_s
     ratio = ended.comparison.ratio
     return {
-        "workload": name, "extra_percent": options.extra, "margin": options.margin, "budget_s": options.budget,
-        "beside": beside(options), "heap": options.heap, "seed": seed, "began": round(began),
-        "verdict": str(ended.comparison.verdict),
+        "workload": name, "extra_percent": options.extra, "really_percent": round(100.0 * more / layers, 3),
+        "margin": options.margin, "budget_s": options.budget, "beside": beside(options), "heap": options.heap,
+        "seed": seed, "began": round(began), "verdict": str(ended.comparison.verdict),
         "ratio": [round(v, 6) for v in (ratio.value, ratio.low or 0.0, ratio.high or 0.0)] if ratio else None,
-        "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs, "templates": ended.templates,
-        "step_s": round(median(v for t in ended.trials for v in t.values("step_time_s")), 6),
+        **course_of(ended, wall_s, options), "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs,
+        "templates": ended.templates,
+        "step_s": round(median([v for t in ended.trials for v in t.values("step_time_s")] or [0.0]), 6),
         "others": {rule: said(rule, ended.trials) for rule in _RULES},
         "medians_s": [round(median(t.values("step_time_s")), 7) for t in ended.trials if t.values("step_time_s")],
+    }  # fmt: skip
+
+
+def course_of(ended: Contested, wall_s: float, options: argparse.Namespace) -> dict[str, Any]:
+    """Return where the time of a comparison went, whether it kept it, and how narrow its interval is at the end."""
+    ratio, spent = ended.comparison.ratio, ended.spent
+    ends = (ratio.low, ratio.high) if ratio is not None else (None, None)
+    pinned = [int(str(t.facts["threads_pinned"])) for t in ended.trials if "threads_pinned" in t.facts]
+    return {
+        "stopped_because": ended.stopped_because, "wall_s": round(wall_s, 2),
+        "overrun": round(wall_s / options.budget - 1.0, 4),
+        "measured_share": round(spent.measured_s / wall_s, 4) if spent is not None else None,
+        "half_width": round(math.log(ends[1] / ends[0]) / 2.0, 6) if ends[0] and ends[1] else None,
+        "needed_s": ended.needed_s, "threads_pinned": min(pinned, default=None),
+        "spent_s": {k: round(v, 2) for k, v in msgspec.structs.asdict(spent).items()} if spent is not None else None,
+        "couples": [len(t.values("turn_time_s")) for t in ended.trials[::2]],
+        "other_threads": msgspec.structs.asdict(other) if (other := ended.comparison.with_other_threads) else None,
     }  # fmt: skip
 
 
@@ -112,8 +158,11 @@ def beside(options: argparse.Namespace) -> str:
 
 def case_of(name: str, layers: int, more: Mapping[str, Any] | None = None) -> Case:
     """Return a workload with so many layers; `more`: further arguments of its stack."""
-    task, kind, size, threads = {**WORKLOADS, **SLOW}[name]
-    axes: dict[str, Sequence[Any]] = {"threads": [threads], **({"mode": ["throughput"]} if task == "infer" else {})}
+    if name in ALL_CORES:
+        task, kind, size, _, axes = ALL_CORES[name]
+    else:
+        task, kind, size, threads = {**WORKLOADS, **SLOW}[name]
+        axes = {"threads": [threads], **({"mode": ["throughput"]} if task == "infer" else {})}
     options = {"layers": layers, **size, **(more or {})}
     sketch = plan.sketch(plan.Ask(task, f"py:{STACKS}:{kind}", options=options, axes=axes))
     return Case(sketch.workload, sketch.configurations[0], Placement("cpu"))
@@ -221,14 +270,22 @@ def counted(extra: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "same": sum(r["verdict"] == "same" for r in rows), "unclear": sum(r["verdict"] == "unclear" for r in rows),
         "median_s": median(r["elapsed_s"] for r in rows), "longest_s": max(r["elapsed_s"] for r in rows),
         "covered": sum(covers(r) for r in with_interval) / len(with_interval) if with_interval else None,
+        **{name: middle(rows, name) for name in ("measured_share", "overrun", "half_width")},
         "others": {rule: sum(r["others"][rule] for r in rows) / len(rows) for rule in _RULES},
     }  # fmt: skip
+
+
+def middle(rows: Sequence[dict[str, Any]], name: str) -> float | None:
+    """Return the median of what the rows have of it; of an overrun the largest."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return None if not values else max(values) if name == "overrun" else median(values)
 
 
 def covers(row: dict[str, Any]) -> bool:
     """Return whether the interval holds the work put in; a part of a step is not layers, so B owes a bit less."""
     _, low, high = row["ratio"]
-    return bool(low <= 1.0 + row["extra_percent"] / 100.0 and high >= 1.0 + 0.9 * row["extra_percent"] / 100.0)
+    extra = row.get("really_percent", row["extra_percent"]) / 100.0
+    return bool(low <= 1.0 + extra and high >= 1.0 + 0.9 * extra)
 
 
 def upper(found: int, runs: int) -> float:
@@ -256,11 +313,14 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
             what += f", margin {line['margin']:.1%}, {line['budget_s']:.0f} s, {line['heap']} heap"
             what += f", beside {line['beside']}"
         low, high = line["limits_95"]
+        shown = {"measured_share": "measured", "overrun": "overrun at most", "half_width": "±"}
+        course = "".join(f"; {word} {line[n]:.1%}" for n, word in shown.items() if line[n] is not None)
         covered = "none" if line["covered"] is None else f"{line['covered']:.0%}"
         out.append(
             f"{what}: {line['runs']} runs, called different {line['called_different']} ({line['share']:.1%}, "
             f"limits {low:.1%} and {high:.1%}), same {line['same']}, unclear {line['unclear']}; "
-            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {covered}\n"
+            f"{line['median_s']:.0f} s in the median, {line['longest_s']:.0f} at most; interval right {covered}"
+            f"{course}\n"
             f"    on the same samples: {', '.join(f'{rule} {share:.0%}' for rule, share in line['others'].items())}"
         )
     return "\n".join(out)

@@ -68,3 +68,11 @@ class Attention(nn.Module):
 def attention(layers: int = 100, width: int = 64, length: int = 64) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
     """Return attention layers."""
     return Stack([Attention(width) for _ in range(int(layers))]), {"x": torch.randn(4, int(length), width)}, _square
+
+
+def transformer(layers: int = 33, width: int = 96, length: int = 32) -> tuple[nn.Module, dict[str, torch.Tensor], Any]:
+    """Return encoder blocks of a transformer, four heads each."""
+    blocks = [
+        nn.TransformerEncoderLayer(int(width), 4, 2 * int(width), 0.0, batch_first=True) for _ in range(int(layers))
+    ]
+    return nn.Sequential(*blocks), {"x": torch.randn(8, int(length), int(width))}, _square

@@ -127,11 +127,15 @@ class Launcher(Protocol):
 
     describes: str
 
-    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
-        """Get ready to start trials of these models (`scheme:name`) with that heap setting.
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
+        """Begin to get ready to start trials of these models (`scheme:name`) with that heap setting.
 
-        `folder`: where they work, and whose modules they find first; None: where the controller works.
+        `folder`: where they work, and whose modules they find first; None: where the controller works. `pin_threads`:
+        OpenMP's threads stay on a logical core each.
         """
+
+    def ready(self) -> None:
+        """Wait until what `open` began is done. `start` does so too."""
 
     def start(self, request: Request) -> LiveTrial:
         """Carry out one request in a fresh process."""

@@ -4,11 +4,14 @@ import math
 import random
 
 import pytest
+from build import a_trial
 
+from torchstone.ab.pair import Pair
 from torchstone.ab.standing import Standing
 from torchstone.terms.comparison import Judgement
 
 PAIRS, TEMPLATES = 40, 4
+TRIAL = a_trial()
 
 
 def outcome(dice, effect, spread, between, outliers, moods):
@@ -71,6 +74,52 @@ def test_few_pairs_whose_errors_are_guesses_promise_no_more(pairs):
                 break
         alarms += standing.last is not None and standing.last.verdict in (Judgement.BETTER, Judgement.WORSE)
     assert alarms / runs <= 0.0125
+
+
+@pytest.mark.parametrize("couples", [1, 2, 3])
+@pytest.mark.parametrize(("pairs", "templates"), [(6, 1), (14, 2)])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_pairs_of_a_turn_or_two_promise_no_more(couples, pairs, templates, mixed):
+    """As of long steps: one to three couples a pair, of which every eighth is disturbed fivefold, and no known error.
+
+    `mixed`: the first pair took ten turns, and the others few. Of so few couples nothing is trimmed. What templates
+    differ by is what is assumed of it.
+    """
+    dice, alarms, runs = random.Random(f"{couples} {pairs} {mixed}"), 0, 2000
+    for _ in range(runs):
+        standing = Standing(0.02, 0.01)
+        for number in range(pairs):
+            if number % -(-pairs // templates) == 0:
+                standing.new_template()
+                luck = dice.gauss(0.0, 0.003)
+            taken = 10 if mixed and number == 0 else couples
+            centre = dice.gauss(luck, 0.01)
+            logs = [dice.gauss(centre, 0.1 if dice.random() < 0.125 else 0.02) for _ in range(taken)]
+            pair = Pair(tuple(logs), (TRIAL, TRIAL)).location
+            assert pair is not None
+            standing.add(pair.value, pair.error)
+            look = standing.look((number + 1) / pairs) if standing.due() or number == pairs - 1 else None
+            if look is not None and look.settled:
+                break
+        alarms += standing.last is not None and standing.last.verdict in (Judgement.BETTER, Judgement.WORSE)
+    assert alarms / runs <= 0.0125
+
+
+@pytest.mark.parametrize("couples", [1, 2])
+def test_so_few_turns_still_find_what_is_large(couples):
+    dice, found, runs = random.Random(13), 0, 300
+    for _ in range(runs):
+        standing = Standing(0.02, 0.01)
+        for number in range(10):
+            if number % 5 == 0:
+                standing.new_template()
+            logs = tuple(dice.gauss(math.log(1.1), 0.02) for _ in range(couples))
+            pair = Pair(logs, (TRIAL, TRIAL)).location
+            assert pair is not None
+            standing.add(pair.value, pair.error)
+        look = standing.look(1.0)
+        found += look is not None and look.verdict == Judgement.WORSE
+    assert found / runs >= 0.97
 
 
 def test_three_percent_is_found():

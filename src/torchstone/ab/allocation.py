@@ -1,26 +1,32 @@
-"""How to spend time: on more turns of a pair, or on more pairs."""
+"""What the pairs so far tell of how to spend time: on more turns of a pair, or on more pairs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 
+from torchstone.ab.budget import Pace, Spread
 from torchstone.ab.pair import Pair
-from torchstone.ab.turns import within_bounds
+
+_FLOOR = 0.01  # of the variance within: so much pairs differ by, whatever few of them say
 
 
-def couples_for(pairs: Sequence[Pair], start_s: float, couple_s: float) -> int | None:
-    """Return the couples that make a contest sharpest for its time, from the pairs so far; None of fewer than three.
-
-    A pair costs `start_s` and `couple_s` for each couple of turns. Its value varies by what differs between pairs and
-    by what differs between couples, over their number: the best number is the root of the ratio of costs times the
-    ratio of variances (Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013, §5).
-    """
-    sound = [(pair.logs, location) for pair in pairs if len(pair.logs) >= 4 and (location := pair.location) is not None]
-    if len(sound) < 3 or couple_s <= 0.0:
+def spread_of(pairs: Sequence[Pair]) -> Spread | None:
+    """Return the variances within and between pairs; None of fewer than three whose own error is known."""
+    sound = [(len(pair.logs), found) for pair in pairs if (found := pair.location) is not None and found.error > 0.0]
+    sound = [(couples, found) for couples, found in sound if couples >= 4]
+    if len(sound) < 3:
         return None
-    within = fmean(location.error**2 * len(logs) for logs, location in sound)
-    seen = variance([location.value for _, location in sound])
-    between = max(seen - fmean(location.error**2 for _, location in sound), 0.02 * within)
-    return within_bounds(math.sqrt(max(start_s, 0.0) / couple_s * within / between))
+    within = fmean(found.error**2 * couples for couples, found in sound)
+    seen = variance([found.value for _, found in sound])
+    return Spread(within, max(seen - fmean(found.error**2 for _, found in sound), _FLOOR * within))
+
+
+def pace_of(pairs: Sequence[Pair]) -> Pace | None:
+    """Return what a pair costs, by the last five that took turns: a machine may have become slower since the first."""
+    recent = [pair for pair in pairs if pair.logs][-5:]
+    if not recent:
+        return None
+    couple_s = median(pair.spans.turns_s / len(pair.logs) for pair in recent)
+    warm_s, end_s = (median(getattr(pair.spans, name) for pair in recent) for name in ("warm_s", "end_s"))
+    return Pace(warm_s, max(couple_s, 1e-6), end_s)

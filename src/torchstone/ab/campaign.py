@@ -20,11 +20,12 @@ from torchstone.runner.results import Results, published
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
+from torchstone.terms.case import Case
 from torchstone.terms.comparison import Rules, Side
 from torchstone.terms.machine import Machine
 from torchstone.terms.run import Compared, End, Head, Noted, Plan, Run
 
-_CONDITIONS = ("heap", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
+_CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
 
 
 class AbCampaign:
@@ -37,15 +38,24 @@ class AbCampaign:
         watcher: Watcher | None = None,
         tell: Callable[[Progress], None] = lambda _: None,
         busy: WhenBusy = SHARE,
+        *,
+        strict: bool = False,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._sides, self._rules = sides, rules
+        """`strict`, `say`: whether the budget is kept at all costs, and who is told that it is short (Timetable)."""
+        self._sides, self._rules, self._strict, self._say = sides, rules, strict, say
         self._watcher, self._tell, self._busy = watcher or Silent(), tell, busy
         _by_one_procedure(sides)
         self._sketched = [sketched(side) for side in sides]
 
-    def carry_out(self, folder: Path, command: Sequence[str]) -> tuple[Results, Contested]:
-        """Compare, and write into `folder`; return the results and how the contest ended."""
-        began_s = system_clock()
+    def carry_out(
+        self, folder: Path, command: Sequence[str], began_s: float | None = None
+    ) -> tuple[Results, Contested]:
+        """Compare, and write into `folder`; return the results and how the contest ended.
+
+        `began_s`: when its budget began to run; None: now.
+        """
+        began_s = system_clock() if began_s is None else began_s
         procedure = self._sides[0].request.procedure
         models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
         with Ring(models, in_turns(procedure), self._watcher) as ring:
@@ -64,7 +74,11 @@ class AbCampaign:
                 head = msgspec.structs.replace(head, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
-                    ended = Bout(a, b, self._rules, ring, began_s, self._tell, writer.append).fight()
+                    bout = Bout(
+                        a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
+                        try_one_thread=True,
+                    )  # fmt: skip
+                    ended = bout.fight()
                     run = _ended(writer, ended, head)
         return published(run, folder), ended
 
@@ -83,16 +97,20 @@ class AbCampaign:
     def _rehearsed(self, ring: Ring, sides: Sequence[Contender]) -> list[Contender]:
         """Do one step of each side that is the user's own, and return the sides with what their data decide.
 
-        Raises UsageError naming the side that cannot.
+        Two sides that are one and the same are rehearsed once. Raises UsageError naming the side that cannot.
         """
-        ready = []
+        ready, done = [], dict[tuple[str, Path | None], Case]()
         for side, sketch in zip(sides, self._sketched, strict=True):
             case, left_open = side.case, sketch.sketch.left_open
-            if sketch.sketch.own:
+            what = case.case_id, side.folder
+            if what in done:
+                case = done[what]
+            elif sketch.sketch.own:
                 try:
                     case = ring.session(side.folder).rehearsed(case, left_open).filled(case, left_open)
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
+            done[what] = case
             ready.append(Contender(side.label, case, side.folder))
         return ready
 
@@ -109,8 +127,13 @@ def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:
         if one != other:
             raise UsageError(
                 f"both sides are measured in one way, and their files differ in {name}: {one} and {other}; "
-                f"say it once for both: --{name} {one}"
+                f"say it once for both: {_flag(name, one)}"
             )
+
+
+def _flag(name: str, value: object) -> str:
+    flag = name.replace("_", "-")
+    return f"--{flag} {value}" if not isinstance(value, bool) else f"--{flag}" if value else f"--no-{flag}"
 
 
 def _ended(writer: RecordWriter, ended: Contested, head: Head) -> Run:

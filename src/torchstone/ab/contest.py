@@ -7,20 +7,26 @@ what they share.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from torchstone.ab.allocation import couples_for
-from torchstone.ab.pair import Contender, Pair
+from torchstone.ab.allocation import pace_of
+from torchstone.ab.budget import FEWEST_PAIRS, templates_for
+from torchstone.ab.forecast import MOST_TEMPLATES
+from torchstone.ab.other_threads import Take, forecast, reserved_s, tried, with_one_thread
+from torchstone.ab.pair import Contender, Pair, Spans
 from torchstone.ab.ring import Ring
-from torchstone.ab.standing import FEWEST_PAIRS, MOST_TEMPLATES, Look, Standing
-from torchstone.ab.turns import TurnPlan, within_bounds
+from torchstone.ab.standing import Look, Standing
+from torchstone.ab.timetable import Timetable
+from torchstone.ab.turns import TurnPlan
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.watcher import Watcher
-from torchstone.terms.comparison import Comparison, Judgement, Rules, Side
+from torchstone.terms.comparison import Comparison, Judgement, OtherThreads, Rules, Side
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Status, Trial
@@ -28,14 +34,31 @@ from torchstone.terms.trial import Status, Trial
 __all__ = ["Contender", "Contested", "contest"]
 
 METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
-_TEMPLATES_SHARE = 0.2  # of the budget may go into starting templates
-_WARM_UP_S = 0.5
+_WARM_UP_S = 0.1
 _FAILED, _FAILED_SHARE = 3, 0.1  # so many pairs, in a row or as this share of all: a side fails by no accident
 _PATIENCE_S, _PATIENCE = 60.0, 2.0  # a turn may take so long, or so many times the budget
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """Where the time of a comparison went, in seconds.
+
+    Before its first pair; starting further templates; in pairs (those with other threads, too) until both sides were
+    warm; their turns, and of these what was measured; until the processes had ended.
+    """
+
+    before_s: float
+    renewing_s: float
+    warming_s: float
+    turns_s: float
+    measured_s: float
+    ending_s: float
+
+
 class Contested(msgspec.Struct, frozen=True):
-    """How it ended. `trials`: two a pair, with the facts side, pair and template."""
+    """How it ended. `trials`: two a pair, with the facts side, pair and template.
+
+    `needed_s`: what the fewest pairs take, where the budget was too short for them.
+    """
 
     comparison: Comparison
     trials: tuple[Trial, ...]
@@ -43,6 +66,8 @@ class Contested(msgspec.Struct, frozen=True):
     templates: int
     elapsed_s: float
     stopped_because: str  # settled, budget, failed
+    spent: Spent | None = None
+    needed_s: float | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -62,16 +87,20 @@ def contest(
     watcher: Watcher | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
     keep: Callable[[Trial], None] = lambda _: None,
+    *,
+    strict: bool = False,
+    try_one_thread: bool = False,
 ) -> Contested:
     """Compare B with A, which is the baseline, live on this machine.
 
-    `keep` is given every trial as soon as it is taken. Nothing is raised for a side that fails: the comparison is
-    then not_comparable, and says how it ended.
+    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Bout. Nothing is raised for a
+    side that fails: the comparison is then not_comparable, and says how it ended.
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}
     with Ring(models, in_turns(procedure), watcher) as ring:
-        return Bout(a, b, rules, ring, began_s, tell, keep).fight()
+        bout = Bout(a, b, rules, ring, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
+        return bout.fight()
 
 
 def in_turns(procedure: Procedure) -> Procedure:
@@ -94,7 +123,10 @@ class Arena(Protocol):
 
 
 class Bout:
-    """The course of one contest. `began_s`: when its budget began to run."""
+    """The course of one contest. `began_s`: when its budget began to run; `strict`, `say`: see Timetable.
+
+    `try_one_thread`: take a few pairs with one thread a side where all threads leave it unclear.
+    """
 
     def __init__(
         self,
@@ -106,97 +138,146 @@ class Bout:
         tell: Callable[[Progress], None] = lambda _: None,
         keep: Callable[[Trial], None] = lambda _: None,
         clock: Clock = system_clock,
+        *,
+        strict: bool = False,
+        say: Callable[[str], None] = lambda _: None,
+        try_one_thread: bool = False,
     ) -> None:
-        self._a, self._b, self._rules = a, b, rules
-        self._ring, self._began_s, self._tell, self._keep, self._clock = ring, began_s, tell, keep, clock
+        self._sides, self._rules, self._ring = (a, b), rules, ring
+        self._tell, self._keep, self._clock, self._try_one_thread = tell, keep, clock, try_one_thread
+        self._time = Timetable(rules.budget_s, began_s, clock, strict=strict, say=say)
         self._standing = Standing(rules.margin, rules.false_alarms)
+        self._dice = random.Random(rules.seed)
         self._pairs: list[Pair] = []
-        self._costs_s: list[float] = []
+        self._beside: list[Pair] = []  # with other threads
         self._templates = self._forked = 0  # pairs of the present template
         self._failures = self._in_a_row = 0
+        self._before_s = self._renewing_s = 0.0
 
     def fight(self) -> Contested:
         """Take pairs until it is settled, the budget is spent, or too many of them fail."""
-        dice, rules = random.Random(self._rules.seed), self._rules
         self._new_template()
-        affordable = int(_TEMPLATES_SHARE * rules.budget_s / max(self._ring.start_s, 1e-3))
-        planned = max(2, min(MOST_TEMPLATES, affordable))
-        while True:
-            # Templates are renewed at even shares of the budget, and a pair is only begun if it can end in time.
-            due = self._elapsed_s() >= self._templates * rules.budget_s / planned and self._templates < planned
-            if due and self._forked:  # one that has no pair yet is as good as new, however long it took to start
+        self._before_s = self._time.elapsed_s
+        planned = templates_for(self._ring.start_s, self._rules.budget_s, MOST_TEMPLATES)
+        self._time.renewing_s = (planned - 1) * self._ring.start_s
+        while self._time.has_room(self._pairs):
+            # Templates are renewed at even shares of the budget.
+            due = self._time.elapsed_s >= self._templates * self._time.budget_s / planned and self._templates < planned
+            # One that has no pair yet is as good as new, however long it took to start.
+            if due and self._forked and self._time.renewing_s > 0.0:
+                self._time.renewing_s -= self._ring.start_s
                 self._new_template()
-            pair = self._one_pair(dice)
+            pair = self._one_pair()
             if self._in_a_row >= _FAILED or self._failures >= max(_FAILED, _FAILED_SHARE * len(self._pairs)):
                 return self._ended("failed", pair)
-            if self._standing.due() and (look := self._standing.look(self._progress())) is not None and look.settled:
-                return self._ended("settled")
-            if self._elapsed_s() + self._costs_s[-1] >= rules.budget_s and len(self._pairs) >= FEWEST_PAIRS:
-                self._standing.look(1.0)
-                return self._ended("settled" if self._settled() else "budget")
+            if self._standing.due() and (look := self._standing.look(self._time.progress)) is not None:
+                if look.settled:
+                    return self._ended("settled")
+                self._reserve()
+            if not pair.logs and _ended_well(pair):
+                break  # it was warm too late for a single turn
+        self._standing.look(1.0)
+        return self._ended("settled" if self._settled() else "budget")
 
     def _new_template(self) -> None:
+        began_s = self._clock()
         self._ring.renew()
         self._templates, self._forked = self._templates + 1, 0
+        self._renewing_s += self._clock() - began_s if self._templates > 1 else 0.0
         self._standing.new_template()
 
-    def _one_pair(self, dice: random.Random) -> Pair:
-        began_s = self._clock()
-        pair = self._ring.take((self._a, self._b), len(self._pairs), self._plan(), dice, self._templates)
-        self._costs_s.append(self._clock() - began_s)
+    def _one_pair(self) -> Pair:
+        pair = self._ring.take(self._sides, len(self._pairs), self._plan(), self._dice, self._templates)
+        in_time = self._time.ready_by_s is None or self._clock() < self._time.ready_by_s
         self._pairs.append(pair)
         self._forked += 1
         for trial in pair.trials:
             self._keep(trial)
-        location = pair.location if all(trial.outcome.status == Status.OK for trial in pair.trials) else None
-        self._failures += location is None
-        self._in_a_row = self._in_a_row + 1 if location is None else 0
+        location = pair.location if _ended_well(pair) else None
+        failed = location is None and in_time and bool(pair.logs or not _ended_well(pair))
+        self._failures += failed
+        self._in_a_row = self._in_a_row + 1 if failed else 0
         if location is not None:
             self._standing.add(location.value, location.error)
-        self._tell(Progress(len(self._pairs), self._templates, self._elapsed_s(), self._standing.last))
+        self._tell(Progress(len(self._pairs), self._templates, self._time.elapsed_s, self._standing.last))
         return pair
 
     def _plan(self) -> TurnPlan:
         patience_s = max(_PATIENCE_S, _PATIENCE * self._rules.budget_s)
-        sound = [(pair, cost_s) for pair, cost_s in zip(self._pairs, self._costs_s, strict=True) if pair.logs]
-        if not sound:
-            return TurnPlan(patience_s=patience_s)
-        turns_s = [sum(sum(t.values("turn_time_s")) for t in pair.trials) for pair, _ in sound]
-        couple_s = min(spent_s / len(pair.logs) for spent_s, (pair, _) in zip(turns_s, sound, strict=True))
-        start_s = min(cost_s - spent_s for spent_s, (_, cost_s) in zip(turns_s, sound, strict=True))
-        couples = couples_for([pair for pair, _ in sound], start_s, couple_s)
-        affordable = within_bounds(self._rules.budget_s / (2.0 * FEWEST_PAIRS) / max(couple_s, 1e-6))
-        return TurnPlan(couples=min(couples, affordable) if couples is not None else None, patience_s=patience_s)
+        decide = partial(self._time.decide, tuple(self._pairs))
+        return TurnPlan(patience_s=patience_s, decide=decide, ready_by_s=self._time.ready_by_s)
 
-    def _elapsed_s(self) -> float:
-        return self._clock() - self._began_s
+    def _reserve(self) -> None:
+        """Keep some time for pairs with one thread, where what is left of it will not settle this."""
+        self._time.reserved_s = 0.0
+        pace, more = pace_of(self._pairs), self._standing.pairs_to_settle()
+        trials = [trial for pair in self._pairs for trial in pair.trials]
+        if not self._try_one_thread or pace is None or with_one_thread(self._sides, trials) is None:
+            return
+        if more is None or more > self._time.left_s / pace.pair_s(len(self._pairs[-1].logs)):
+            self._time.reserved_s = reserved_s(pace, self._time.budget_s)
 
-    def _progress(self) -> float:
-        return self._elapsed_s() / self._rules.budget_s
+    def _other_threads(self) -> OtherThreads | None:
+        """Take a few pairs with one thread a side in the time that was reserved for them."""
+        fewer = with_one_thread(self._sides, [trial for pair in self._pairs for trial in pair.trials])
+        kept_s, self._time.reserved_s = self._time.reserved_s, 0.0
+        if fewer is None or not kept_s or not self._standing.last or self._settled():
+            return None
+        take: Take = lambda sides, plan: self._ring.take(sides, len(self._pairs), plan, self._dice, self._templates)
+        self._beside = tried(fewer, take, self._time.left_s)
+        found = forecast(self._beside, self._rules, self._standing.last.value, self._before_s)
+        more = self._standing.pairs_to_settle()
+        longer_s = self._time.elapsed_s * (1.0 + more / len(self._pairs)) if more is not None else math.inf
+        return found if found is not None and found.within_s < longer_s else None
 
     def _settled(self) -> bool:
         return self._standing.last is not None and self._standing.last.settled
 
     def _ended(self, reason: str, failed: Pair | None = None) -> Contested:
         trials = tuple(trial for pair in self._pairs for trial in pair.trials)
-        comparison = self._comparison(failed, sum(len(trial.values("step_time_s")) for trial in trials))
-        return Contested(comparison, trials, len(self._pairs), self._templates, self._elapsed_s(), reason)
+        steps = sum(len(trial.values("step_time_s")) for trial in trials)
+        comparison = self._comparison(failed, steps, self._other_threads() if reason == "budget" else None)
+        taken = [pair.spans for pair in (*self._pairs, *self._beside)]
+        sums = [math.fsum(getattr(spans, name) for spans in taken) for name in Spans.__struct_fields__]
+        warm_s, turns_s, measured_s, end_s = sums
+        nothing_said = self._standing.last is None
+        spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
+        return Contested(
+            comparison, trials, len(self._pairs), self._templates, self._time.elapsed_s, reason, spent,
+            self._time.needed_s if nothing_said else None,
+        )  # fmt: skip
 
-    def _comparison(self, failed: Pair | None, steps: int) -> Comparison:
-        sides = [Side(side.label, "", side.case.case_id) for side in (self._a, self._b)]
+    def _comparison(self, failed: Pair | None, steps: int, other: OtherThreads | None) -> Comparison:
+        sides = [Side(side.label, "", side.case.case_id) for side in self._sides]
         look, ratio, why = self._standing.last, None, None
         if failed is not None:
             why = _why(sides, failed)
         elif look is not None:
             level = 1.0 - self._rules.false_alarms
             ratio = Estimate(look.value, look.low, look.high, level, "ratio", METHOD, look.pairs, steps)
+        else:
+            why = self._too_few()
         verdict = look.verdict if look is not None else Judgement.UNCLEAR
         if failed is not None:
             verdict = Judgement.NOT_COMPARABLE
         return Comparison(
             sides[0], sides[1], "step_time", ratio, verdict, self._rules.margin, why=why,
-            trials_to_settle=self._standing.pairs_to_settle(),
+            trials_to_settle=self._standing.pairs_to_settle(), with_other_threads=other,
         )  # fmt: skip
+
+    def _too_few(self) -> str:
+        """Return why nothing can be said: how many pairs there was time for, and what would be enough."""
+        taken, given = self._standing.pairs, f"{self._rules.budget_s:g} s"
+        needed = f"; --within {self._time.needed_s:.0f}s is enough" if self._time.needed_s is not None else ""
+        if not self._pairs:
+            return f"{given} were over before the first pair of processes: starting took {self._before_s:.0f} s"
+        if not taken:
+            return f"{given} are too short for one pair of processes, and {FEWEST_PAIRS} are needed{needed}"
+        return f"in {given} there was time for {taken} of the {FEWEST_PAIRS} pairs of processes it takes{needed}"
+
+
+def _ended_well(pair: Pair) -> bool:
+    return all(trial.outcome.status == Status.OK for trial in pair.trials)
 
 
 def _why(sides: Sequence[Side], failed: Pair) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.ab.turns import TurnPlan, cores_to_choose, couples_of, most_s, order, steps_of, word_for
+from torchstone.ab.turns import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
 from torchstone.extend_machine import Launcher
 from torchstone.instrument.clock import system_clock
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Watcher
-from torchstone.stats.trimmed import Location, trimmed
+from torchstone.stats.trimmed import Location, trimmed, trimmed_mean
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.message import Finish, Ready, TrialRequest, Turns, TurnTaken
@@ -22,6 +22,7 @@ from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Outcome, Status, Trial
 
 _ALIGNMENT_BYTES = 64  # a cache line
+_KNOWN = 8  # couples, from which on their spread tells how well their middle is known
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -32,16 +33,35 @@ class Contender(msgspec.Struct, frozen=True):
     folder: Path | None = None
 
 
+class Spans(msgspec.Struct, frozen=True):
+    """Where the time of a pair went: until both sides were warm, their turns, of that measured, and until they ended.
+
+    The rest of the turns are steps before those that are measured, and the way of words and answers.
+    """
+
+    warm_s: float = 0.0
+    turns_s: float = 0.0
+    measured_s: float = 0.0
+    end_s: float = 0.0
+
+
 class Pair(msgspec.Struct, frozen=True):
     """What a pair said: the time of an item of B ÷ A, as logarithms, of each couple of turns; and its two trials."""
 
     logs: tuple[float, ...]
     trials: tuple[Trial, Trial]
+    spans: Spans = Spans()
 
     @property
     def location(self) -> Location | None:
-        """The pair's own logarithm of the ratio and its error, of the middle half; None where a side failed."""
-        return trimmed(self.logs, 0.25) if self.logs else None
+        """The pair's own logarithm of the ratio and its error, of the middle half; None where a side failed.
+
+        The error of fewer than 8 couples is 0, as a spread of so few tells nothing: see Standing.add.
+        """
+        if not self.logs:
+            return None
+        found = trimmed(self.logs, 0.25) if len(self.logs) >= _KNOWN else None
+        return found or Location(trimmed_mean(self.logs, 0.25), 0.0, 1.0)
 
 
 class _Side:
@@ -53,11 +73,13 @@ class _Side:
         self._launcher, self._plan = launcher, plan
         self.ready: Ready | None = None
         self.times_s: list[float] = []  # of an item, a turn each
+        self.measured_s = 0.0
 
     def warm_up(self) -> bool:
         """Start it and wait until it is warm; False where it ended before."""
         self._drive.start(self._launcher)
-        self.ready = self._drive.hear(Ready)
+        by_s = self._plan.ready_by_s
+        self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
         return self.ready is not None
 
     def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
@@ -68,11 +90,15 @@ class _Side:
         if taken is None or taken.elapsed_s <= 0.0:
             return False
         self.times_s.append(taken.elapsed_s / (steps * self._items))
+        self.measured_s += taken.elapsed_s
         return True
 
-    def finish(self, order: int) -> Trial:
-        """Let it go, and return its trial."""
+    def let_go(self) -> None:
+        """Tell it that there are no further turns."""
         self._drive.say(Finish())
+
+    def finish(self, order: int) -> Trial:
+        """Return its trial, when it has ended."""
         return self._drive.conclude(order, most_s(self._plan))
 
     def abandon(self) -> None:
@@ -99,45 +125,79 @@ def take_pair(
     `about`: further facts for both trials.
     """
     living: dict[int, _Side] = {}
+    began_s = system_clock()
     try:
         first = dice.randrange(2)
-        warm = True
+        are_warm = True
         for which in (first, 1 - first):
             contender, launcher = sides[which]
             shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
             request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
             living[which] = _Side(contender, launcher, TrialDrive(request, None, watcher), plan)
-            warm = living[which].warm_up()
-            if not warm:
+            are_warm = living[which].warm_up()
+            if not are_warm:
                 break
+        warm_s = system_clock() - began_s
         cores = cores_to_choose(sides[0][0].case, sides[1][0].case) if plan.bind else ((), 0)
-        logs = _turns(living[0], living[1], plan, dice, *cores) if warm else []
+        logs = _Taking(living[0], living[1], plan, dice, number).turns(warm_s, *cores) if are_warm else []
+        ends_s = system_clock()
+        for side in living.values():
+            side.let_go()
         trials = {which: side.finish(2 * number + which) for which, side in living.items()}
     except BaseException:
         for side in living.values():
             side.abandon()
         raise
+    measured_s = sum(side.measured_s for side in living.values())
+    spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)
+    about = {**about, **{f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}}
     made = tuple(
         _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about) for which in (0, 1)
     )
-    return Pair(tuple(logs), (made[0], made[1]))
+    return Pair(tuple(logs), (made[0], made[1]), spans)
 
 
-def _turns(a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, ours: Sequence[int], needed: int) -> list[float]:
-    if a.ready is None or b.ready is None:
-        return []
-    steps = steps_of(plan, a.ready, b.ready)
-    couples = couples_of(plan, steps, a.ready, b.ready)
-    until_s = system_clock() + most_s(plan, couples * steps * (a.ready.step_s + b.ready.step_s))
-    for a_first in order(couples, dice):
-        one, other = (a, b) if a_first else (b, a)
-        ready = (a.ready, b.ready) if a_first else (b.ready, a.ready)
-        cores = tuple(dice.sample(ours, needed))
-        if not one.turn(steps, ready[0], cores) or not other.turn(steps, ready[1], cores):
-            break
-        if system_clock() >= until_s:  # every turn crawls: what was taken has to do
-            break
-    return [math.log(its / a_s) for its, a_s in zip(b.times_s, a.times_s, strict=False)]
+class _Taking:
+    """The turns of one pair."""
+
+    def __init__(self, a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, number: int) -> None:
+        self._a, self._b, self._plan, self._dice, self._number = a, b, plan, dice, number
+
+    def turns(self, warm_s: float, ours: Sequence[int], needed: int) -> list[float]:
+        """Take them, and return the logarithms of B ÷ A."""
+        a, b = self._a, self._b
+        if a.ready is None or b.ready is None:
+            return []
+        known = warm(self._plan, a.ready, b.ready, warm_s)
+        planned = go(self._plan, known)
+        until_s = self._until_s(planned, known)
+        for taken, a_first in enumerate(order(self._dice, self._number)):
+            if taken >= planned.couples or (taken and system_clock() >= until_s):  # enough, or it crawls
+                break
+            cores = tuple(self._dice.sample(ours, needed))
+            began_s = system_clock()
+            if not self._couple(a_first, planned.steps, cores):
+                break
+            if taken == 0 and self._plan.decide is not None:
+                couple_s = system_clock() - began_s
+                step_s = couple_s / (planned.steps + known.lead_in)
+                known = msgspec.structs.replace(known, step_s=step_s, spent_s=warm_s + couple_s)
+                planned = msgspec.structs.replace(go(self._plan, known), steps=planned.steps)
+                until_s = self._until_s(planned, known)
+        return self._logs()
+
+    def _couple(self, a_first: bool, steps: int, cores: tuple[int, ...]) -> bool:
+        one, other = (self._a, self._b) if a_first else (self._b, self._a)
+        if one.ready is None or other.ready is None:
+            return False
+        return one.turn(steps, one.ready, cores) and other.turn(steps, other.ready, cores)
+
+    def _until_s(self, planned: Go, known: Warm) -> float:
+        patience_s = system_clock() + most_s(self._plan, planned.couples * known.couple_s(planned.steps))
+        return patience_s if planned.until_s is None else min(patience_s, planned.until_s)
+
+    def _logs(self) -> list[float]:
+        return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
 
 
 def _unstarted(contender: Contender, number: int) -> Trial:

@@ -39,6 +39,9 @@ class Ring:
     def __enter__(self) -> Self:
         began_s = self._clock()
         with ExitStack() as stack:
+            for session in self._sessions.values():  # they import beside one another: nothing is measured meanwhile
+                stack.callback(session.launcher.close)
+                session.begin()
             for session in self._sessions.values():
                 stack.enter_context(session)
             self._open = stack.pop_all()
@@ -55,6 +58,8 @@ class Ring:
     def renew(self) -> None:
         """Start new templates, unless those there are have forked no pair yet."""
         if not self._fresh:
+            for session in self._sessions.values():
+                session.begin()
             for session in self._sessions.values():
                 session.renew()
 

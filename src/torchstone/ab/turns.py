@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,14 +13,42 @@ import msgspec
 from torchstone.terms.case import Case
 from torchstone.terms.message import Ready, TakeTurn
 
-FEWEST_COUPLES, MOST_COUPLES = 8, 128
-_UNPLANNED_S = 1.0  # of turns in a pair, while nothing is known of its spread
+_UNPLANNED_S = 1.0  # of turns in a pair that nobody plans
 _SLOWER = 10.0  # than its own warm-up told: neighbours alone make no step so slow for long
+
+
+class Warm(msgspec.Struct, frozen=True):
+    """What is known of a pair when both sides are warm, `warm_s` after it began, and `spent_s` after it began.
+
+    `steps` of a turn: as many as it should have, and as few as it may; `step_s`: a step of both sides, one after the
+    other; `lead_in`: steps of each side before those of a turn.
+    """
+
+    steps: int
+    least_steps: int
+    step_s: float
+    lead_in: int
+    warm_s: float
+    spent_s: float
+
+    def couple_s(self, steps: int) -> float:
+        """Return what a couple of turns of so many steps takes."""
+        return max(1e-6, (steps + self.lead_in) * self.step_s)
+
+
+class Go(msgspec.Struct, frozen=True):
+    """Take so many couples of turns of so many steps; begin none after `until_s` of the clock (None: see patience)."""
+
+    couples: int
+    steps: int
+    until_s: float | None = None
 
 
 class TurnPlan(msgspec.Struct, frozen=True):
     """`couples`: turns of each side in a pair of processes; None: about a second of them.
 
+    `decide`: is asked instead when both sides are warm, and again after their first couple, whose times are what steps
+    really take. `ready_by_s`: of the clock: who is not warm by then is not waited for; None: the Procedure's timeout.
     `turn_s`: how long a turn of the slower side should take.
 
     Short turns see the same machine on both sides, and switch more often: what a switch costs (caches that the other
@@ -32,29 +60,29 @@ class TurnPlan(msgspec.Struct, frozen=True):
     shift_bytes: int = 1 << 20  # the heap of each process begins somewhere in so many bytes
     bind: bool = True  # both turns of a couple on the same cores, where the sides need fewer than there are
     patience_s: float = 60.0  # most time of a turn, unless it should take a tenth of that anyway
+    decide: Callable[[Warm], Go] | None = None
+    ready_by_s: float | None = None
 
 
-def steps_of(plan: TurnPlan, a: Ready, b: Ready) -> int:
-    """Return the steps of a turn, the same on both sides; with loaders, whole turns of both, two at least."""
+def warm(plan: TurnPlan, a: Ready, b: Ready, warm_s: float) -> Warm:
+    """Return what both sides have told. Turns have the same steps on both; with loaders, whole turns of both, two."""
     whole = math.lcm(a.turn, b.turn)
     slower_s = max(a.step_s, b.step_s, 1e-9)
-    least = 2 * whole if whole > 1 else 1
-    return max(least, math.ceil(plan.turn_s / slower_s / whole) * whole)
+    usual = max(2 * whole if whole > 1 else 1, math.ceil(plan.turn_s / slower_s / whole) * whole)
+    return Warm(usual, whole, a.step_s + b.step_s, max(a.queue, b.queue), warm_s, warm_s)
 
 
-def couples_of(plan: TurnPlan, steps: int, a: Ready, b: Ready) -> int:
-    """Return the couples of turns of a pair, by the plan or by what a turn will take."""
-    return plan.couples or within_bounds(_UNPLANNED_S / max(steps * (a.step_s + b.step_s), 1e-6))
+def go(plan: TurnPlan, known: Warm) -> Go:
+    """Return the turns of a pair, by who decides them, by the plan, or by what a turn will take."""
+    if plan.decide is not None:
+        return plan.decide(known)
+    unplanned = 2 * round(_UNPLANNED_S / known.couple_s(known.steps) / 2.0)
+    return Go(plan.couples or max(8, min(128, unplanned)), known.steps)
 
 
 def most_s(plan: TurnPlan, expected_s: float = 0.0) -> float:
     """Return the most time for what should take `expected_s`: whoever has warmed up and takes longer hangs."""
     return max(plan.patience_s, _SLOWER * expected_s)
-
-
-def within_bounds(couples: float) -> int:
-    """Return an even number of couples that is neither too few for a spread nor more than a pair is worth."""
-    return max(FEWEST_COUPLES, min(MOST_COUPLES, 2 * round(couples / 2.0)))
 
 
 def word_for(steps: int, ready: Ready, cores: tuple[int, ...] = ()) -> TakeTurn:
@@ -78,14 +106,15 @@ def cores_to_choose(a: Case, b: Case) -> tuple[Sequence[int], int]:
     return (ours, needed) if 0 < needed < len(ours) and a.placement.device == "cpu" else ((), 0)
 
 
-def order(couples: int, dice: random.Random) -> Iterator[bool]:
-    """Yield, couple by couple, whether A goes first: each order equally often, at random within blocks of two.
+def order(dice: random.Random, number: int = 0) -> Iterator[bool]:
+    """Yield, couple by couple and without end, whether A goes first: each order equally often, at random in twos.
 
     What drifts linearly cancels in two couples of opposite order (ABBA); that the first of them is drawn keeps any
-    rhythm of the machine from falling in step (Fisher, The Design of Experiments, 1935).
+    rhythm of the machine from falling in step (Fisher, The Design of Experiments, 1935). The first couple of a pair
+    has the opposite order of that in the pair beside it (`number` 0 and 1, 2 and 3, …): it may be the only one.
     """
-    first = dice.random() < 0.5
-    for number in range(couples):
-        if number % 2 == 0:
-            first = dice.random() < 0.5
-        yield first if number % 2 == 0 else not first
+    first = (random.Random(number // 2).random() < 0.5) == (number % 2 == 0)
+    while True:
+        yield first
+        yield not first
+        first = dice.random() < 0.5

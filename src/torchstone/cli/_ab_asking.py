@@ -138,14 +138,16 @@ def _of_revisions(
 
 
 def _asked(options: argparse.Namespace) -> RunRequest:
-    """Return what the flags ask for; a heap that keeps its memory is in huge pages here, unless --heap says which.
+    """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
 
-    Where a process has much memory, the luck of its pages is the largest part of what pairs differ by.
+    Where a process has much memory, the luck of its pages is the largest part of what pairs differ by; where it has
+    several threads, where they wake up for the next turn.
     """
     request = asked(options)
-    if options.heap is not None or request.procedure.heap != "fixed":
-        return request
-    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(request.procedure, heap="huge"))
+    how = request.procedure
+    heap = "huge" if options.heap is None and how.heap == "fixed" else how.heap
+    pin = options.pin_threads if options.pin_threads is not None else how.pin_threads is not False
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(how, heap=heap, pin_threads=pin))
 
 
 def _is_recipe(word: str) -> bool:

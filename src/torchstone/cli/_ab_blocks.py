@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
 from torchstone import units
 from torchstone.advice.fed import fed_words
+from torchstone.cli._ab_answer import headline, how, settling
 from torchstone.cli._ab_course import Course, course_told
-from torchstone.cli._ab_progress import change
-from torchstone.cli._table import Column, plain, show
+from torchstone.cli._ab_progress import change, is_narrow
+from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.figures import figures
 from torchstone.terms.axis import AXES
 from torchstone.terms.case import portable
@@ -29,7 +31,6 @@ _ROWS = {
     "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_last": "last loss",
 }  # fmt: skip
 _TOLERANCE = 1e-3  # of fingerprints, as in checks/fingerprint_moved
-_MOST_S = 1e6  # a longer contest is no advice
 
 
 def print_ab(results: Results, ended: Contested) -> None:
@@ -40,40 +41,17 @@ def print_ab(results: Results, ended: Contested) -> None:
 
 def print_contest(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary], course: Course) -> None:
     """Print the answer of a live comparison. `cases`: those of its two sides."""
-    print(plain(headline(found)))
-    if found.ratio is not None:
-        print(plain(_how_sure(found, course)))
-    print()
+    width = terminal_width()
+    for line in (headline(found), settling(found, course)):
+        if line is not None:
+            print(textwrap.fill(plain(line), width))
+    if (measured := how(found, course)) is not None:
+        print(textwrap.fill(plain(measured), width, subsequent_indent="    "))
     for line in fed_words(cases):
-        print(plain(line))
+        print(textwrap.fill(plain(line), width))
     _table(found, trials)
-    for line in _to_mind(found, trials, cases, course):
-        print(plain(line))
-
-
-def headline(found: Comparison) -> str:
-    """Return the answer in one line."""
-    a, b, ratio = found.baseline.label, found.candidate.label, found.ratio
-    if found.verdict == Judgement.NOT_COMPARABLE:
-        return f"not comparable: {found.why}"
-    if ratio is None:
-        return f"unclear: too few pairs of {b} and {a} in the time given"
-    faster = {Judgement.BETTER: f"{b} is faster than {a}", Judgement.WORSE: f"{b} is slower than {a}"}
-    if found.verdict in faster:
-        return f"{found.verdict}: {faster[found.verdict]}: it takes {change(ratio.value)} time"
-    if found.verdict == Judgement.SAME:
-        return f"same: {b} takes as long as {a}, within {units.quantity(found.margin, 'ratio')}"
-    return f"unclear: whether {b} is faster or slower than {a} cannot be told yet"
-
-
-def _how_sure(found: Comparison, course: Course) -> str:
-    ratio = found.ratio
-    if ratio is None or ratio.low is None or ratio.high is None:
-        return ""
-    counts = f"{course.pairs} pairs of processes, {course.templates} templates"
-    took = f", {course.elapsed_s:.0f} s" if course.elapsed_s is not None else ""
-    interval = f"[{change(ratio.low)}, {change(ratio.high)}]"
-    return f"{change(ratio.value)} {interval}, at most {1.0 - ratio.level:.1%} false alarms; {counts}{took}"
+    for line in _to_mind(found, trials, cases):
+        print(textwrap.fill(plain(line), width, subsequent_indent="    "))
 
 
 def _table(found: Comparison, trials: Sequence[Trial]) -> None:
@@ -87,6 +65,7 @@ def _table(found: Comparison, trials: Sequence[Trial]) -> None:
             unit = FIGURES[name].unit
             rows.append((title, units.quantity(a, unit), units.quantity(b, unit), _against(name, a, b, found, larger)))
     if rows:
+        print()
         titles, a_cells, b_cells, ratios = zip(*rows, strict=True)
         labels = plain(f"A: {found.baseline.label}"), plain(f"B: {found.candidate.label}")
         show([Column("median of processes", titles, left=True), Column(labels[0], a_cells), Column(labels[1], b_cells),
@@ -99,7 +78,9 @@ def _against(name: str, a: float, b: float, found: Comparison, larger: float) ->
     The pairs' ratio is that of an item's time; a step of B has `larger` times the items.
     """
     if name in ("step_time", "throughput"):
-        paired = found.ratio.value if found.ratio is not None else None
+        ratio = found.ratio
+        known = ratio is not None and is_narrow(ratio.low or 0.0, ratio.high or 0.0)
+        paired = ratio.value if ratio is not None and known else None
         return change(paired * larger if name == "step_time" else 1.0 / paired) if paired else ""
     return change(b / a) if name.startswith("peak_") and a > 0.0 else ""
 
@@ -116,8 +97,8 @@ def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
     return median(values) if values else None
 
 
-def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary], course: Course) -> Iterator[str]:
-    """Yield what else there is to say: other results, what failed, what would settle it."""
+def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> Iterator[str]:
+    """Yield what else there is to say: other results, what failed."""
     if (larger := _larger(trials)) != 1.0:
         yield f"a step of B has {larger:.3g} times the items of one of A: compared is the time of an item"
     if (moved := _fingerprints(trials)) is not None:
@@ -128,25 +109,6 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
         yield f"{failed} of {len(trials)} processes failed; their pairs are left out"
-    if found.verdict == Judgement.UNCLEAR and found.ratio is not None:
-        yield _settling(found, course)
-
-
-def _settling(found: Comparison, course: Course) -> str:
-    """Return what would settle an unclear comparison: more time, or where that would not help, a wider margin."""
-    more, ratio = found.trials_to_settle, found.ratio
-    if more is not None:
-        needed_s = course.elapsed_s * (1.0 + more / course.pairs) if course.elapsed_s and course.pairs else math.inf
-        longer = f": --within {max(1, math.ceil(needed_s / 60.0))}m" if needed_s < _MOST_S else ""
-        return f"about {more} more pairs would settle it, 4 times in 5, if B takes what it now seems{longer}"
-    said = "not even 1,000 more pairs would settle it"
-    if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0.0:
-        return said
-    most = max(ratio.high, 1.0 / ratio.low) - 1.0
-    if not most < 0.99:  # a margin is a share of less than 1
-        return said
-    percent = math.ceil(100.0 * most)
-    return f"{said}; if {percent} % does not matter to you, say so: --margin {percent}%"
 
 
 def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:

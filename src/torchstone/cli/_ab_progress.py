@@ -5,17 +5,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from torchstone.cli._table import plain
 from torchstone.terms.comparison import Rules
 
 if TYPE_CHECKING:
     from torchstone.ab.contest import Progress
 
 
+_WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
+
+
 class AbProgress:
-    """Draws on stderr, where that is a terminal."""
+    """Draws on stderr, where that is a terminal, and says there what is said once."""
 
     def __init__(self, rules: Rules, *, quiet: bool) -> None:
         self._rules = rules
+        self._quiet = quiet
         self._shown = not quiet and sys.stderr.isatty()
 
     def tell(self, progress: Progress) -> None:
@@ -23,12 +28,20 @@ class AbProgress:
         if not self._shown:
             return
         look = progress.last
-        known = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]" if look is not None else "…"
+        known = "…"
+        if look is not None and is_narrow(look.low, look.high):
+            known = f"B takes {change(look.value)} [{change(look.low)}, {change(look.high)}]"
         spent = f"{progress.elapsed_s:.0f} of {self._rules.budget_s:.0f} s"
         print(f"\r\x1b[2K{progress.pairs} pairs, {spent}: {known}", end="", file=sys.stderr, flush=True)
 
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        if not self._quiet:
+            self.close()
+            print(plain(f"torchstone: {line}"), file=sys.stderr, flush=True)
+
     def close(self) -> None:
-        """Wipe the line."""
+        """Wipe the line that is drawn anew."""
         if self._shown:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
 
@@ -36,3 +49,8 @@ class AbProgress:
 def change(ratio: float) -> str:
     """Return a ratio of times as a change in percent: "+3.1 %"."""
     return f"{100.0 * (ratio - 1.0):+.1f} %"
+
+
+def is_narrow(low: float, high: float) -> bool:
+    """Say whether an interval of a ratio is worth being printed: not one wider than half as much again on each side."""
+    return 0.0 < low <= high <= _WIDE**2 * low

@@ -21,7 +21,7 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
     else:
         _add_of_trials(how)
     how.add_argument("--warmup", type=int, metavar="N", help="least warm-up steps (default: detected)")
-    most = "0.5s, and no more" if sides else "3s"
+    most = "0.1s, and no more" if sides else "3s"
     how.add_argument(
         "--warmup-budget", metavar="T", help=f"most time of warm-up, but for its least steps (default {most})"
     )
@@ -34,6 +34,11 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
         "--heap", choices=HEAPS,
         help=f"fixed: glibc keeps freed memory; huge: and takes huge pages (default {'huge' if sides else 'fixed'})",
     )  # fmt: skip
+    if sides:
+        how.add_argument(
+            "--pin-threads", action=argparse.BooleanOptionalAction, default=None,
+            help="OpenMP's threads of both sides stay on a logical core each (default)",
+        )  # fmt: skip
     how.add_argument("--name", help="name of the run (default: the recipe's)")
 
 

@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
     )
     parser.add_argument(
-        "--within", default="60s", metavar="T", help="most time for the answer, but six pairs at least (default 60s)"
+        "--within",
+        metavar="T",
+        help="most time for the answer (default 60s, and as long as six pairs of processes take)",
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
@@ -51,14 +53,18 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._ab_blocks import print_ab
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
+    from torchstone.instrument.clock import system_clock
 
+    began_s = system_clock()
     gate = gate_of(options)
     folder, rules, busy = writable(folder_of(options)), rules_of(options), busy_of(options)
     progress = AbProgress(rules, quiet=options.quiet)
     try:
         with answered(), sides_of(options) as sides:
             try:
-                results, ended = AbCampaign(sides, rules, tell=progress.tell, busy=busy).carry_out(folder, sys.argv[1:])
+                strict = options.within is not None
+                campaign = AbCampaign(sides, rules, tell=progress.tell, busy=busy, strict=strict, say=progress.say)
+                results, ended = campaign.carry_out(folder, sys.argv[1:], began_s)
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):

@@ -113,6 +113,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "seed": _whole(0),
     "isolation": _word("isolation"),
     "heap": _word("heap"),
+    "pin_threads": _truth,
     "settings": _word("settings"),
     "telemetry_period_s": duration_s,
     "count_flops": _truth,

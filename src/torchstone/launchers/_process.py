@@ -24,12 +24,17 @@ _FIXED_HEAP = {
 # Which small pages a process happens to get decides what shares a cache set, and how often addresses are looked up: of
 # a network of 256 MB pairs spread by 7.7 %, and with huge ones by 2.3 %, for which glibc 2.35 asks where it is told to.
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
+# A team of threads that slept while another process computed wakes up elsewhere; bound, each to a logical core,
+# it cannot. `spread` takes another physical core for each thread while there is one.
+_PINNED = {"OMP_PROC_BIND": "spread", "OMP_PLACES": "threads"}
+_BOUND_BY_USER = (*_PINNED, "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
-def environment(heap: str, folder: Path | None = None) -> Mapping[str, str]:
+def environment(heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> Mapping[str, str]:
     """Return the environment of a trial: the user's own, with the heap setting where glibc is there to read it.
 
-    In a folder of its own (a work tree of another revision) its modules go before those that are installed.
+    In a folder of its own (a work tree of another revision) its modules go before those that are installed. Where the
+    user binds threads already, `pin_threads` changes nothing.
     """
     own = dict(os.environ)
     if folder is not None:
@@ -39,6 +44,8 @@ def environment(heap: str, folder: Path | None = None) -> Mapping[str, str]:
         own.update(_FIXED_HEAP)
     if heap == "huge" and sys.platform == "linux":
         own["GLIBC_TUNABLES"] = ":".join(filter(None, [own.get("GLIBC_TUNABLES"), _HUGE_PAGES]))
+    if pin_threads and sys.platform == "linux" and not any(own.get(name) for name in _BOUND_BY_USER):
+        own.update(_PINNED)
     return own
 
 

@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -38,36 +39,52 @@ class Fork:
         self._control: socket.socket | None = None
         self._rest = b""
         self._statuses: dict[int, int] = {}
-        self._opened_with: tuple[Sequence[str], str, Path | None] | None = None
+        self._begin: Callable[[], None] | None = None
+        self._imports = False  # it was started, and has not said yet that it is ready
 
-    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
-        """Start the template and wait until it has imported everything. One that dies meanwhile is tried again once."""
-        self._opened_with = preload, heap, folder
-        try:
-            self._open(preload, heap, folder)
-        except _Died:
-            self._open(preload, heap, folder)
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
+        """Start the template, and leave it to import. Several may do so beside one another."""
+        how = environment(heap, folder, pin_threads=pin_threads)
+        self._begin = partial(self._start_template, tuple(preload), how, folder)
+        self._begin()
 
-    def _open(self, preload: Sequence[str], heap: str, folder: Path | None) -> None:
+    def ready(self) -> None:
+        """Wait until the template has imported everything. One that dies meanwhile is tried again once."""
+        if self._imports:
+            try:
+                self._hear_ready()
+            except _Died:
+                self._again()
+
+    def _start_template(self, preload: Sequence[str], how: Mapping[str, str], folder: Path | None) -> None:
         self.close()
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "torchstone.worker", "template", str(theirs.fileno()), *preload],
-            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(environment(heap, folder)), cwd=folder,
-            start_new_session=True,
+            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(how), cwd=folder, start_new_session=True,
         )  # fmt: skip
         theirs.close()
-        self._control, self._rest, self._statuses = ours, b"", {}
+        self._control, self._rest, self._statuses, self._imports = ours, b"", {}, True
+
+    def _hear_ready(self) -> None:
         self._answer("ready")
+        self._imports = False
+
+    def _again(self) -> None:
+        if self._begin is None:
+            raise TorchstoneError("the template is not open")
+        self._begin()
+        self._hear_ready()
 
     def start(self, request: Request) -> PipedTrial:
         """Have the template fork one trial. One that was killed since the last trial is replaced."""
-        if self._opened_with is None:
+        if self._begin is None:
             raise TorchstoneError("the template is not open")
+        self.ready()
         try:
             return self._start(request)
         except _Died:
-            self.open(*self._opened_with)
+            self._again()
             return self._start(request)
 
     def _start(self, request: Request) -> PipedTrial:

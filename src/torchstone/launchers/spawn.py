@@ -21,20 +21,23 @@ class Spawn:
     describes = "a new interpreter for every trial"
 
     def __init__(self) -> None:
-        self._heap = "default"
+        self._environment = environment("default")
         self._folder: Path | None = None
 
-    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None) -> None:
-        """Note the heap setting and the folder; there is nothing to preload."""
-        self._heap, self._folder = heap, folder
+    def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
+        """Note the environment and the folder; there is nothing to preload."""
+        self._environment, self._folder = environment(heap, folder, pin_threads=pin_threads), folder
+
+    def ready(self) -> None:
+        """Nothing to wait for."""
 
     def start(self, request: Request) -> PipedTrial:
         """Start one request."""
         ours, theirs = line_to_a_trial()
         process = subprocess.Popen(
             [sys.executable, "-m", "torchstone.worker", "once", str(theirs)],
-            stdin=subprocess.PIPE, pass_fds=(theirs,), env=dict(environment(self._heap, self._folder)),
-            cwd=self._folder, start_new_session=True,
+            stdin=subprocess.PIPE, pass_fds=(theirs,), env=dict(self._environment), cwd=self._folder,
+            start_new_session=True,
         )  # fmt: skip
         os.close(theirs)
         if process.stdin is not None:

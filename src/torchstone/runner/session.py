@@ -75,9 +75,10 @@ class Session:
         self.watcher: Watcher = watcher or Silent()
         self._folder = folder
         self._clock = clock
-        self._opened_s = self._opening_s = 0.0
+        self._begun_s = self._opened_s = self._opening_s = 0.0
         self.openings = 0
         self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
+        self._begun = False
 
     def __enter__(self) -> Self:
         try:
@@ -104,11 +105,20 @@ class Session:
         """Whether what trials are forked from has served for so long that starting it anew costs a sixth at most."""
         return self._clock() - self._opened_s >= _SERVES * self._opening_s
 
+    def begin(self) -> None:
+        """Start what trials are forked from and leave it to import; entering, or `renew`, then waits for that."""
+        pin = bool(self.procedure.pin_threads)
+        self._begun_s = self._clock()
+        self.launcher.open(self._preload, self.procedure.heap, self._folder, pin_threads=pin)
+        self._begun = True
+
     def _open(self) -> None:
-        began_s = self._clock()
-        self.launcher.open(self._preload, self.procedure.heap, self._folder)
+        if not self._begun:
+            self.begin()
+        self._begun = False
+        self.launcher.ready()
         self._opened_s = self._clock()
-        self._opening_s = self._opened_s - began_s
+        self._opening_s = self._opened_s - self._begun_s
         self.openings += 1
 
     def inspect(self) -> tuple[Machine, Inspected]:

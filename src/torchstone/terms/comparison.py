@@ -45,6 +45,20 @@ class Rules(msgspec.Struct, frozen=True):
     seed: int = 0
 
 
+class OtherThreads(msgspec.Struct, frozen=True):
+    """What a few pairs with another number of threads told beside an unclear comparison.
+
+    `pairs`: so many were taken; `pairs_needed`: so many in all would settle it, four times in five, and `within_s` is
+    what they would take.
+    """
+
+    threads: int
+    pairs: int
+    ratio: float
+    pairs_needed: int
+    within_s: float
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """`ratio` is candidate ÷ baseline of the figure `metric`; None where there is nothing to divide."""
 
@@ -55,8 +69,10 @@ class Comparison(msgspec.Struct, frozen=True):
     verdict: Judgement
     margin: float  # relative: 0.02 takes ratios from 1 / 1.02 to 1.02 for the same
     differing: tuple[Differing, ...] = ()
-    why: str | None = None  # of not_comparable, or the label under which the comparison is shown all the same
+    # of not_comparable, of unclear without a ratio, or the label under which the comparison is shown all the same
+    why: str | None = None
     trials_to_settle: int | None = None  # further trials of each side that would settle an `unclear`
+    with_other_threads: OtherThreads | None = None  # where that would settle an `unclear` sooner
 
 
 def judge(low: float, high: float, margin: float, *, higher_is_better: bool) -> Judgement:

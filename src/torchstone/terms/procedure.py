@@ -28,6 +28,8 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
     # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it
     heap: str = "fixed"
+    # OpenMP's threads stay on a logical core each; False, None (older records): they wander as the system likes
+    pin_threads: bool | None = None
     settings: str | None = "device"  # device: what it is faster with; torch: as torch has it; None: in older records
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True

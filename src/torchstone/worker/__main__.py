@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from torchstone.terms.message import Request
+from torchstone.worker import pinning  # noqa: F401  before torch, which may bind the main thread
 from torchstone.worker.pipe import EventPipe
 
 

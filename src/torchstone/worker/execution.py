@@ -33,6 +33,7 @@ from torchstone.worker.evaluating import evaluate
 from torchstone.worker.fitting import fit_model
 from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
 from torchstone.worker.outcome import ended_by
+from torchstone.worker.pinning import Pinning
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.settling import brought, settle
 from torchstone.worker.tally import Tally
@@ -69,8 +70,10 @@ def carry_out(request: Request, line: EventPipe) -> None:
 def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
     case, procedure, send = request.case, request.procedure, line.send
     shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
+    pinning = Pinning(wanted=bool(procedure.pin_threads) and case.placement.device == "cpu")
     _seed(procedure.seed)
     tally = Tally(case)
+    tally.at_the_end = pinning.facts
     send(Entered("building", system_clock()))
     began_s = system_clock()
     device = open_device(case)
@@ -90,14 +93,16 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
         evaluate(request, request.evaluation, send, prepared, model)
         return Outcome(Status.OK)
     if procedure.fit is not None and not request.rehearse:
+        pinning.bind()
         fit_model(request, send, engine, prepared, model, device, tally)
         return tally.outcome()
     samples = open_samples(case, model, procedure.seed)
     tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
     batches = engine.open_batches(case, model, samples, device, procedure.seed)
+    pinning.bind()
     try:
         if request.turns is not None:
-            take_turns(request, line, engine, prepared, batches, device, tally)
+            take_turns(request, line, engine, prepared, batches, device, tally, pinning)
         else:
             measure_prepared(request, send, engine, prepared, batches, device, tally)
     finally:

@@ -6,7 +6,7 @@ import math
 import os
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from resource import struct_rusage
 
 import msgspec
@@ -31,6 +31,7 @@ class Tally:
             "device": case.placement.device,
             "logical_cores": os.cpu_count(),
         }
+        self.at_the_end: Callable[[], Mapping[str, Scalar]] = dict  # facts that are known when all is measured
         self._measurements: list[Measurement] = []
         self._spans_s: dict[str, tuple[float, float]] = {}
 
@@ -135,5 +136,6 @@ class Tally:
 
     def measured(self) -> Measured:
         """Return everything as one event."""
-        facts = {name: value for name, value in self.facts.items() if value is not None}
+        whole = {**self.facts, **self.at_the_end()}
+        facts = {name: value for name, value in whole.items() if value is not None}
         return Measured(tuple(self._measurements), facts, self._spans_s)

@@ -7,21 +7,26 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import msgspec
 
 from torchstone.extend import Batches, Engine, Prepared, Windowed
 from torchstone.extend_machine import Device
-from torchstone.instrument.clock import system_clock
+from torchstone.instrument.clock import Clock, system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount
 from torchstone.instrument.stopwatch import LatencyStopwatch
+from torchstone.instrument.warmup import WarmUp
+from torchstone.stats.steady import settled
 from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
-from torchstone.worker.window import turn_of, warm_up_plan
+from torchstone.worker.window import turn_of
+
+_LONG_S = 0.4  # a first step
 
 
 class Helpers:
@@ -31,14 +36,21 @@ class Helpers:
     look free. Stopped, they go on where they were, and what lies ready is what lay ready.
     """
 
-    def __init__(self, queue: int) -> None:
-        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone."""
-        self._queue = queue
+    def __init__(self, queue: int, free: Callable[[Iterable[int]], None] = lambda _: None) -> None:
+        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone.
+
+        `free`: gives new ones every core.
+        """
+        self._queue, self._free = queue, free
         self._stopped: list[BaseProcess] = []
+        self._known: set[int] = set()
 
     def stop(self) -> bool:
         """Stop those there are now; return whether there are any."""
         self._stopped = multiprocessing.active_children() if self._queue else []
+        new = {process.pid for process in self._stopped if process.pid is not None} - self._known
+        self._free(new)
+        self._known |= new
         self._send(signal.SIGSTOP)
         return bool(self._stopped)
 
@@ -54,6 +66,32 @@ class Helpers:
                     os.kill(process.pid, what)
 
 
+class BeforeTurns(WarmUp):
+    """Decides when turns may begin: sooner than a window may, as what is left of warm-up hits both sides alike.
+
+    The first turns are those of a process that is not warm, on both sides, and the middle half of them leaves them out.
+    So one further step is enough, more are taken while steps still become faster and the budget lasts, and none where
+    a first step takes so long that a second would cost more than it tells. `compiles`: two at least, as the second may
+    compile anew. What the user asked for (`least`) and what a loader has ready is done first, as ever.
+    """
+
+    def __init__(self, least: int | None, budget_s: float, queue: int, *, compiles: bool, clock: Clock) -> None:
+        """Make it when the first step begins."""
+        super().__init__(least, budget_s, queue)
+        self._least = max(least or 0, queue, 2 if compiles else 0)
+        self._compiles, self._clock, self._began_s = compiles, clock, clock()
+        self._is_long = False
+
+    def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
+        """Return whether another step is needed after `count` of them, the first of the process not among them."""
+        if count == 0:
+            self._is_long = self._clock() - self._began_s >= _LONG_S and not self._compiles
+        if count < self._least:
+            return True
+        self.settled = self._asked == 0 or settled(newest_s)
+        return not self.settled and not self._is_long and (count == 0 or elapsed_s < self._budget_s)
+
+
 def take_turns(
     request: TrialRequest,
     line: EventPipe,
@@ -62,12 +100,14 @@ def take_turns(
     batches: Batches,
     device: Device,
     tally: Tally,
+    pinning: Pinning,
 ) -> None:
     """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""
     case, send = request.case, line.send
     send(Entered("warm-up", system_clock()))
     instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock)
-    plan = warm_up_plan(request.procedure, batches.queue, rehearse=False)
+    compiles, how = case.configuration.get("compile", "off") not in ("off", None), request.procedure
+    plan = BeforeTurns(how.warmup, how.warmup_budget_s, batches.queue, compiles=compiles, clock=system_clock)
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     tally.warmed_up(warm_s, settled=plan.settled)
@@ -75,11 +115,12 @@ def take_turns(
     if isinstance(prepared, Windowed):
         prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))
-    helpers = Helpers(batches.queue)
+    helpers = Helpers(batches.queue, pinning.free)
     try:
         queue = 1 if helpers.stop() else batches.queue  # in that step their going on is seen to
         send(Ready(recent[len(recent) // 2], queue, turn_of(batches, case)))
-        taken = _turns(line, instrument, device, helpers, closed=stage == "latency")
+        seats = Seats(bound=pinning.bound)
+        taken = _turns(line, instrument, device, helpers, seats, closed=stage == "latency")
     finally:
         helpers.go_on()
     tally.turns(stage, taken)
@@ -92,12 +133,14 @@ def take_turns(
     send(tally.measured())
 
 
-def _turns(line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, *, closed: bool) -> list[Window]:
+def _turns(
+    line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, seats: Seats, *, closed: bool
+) -> list[Window]:
     """Take the turns that are asked for; helpers are stopped before each is answered, as the other side goes next."""
     taken: list[Window] = []
     while isinstance(word := _heard(line), TakeTurn):
         if word.cores:
-            _stay_on(word.cores)
+            seats.move(word.cores)
         helpers.go_on()
         if word.lead_in:
             instrument.window(device.stopwatch(), FixedCount(word.lead_in))
@@ -109,12 +152,6 @@ def _turns(line: EventPipe, instrument: Instrument, device: Device, helpers: Hel
         line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))
         taken.append(window)
     return taken
-
-
-def _stay_on(cores: tuple[int, ...]) -> None:
-    """Bind every thread of this process to these logical cores, those of torch's pool too."""
-    for thread in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
 
 
 def _heard(line: EventPipe) -> Word:

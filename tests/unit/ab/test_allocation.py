@@ -1,38 +1,45 @@
-"""More turns of a pair, or more pairs: by what they cost and what they tell."""
+"""What pairs tell of their spread and their cost."""
 
 import random
 
+import pytest
 from build import a_trial
 
-from torchstone.ab.allocation import couples_for
-from torchstone.ab.pair import Pair
+from torchstone.ab.allocation import pace_of, spread_of
+from torchstone.ab.pair import Pair, Spans
 
 
-def pairs(within, between, couples=40, seed=1):
+def pairs(within, between, couples=40, number=200, seed=1, spans=Spans(1.0, 2.0, 1.8, 0.2)):  # noqa: B008  frozen
     dice = random.Random(seed)
     made = []
-    for _ in range(12):
+    for _ in range(number):
         centre = dice.gauss(0.0, between)
-        made.append(Pair(tuple(dice.gauss(centre, within) for _ in range(couples)), (a_trial(), a_trial())))
+        made.append(Pair(tuple(dice.gauss(centre, within) for _ in range(couples)), (a_trial(), a_trial()), spans))
     return made
 
 
-def best(of, start_s, couple_s):
-    found = couples_for(of, start_s, couple_s)
+def test_the_spread_is_found_in_its_two_parts():
+    found = spread_of(pairs(0.04, 0.02))
     assert found is not None
-    return found
+    assert found.between == pytest.approx(0.02**2, rel=0.3)
+    assert 0.04**2 < found.within < 2.0 * 0.04**2, "of the middle half, which uses less of its turns"
 
 
-def test_noisy_turns_want_more_of_them_and_lucky_processes_want_more_pairs():
-    turns = best(pairs(within=0.1, between=0.001), 1.0, 0.02)
-    processes = best(pairs(within=0.02, between=0.05), 1.0, 0.02)
-    assert turns > 40 > processes
+def test_pairs_that_seem_equal_are_not_taken_for_it():
+    found = spread_of(pairs(0.04, 0.0, number=4))
+    assert found is not None
+    assert found.between >= 0.01 * found.within
 
 
-def test_a_cheap_start_means_more_pairs():
-    noisy = pairs(within=0.05, between=0.01)
-    assert best(noisy, 0.1, 0.02) < best(noisy, 2.0, 0.02)
+def test_too_few_pairs_or_turns_tell_nothing():
+    assert spread_of(pairs(0.1, 0.1, number=2)) is None
+    assert spread_of(pairs(0.1, 0.1, couples=2, number=6)) is None
 
 
-def test_too_few_pairs_tell_nothing():
-    assert couples_for(pairs(0.1, 0.1)[:2], 1.0, 0.02) is None
+def test_the_pace_is_that_of_the_last_pairs():
+    slow, fast = pairs(0.1, 0.1, number=6), pairs(0.1, 0.1, number=5, spans=Spans(0.5, 0.4, 0.4, 0.1))
+    found = pace_of([*slow, *fast])
+    assert found is not None
+    assert (found.warm_s, found.end_s) == (0.5, 0.1)
+    assert found.couple_s == pytest.approx(0.01)
+    assert pace_of([Pair((), (a_trial(), a_trial()))]) is None

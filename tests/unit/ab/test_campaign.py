@@ -54,7 +54,7 @@ def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
         clock.sleep(300.0)
         yield
 
-    def bout(*given: Any):
+    def bout(*given: Any, **_how: Any):
         began_s.append(given[4])
         raise Stopped
 
@@ -70,3 +70,12 @@ def test_two_files_that_ask_for_other_conditions_are_refused():
     b = SideRequest("B", msgspec.structs.replace(A.request, procedure=procedure))
     with pytest.raises(UsageError, match="differ in heap: fixed and default"):
         campaign.AbCampaign((A, b), Rules())
+
+
+def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
+    sides = [
+        SideRequest("A", msgspec.structs.replace(A.request, procedure=msgspec.structs.replace(how, pin_threads=pin)))
+        for how, pin in ((A.request.procedure, True), (A.request.procedure, False))
+    ]
+    with pytest.raises(UsageError, match="pin_threads: True and False; say it once for both: --pin-threads"):
+        campaign.AbCampaign((sides[0], sides[1]), Rules())

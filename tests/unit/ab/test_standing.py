@@ -6,7 +6,9 @@ from statistics import fmean, stdev
 
 import pytest
 
-from torchstone.ab.standing import FEWEST_PAIRS, MOST_TEMPLATES, Standing
+from torchstone.ab.budget import FEWEST_PAIRS
+from torchstone.ab.forecast import MOST_TEMPLATES
+from torchstone.ab.standing import Standing
 from torchstone.stats.nested import ASSUMED_SPREAD
 from torchstone.terms.comparison import Judgement, judge
 
@@ -119,3 +121,23 @@ def test_judging_an_interval(low, high, margin, higher, verdict):
 def test_no_interval_of_a_ratio():
     with pytest.raises(ValueError, match="no interval"):
         judge(1.2, 1.1, 0.02, higher_is_better=True)
+
+
+def test_pairs_of_so_few_turns_that_their_errors_are_unknown_weigh_alike():
+    found = Standing(0.02, 0.01)
+    found.new_template()
+    for value, error in zip(jitter(0.0, 0.01), [0.0, 1e-6, *[0.02] * 4, 0.0, 0.0], strict=True):
+        found.add(value, error)
+    look = found.look(1.0)
+    assert look is not None
+    assert look.value == pytest.approx(math.exp(fmean(jitter(0.0, 0.01))))
+
+
+def test_a_pair_that_was_cut_short_is_left_out_where_enough_are_whole():
+    found = standing(jitter(0.0))
+    whole = found.look(0.5)
+    found.add(0.5, 0.0)
+    look = found.look(1.0)
+    assert whole is not None
+    assert look is not None
+    assert (look.value, look.pairs) == (whole.value, 8)

@@ -61,6 +61,22 @@ def test_a_heap_that_keeps_its_memory_is_in_huge_pages_unless_it_is_said(tmp_pat
     assert heaps("default.yaml", "default.yaml") == ["default", "default"]
 
 
+def test_threads_are_pinned_unless_it_is_said_otherwise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = "name: mine\ntask: infer\nmodel: builtin:linear\nprocedure: {{{}}}\n"
+    (tmp_path / "silent.yaml").write_text(recipe.format(""))
+    (tmp_path / "no.yaml").write_text(recipe.format("pin_threads: false"))
+
+    def pinned(*words: str) -> list[bool | None]:
+        with sides_of(options(*words)) as sides:
+            return [side.request.procedure.pin_threads for side in sides]
+
+    assert pinned("silent.yaml", "silent.yaml") == [True, True]
+    assert pinned("silent.yaml", "silent.yaml", "--no-pin-threads") == [False, False]
+    assert pinned("silent.yaml", "no.yaml") == [True, False]
+    assert pinned("no.yaml", "no.yaml", "--pin-threads") == [True, True]
+
+
 def test_a_misspelt_recipe_is_named_and_not_the_one_that_there_is(repository):
     with pytest.raises(UsageError, match="'smok' is neither a recipe"), sides_of(options("smoke", "smok")):
         pass
@@ -77,6 +93,7 @@ def test_what_would_say_nothing_to_two_sides_in_turn_is_no_option(flag):
 def test_rules():
     rules = rules_of(options("smoke", "--margin", "1%", "--false-alarms", "5%", "--within", "2m", "--seed", "3"))
     assert (rules.margin, rules.false_alarms, rules.budget_s, rules.seed) == (0.01, 0.05, 120.0, 3)
+    assert rules_of(options("smoke")).budget_s == 60.0
     with pytest.raises(UsageError, match="--false-alarms 60%"):
         rules_of(options("smoke", "--false-alarms", "60%"))
 

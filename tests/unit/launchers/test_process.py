@@ -113,3 +113,16 @@ def test_a_line_carries_words_both_ways_and_a_kill_with_a_word_unread_is_an_end(
     os.close(theirs)
     assert live.events() is None
     live.ending()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where threads can be bound")
+def test_threads_are_pinned_where_it_is_asked_for_and_the_user_does_not_bind_them(monkeypatch):
+    for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"):
+        monkeypatch.delenv(name, raising=False)
+    assert "OMP_PROC_BIND" not in environment("fixed")
+    own = environment("fixed", pin_threads=True)
+    assert (own["OMP_PROC_BIND"], own["OMP_PLACES"]) == ("spread", "threads")
+    monkeypatch.setenv("OMP_PROC_BIND", "false")
+    own = environment("fixed", pin_threads=True)
+    assert own["OMP_PROC_BIND"] == "false"
+    assert "OMP_PLACES" not in own

@@ -35,7 +35,10 @@ class Scripted:
 
     describes = "says what it is told to"
 
-    def open(self, preload, heap, folder=None):
+    def ready(self):
+        """It is."""
+
+    def open(self, preload, heap, folder=None, *, pin_threads=False):
         """Ready."""
 
     def close(self):

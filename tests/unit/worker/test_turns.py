@@ -15,8 +15,9 @@ from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.message import Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.terms.model import InputSpec, LoadedModel
 from torchstone.terms.procedure import Procedure
+from torchstone.worker.pinning import Pinning
 from torchstone.worker.tally import Tally
-from torchstone.worker.turns import Helpers, take_turns
+from torchstone.worker.turns import BeforeTurns, Helpers, take_turns
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of a process is read in /proc")
 
@@ -58,7 +59,7 @@ def turns_of(line: Any, **axes: Any) -> None:
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
     request = TrialRequest(case, Procedure(warmup=1, warmup_budget_s=0.05), 0)
     try:
-        take_turns(request, line, engine, prepared, batches, device, Tally(case))
+        take_turns(request, line, engine, prepared, batches, device, Tally(case), Pinning(wanted=False))
     finally:
         batches.close()
 
@@ -95,3 +96,40 @@ def test_whoever_loads_nothing_leaves_others_alone():
     finally:
         other.kill()
         other.join()
+
+
+class Winding:
+    """A warm-up whose steps take these times, the first of the process included."""
+
+    def __init__(self, *steps_s: float, least=None, budget_s=0.1, queue=0, compiles=False):
+        self.now_s = 0.0
+        self._plan = BeforeTurns(least, budget_s, queue, compiles=compiles, clock=lambda: self.now_s)
+        self._steps_s = steps_s
+
+    def further(self) -> int:
+        """How many steps are taken after the first."""
+        self.now_s = self._steps_s[0]
+        count, done = 0, list[float]()
+        while count + 1 < len(self._steps_s) and self._plan.goes_on(count, done, self.now_s - self._steps_s[0]):
+            done.append(self._steps_s[count + 1])
+            self.now_s += done[-1]
+            count += 1
+        return count
+
+
+def test_turns_begin_as_soon_as_steps_no_longer_become_faster():
+    assert Winding(0.1, *[0.01] * 20).further() == 2
+    assert Winding(0.1, 0.02, 0.01, 0.01, 0.01, *[0.01] * 20).further() == 3
+    assert Winding(0.1, *[0.01 / n for n in range(1, 90)]).further() > 2
+
+
+def test_the_budget_of_warm_up_is_that_of_a_step_where_steps_are_longer():
+    assert Winding(0.2, 0.15, 0.14, 0.13).further() == 1
+    assert Winding(1.8, 1.8, 1.8).further() == 0, "a second step would cost more than it tells"
+
+
+def test_what_is_asked_for_what_compiles_and_what_lies_ready_goes_before():
+    assert Winding(1.8, *[1.8] * 5, least=3).further() == 3
+    assert Winding(30.0, 5.0, 0.5, 0.5, compiles=True).further() == 2
+    assert Winding(0.6, *[0.5] * 9, queue=4).further() == 4
+    assert Winding(0.1, *[0.01] * 9, least=0).further() == 0
