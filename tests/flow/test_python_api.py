@@ -103,7 +103,7 @@ def losses_of(trial, first=5):
 
 
 def test_every_trial_trains_the_same_weights_and_nothing_is_left_of_it():
-    module = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 3))
+    module: Any = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 3))
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     batch, loss = (torch.randn(8, 6), torch.randint(0, 3, (8,))), nn.functional.cross_entropy
     loss(module(batch[0]), batch[1]).backward()
@@ -150,7 +150,7 @@ def test_a_window_leaves_what_the_loop_trains_and_draws():
 
 
 def test_a_lazy_module_is_measured_and_lazy_again():
-    module = nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
+    module: Any = nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
     batch = (torch.randn(8, 6), torch.randint(0, 3, (8,)))
     for data in (batch, TensorDataset(*batch)):
         run = torchstone.measure(

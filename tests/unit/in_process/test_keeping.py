@@ -44,7 +44,7 @@ def train(module: nn.Module, optimizer: Any = None) -> None:
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError, KeyboardInterrupt, SystemExit])
 def test_weights_buffers_mode_gradients_and_flags_are_put_back(error):
-    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
+    module: Any = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)).eval()
     module[2].weight.requires_grad_(False)
     module(X).sum().backward()
     before, parameters = state(module), list(module.parameters())
@@ -62,11 +62,11 @@ def test_weights_buffers_mode_gradients_and_flags_are_put_back(error):
     assert all(now is then for now, then in zip(module.parameters(), parameters, strict=True))
     for parameter, (gradient, values) in zip(parameters, gradients, strict=True):
         assert parameter.grad is gradient, "the very tensor"
-        assert gradient is None or torch.equal(gradient, values)
+        assert gradient is None or (values is not None and torch.equal(gradient, values))
 
 
 def test_device_format_and_layout_are_put_back_to_the_memory_there_was():
-    module = nn.Conv2d(3, 2, 3)
+    module: Any = nn.Conv2d(3, 2, 3)
     before, places = state(module), [p.data_ptr() for p in module.parameters()]
     with kept(module).trial(0):
         module.to(torch.bfloat16, memory_format=torch.channels_last)
@@ -82,6 +82,9 @@ def test_device_format_and_layout_are_put_back_to_the_memory_there_was():
 
 class Changing(nn.Module):
     """Does in its forward all that people do there."""
+
+    seen: torch.Tensor
+    mask: torch.Tensor
 
     def __init__(self):
         super().__init__()
@@ -115,7 +118,7 @@ class Changing(nn.Module):
 
 
 def test_a_module_that_changes_itself_is_as_it_was():
-    module = Changing()
+    module: Any = Changing()
     before, bias, seen = state(module), module.first.bias, module.seen
     source = module.pick.getstate(), module.noise.get_state(), module.numbers.bit_generator.state
     for _ in range(2):
@@ -136,7 +139,7 @@ def test_a_module_that_changes_itself_is_as_it_was():
 
 
 def test_lazy_modules_are_lazy_again():
-    module = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Linear(4, 2))
+    module: Any = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.Linear(4, 2))
     for _ in range(2):
         with kept(module).trial(0):
             train(module) if _ else module(X)
@@ -149,7 +152,7 @@ def test_lazy_modules_are_lazy_again():
 
 
 def test_tied_weights_stay_tied_and_are_kept_once():
-    module = nn.ModuleDict({"a": nn.Linear(3, 3, bias=False), "b": nn.Linear(3, 3, bias=False)})
+    module: Any = nn.ModuleDict({"a": nn.Linear(3, 3, bias=False), "b": nn.Linear(3, 3, bias=False)})
     module["b"].weight = module["a"].weight
     module.register_buffer("view", module["a"].weight.detach().view(9))
     keeper, before = kept(module), state(module)
@@ -163,7 +166,7 @@ def test_tied_weights_stay_tied_and_are_kept_once():
 
 
 def test_what_cannot_be_copied_as_an_object_need_not_be():
-    module = nn.Linear(3, 2)
+    module: Any = nn.Linear(3, 2)
     module.lock = threading.Lock()
     module.stream = (number for number in range(3))
     with pytest.raises(TypeError):
@@ -176,7 +179,7 @@ def test_what_cannot_be_copied_as_an_object_need_not_be():
 
 
 def test_tensors_of_other_kinds():
-    module = nn.Linear(3, 2)
+    module: Any = nn.Linear(3, 2)
     module.sparse = torch.eye(3).to_sparse()
     module.register_buffer("nowhere", torch.empty(10**9, device="meta"))
     with torch.inference_mode():
@@ -190,12 +193,12 @@ def test_tensors_of_other_kinds():
     assert module.hidden.sum() == 2.0
     assert module.graph.abs().sum() > 0.0
     assert torch.equal(module.sparse.to_dense(), torch.eye(3))
-    assert keeper.facts["kept_bytes"] < 200
+    assert keeper.facts["kept_bytes"] in range(1, 200)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_a_scripted_module():
-    module = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))).eval()
+    module: Any = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))).eval()
     before = state(module)
     with kept(module).trial(0):
         train(module.train())
@@ -220,7 +223,7 @@ class Beyond(torch.optim.SGD):
 
 @pytest.mark.parametrize("handed_out", [False, True], ids=["given", "handed out"])
 def test_an_optimizer_keeps_its_parameters_its_state_and_what_its_state_dict_does_not_tell(handed_out):
-    module = nn.Linear(3, 2)
+    module: Any = nn.Linear(3, 2)
     optimizer = Beyond(module.parameters(), torch.optim.Adam(module.parameters()))
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     train(module, optimizer)
@@ -248,7 +251,7 @@ def test_an_optimizer_keeps_its_parameters_its_state_and_what_its_state_dict_doe
 
 
 def test_optimizers_made_anew_are_not_kept_beyond_their_trial():
-    module = nn.Linear(3, 2)
+    module: Any = nn.Linear(3, 2)
     keeper = kept(module)
     for _ in range(3):
         with keeper.trial(0):
@@ -277,7 +280,8 @@ def test_random_numbers_go_on_as_if_nothing_had_been_and_each_trial_has_the_same
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002
     torch.manual_seed(5)
-    keeper, drawn = kept(), []
+    keeper = kept()
+    drawn: list[list[float]] = []
     for seed in (7, 7, 8):
         with keeper.trial(seed):
             drawn.append(numbers())
@@ -322,10 +326,9 @@ def test_a_device_that_wakes_meanwhile_is_kept_from_then_on(monkeypatch):
 
 def test_switches_are_put_back_and_those_that_nobody_touched_are_left_alone(monkeypatch):
     found = process.Switches()
-    writes: list[Any] = []
-    found._found = [(read, lambda v, w=write: (writes.append(v), w(v)), was) for read, write, was in found._found]
-    found.put_back()
-    assert not writes
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "set_num_threads", pytest.fail)
+        process.Switches().put_back()
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)
     torch.set_float32_matmul_precision("high")
@@ -402,7 +405,8 @@ def test_a_persistent_loader_that_had_no_processes_has_none_afterwards():
 
 
 def test_ctrl_c_waits_until_all_is_put_back(monkeypatch):
-    module, order = nn.Linear(3, 2), []
+    order: list[str] = []
+    module: Any = nn.Linear(3, 2)
     keeper = kept(module)
     whole = keeper._held.put_back
 
@@ -421,7 +425,7 @@ def test_ctrl_c_waits_until_all_is_put_back(monkeypatch):
 
 
 def test_one_thing_that_cannot_be_put_back_does_not_keep_the_others_from_it(monkeypatch):
-    module = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
+    module: Any = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2))
     keeper, before = kept(module), state(module)
     broken = keeper._held._tensors[0]
     monkeypatch.setattr(broken, "put_back", lambda: 1 / 0)
@@ -439,7 +443,7 @@ def test_without_memory_for_the_copy_it_says_how_much_it_takes(monkeypatch):
 
 
 def test_containers_of_all_kinds_are_filled_again_in_place():
-    module = nn.Module()
+    module: Any = nn.Module()
     module.held = {"o": OrderedDict(a=1, b=2), "d": defaultdict(list, x=[1]), "t": ([1, 2], {3})}
     inner = module.held["d"]
     with kept(module).trial(0):

@@ -77,10 +77,10 @@ class Keeping:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Put back what is changed before and after trials: by looking at the data, by writing the record."""
-        self._warnings.__exit__()
+        self._warnings.__exit__(kind, error, trace)
         self._back(held=False)
 
     def handed_out(self, optimizer: Any) -> Any:
