@@ -55,7 +55,7 @@ def test_a_stored_run_in_which_nothing_was_measured(falls, capfd):
     assert main(["run", "--task", "infer", "--model", falls, *SHORT, "--quiet"]) == 1
     for words, code in (
         (["show"], 0), (["runs"], 0), (["list"], 0), (["resume"], 2), (["check"], 0), (["check", "--strict"], 1),
-        (["compare", "latest"], 2), (["export", "latest", "--to", "nothing"], 2), (["show", "nothing"], 2),
+        (["compare", "latest"], 2), (["export", "nothing"], 2), (["show", "nothing"], 2),
         (["history", "latest"], 0), (["report"], 2),
     ):  # fmt: skip
         capfd.readouterr()
