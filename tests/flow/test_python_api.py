@@ -4,8 +4,11 @@ import copy
 import importlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -180,6 +183,69 @@ def test_an_output_that_is_not_a_number_makes_no_valid_run():
     case = only(run)
     assert [str(f.severity) for f in case.findings if f.check == "nan_output"] == ["error"]
     assert str(case.verdict) == "INVALID"
+
+
+class Once(IterableDataset[Any]):
+    """Looks as if it could be read anew, and cannot."""
+
+    def __init__(self, items: int):
+        self.items = iter([(torch.randn(6), 0)] * items)
+
+    def __iter__(self):
+        return self.items
+
+
+@pytest.mark.parametrize("items", [8, 20])
+def test_data_that_end_on_the_way_are_told_in_one_line(outputs, items):
+    module = nn.Linear(6, 3)
+    before = module.weight.detach().clone()
+    with pytest.raises(torchstone.UsageError, match="its data ended before the trial did") as refused:
+        torchstone.measure(module, Once(items), task="train", loss=nn.functional.cross_entropy, batch_size=4, **QUICK)
+    assert "\n" not in str(refused.value)
+    assert torch.equal(module.weight, before)
+    assert not outputs.exists()
+
+
+@pytest.mark.parametrize("measured", ["measure", "Diagnostics"])
+def test_ctrl_c_in_the_middle_of_a_step_leaves_everything_as_it_was(outputs, measured):
+    class Interrupted(nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 4:
+                signal.raise_signal(signal.SIGINT)
+            return super().forward(x)
+
+    module, loss = Interrupted(6, 3).eval(), nn.functional.cross_entropy
+    before, drawn = module.weight.detach().clone(), torch.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        if measured == "measure":
+            torchstone.measure(module, PAIRS, task="train", loss=loss, **QUICK)
+        else:
+            torchstone.Diagnostics(module, loss, torch.optim.SGD).run(PAIRS, [8], devices=["cpu"])
+    assert torch.equal(module.weight, before)
+    assert module.calls == 0
+    assert not module.training
+    assert module.weight.grad is None
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert not outputs.exists()
+
+
+def test_a_benchmark_leaves_the_process_that_asked_for_it_as_it_was(mine):
+    def world():
+        here = Path("/proc/self/task") / str(os.getpid()) / "children"
+        return {
+            "environment": dict(os.environ), "path": list(sys.path), "folder": os.getcwd(),
+            "handlers": [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)],
+            "random": (random.getstate(), torch.get_rng_state().tolist()), "torch threads": torch.get_num_threads(),
+            "threads": threading.enumerate(), "warnings": list(warnings.filters),
+            "processes": here.read_text() if here.exists() else "",
+        }  # fmt: skip
+
+    before = world()
+    torchstone.benchmark(mine.load, device="cpu", procedure=SHORT)
+    assert world() == before
 
 
 def test_training_on_the_modules_own_loss():

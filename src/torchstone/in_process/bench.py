@@ -118,6 +118,9 @@ class Bench:
         recorder.read()
         try:
             measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
+        except StopIteration:
+            why = "its data ended before the trial did, and gives its batches only once"
+            raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None
         finally:
             batches.close()
         recorder.read()
