@@ -91,6 +91,8 @@ class Changing(nn.Module):
         self.first = nn.Linear(3, 3)
         self.register_buffer("seen", torch.zeros(3))
         self.register_buffer("mask", torch.ones(3).expand(4, 3), persistent=False)
+        self.held = nn.Parameter(torch.ones(1))
+        self.held.register_hook(lambda gradient: gradient)
         self.calls, self.past = 0, deque([torch.zeros(1)], maxlen=3)
         self.names, self.cache = ["a"], {"a": torch.ones(2)}
         self.drawn, self.pick = {1}, random.Random(1)
@@ -112,6 +114,8 @@ class Changing(nn.Module):
             self.first.bias = nn.Parameter(torch.zeros(3))
             self.first.register_forward_hook(lambda *_: None)
             self.first.weight.register_hook(lambda gradient: gradient * 2.0)
+            self.first.weight.register_post_accumulate_grad_hook(lambda _: None)
+            self.held.register_hook(lambda gradient: gradient * 2.0)
             del self.seen
             self.register_buffer("seen", torch.ones(3))
         return self.later(self.first(x))
@@ -133,6 +137,9 @@ def test_a_module_that_changes_itself_is_as_it_was():
         assert torch.equal(module.cache["a"], torch.ones(2))
         assert not hasattr(module, "later")
         assert not module.first._forward_hooks
+        assert module.first.weight._backward_hooks is None
+        assert module.first.weight._post_accumulate_grad_hooks is None
+        assert len(module.held._backward_hooks) == 1
         assert module.pick.getstate() == source[0]
         assert torch.equal(module.noise.get_state(), source[1])
         assert module.numbers.bit_generator.state == source[2]
@@ -422,6 +429,16 @@ def test_ctrl_c_waits_until_all_is_put_back(monkeypatch):
     assert order == ["all"]
     assert same(module, before)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_second_ctrl_c_before_anything_is_put_back_is_made_good_at_the_end(monkeypatch):
+    module: Any = nn.Linear(3, 2)
+    before = state(module)
+    with pytest.raises(KeyboardInterrupt), kept(module) as keeper:
+        monkeypatch.setattr(keeper, "put_back", lambda: signal.raise_signal(signal.SIGINT))
+        with keeper.trial(0):
+            train(module)
+    assert same(module, before)
 
 
 def test_one_thing_that_cannot_be_put_back_does_not_keep_the_others_from_it(monkeypatch):

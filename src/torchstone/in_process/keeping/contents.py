@@ -34,7 +34,7 @@ def reached(roots: Iterable[Any], known: Iterable[Any] = ()) -> Iterator[Any]:
         elif is_optimizer(one):
             waiting.append(vars(one))
         elif isinstance(one, torch.Tensor):
-            waiting += (vars(one), one._backward_hooks)
+            waiting += (vars(one), one._backward_hooks, one._post_accumulate_grad_hooks)
         elif isinstance(one, dict):
             waiting += (*one.keys(), *one.values())
         elif isinstance(one, list | tuple | set | frozenset | deque):

@@ -68,7 +68,7 @@ class Keeping:
         self._reading = undo_reading(parts.get("example"))
         self._held = Held(parts.get(name) for name in ("model", "loss", "optimizer"))
         self._handed_out: list[Held] = []
-        self._restored_s = 0.0
+        self._restored_s, self._in_trial = 0.0, False
         self._handed_bytes, self._handed_s = 0, 0.0
 
     def __enter__(self) -> Self:
@@ -79,9 +79,12 @@ class Keeping:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put back what is changed before and after trials: by looking at the data, by writing the record."""
+        """Put back what is changed before and after trials: by looking at the data, by writing the record.
+
+        And all else, where a second Ctrl-C came just between the end of a trial and its being put back.
+        """
         self._warnings.__exit__(kind, error, trace)
-        self._back(held=False)
+        self._back(held=self._in_trial)
 
     def handed_out(self, optimizer: Any) -> Any:
         """Return an optimizer that a function of the user's gave just now: to the end of the trial it is kept, too.
@@ -94,6 +97,7 @@ class Keeping:
     @contextmanager
     def trial(self, seed: int) -> Iterator[None]:
         """Begin with gradients set aside and random numbers seeded, and put everything back at the end."""
+        self._in_trial = True
         try:
             self._random.look_at_devices()
             self._random.seed(seed)
@@ -130,6 +134,7 @@ class Keeping:
                 self._handed_s = sum(one.kept_s for one in self._handed_out)
                 self._handed_out = []
         if held:
+            self._in_trial = False
             self._restored_s = system_clock() - began_s
 
 

@@ -7,6 +7,9 @@ from typing import Any
 Memory = tuple[Any, ...]  # where values lie: tensors that share it are kept once
 
 
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # dictionaries, made with the first hook
+
+
 class KeptTensor:
     """One tensor as it is now. Its values are copied by `KeptMemory`; here is what else there is to it."""
 
@@ -19,6 +22,7 @@ class KeptTensor:
         self._data = tensor.data
         self._needs_gradient = tensor.requires_grad
         self._grad = tensor.grad if tensor.is_leaf else None
+        self._without_hooks = [name for name in _HOOKS if getattr(tensor, name, None) is None]
         self.memory = None if is_lazy(tensor) else KeptMemory(self._data)
 
     def without_gradient(self) -> None:
@@ -37,6 +41,9 @@ class KeptTensor:
             tensor.__class__ = self._kind
         if tensor.is_leaf and tensor.requires_grad != self._needs_gradient:
             tensor.requires_grad_(self._needs_gradient)
+        for name in self._without_hooks:
+            if getattr(tensor, name, None) is not None:
+                setattr(tensor, name, None)
         if self._grad is not None and tensor.grad is not self._grad:
             tensor.grad = self._grad
 
