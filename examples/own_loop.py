@@ -28,7 +28,7 @@ def main() -> None:
     print(window.summary)
 
     # Or without a loop: a model and a batch.
-    print(torchstone.measure(model, torch.randn(32, 64), budget_s=1.0))
+    print(torchstone.measure(model, torch.randn(32, 64), budget_s=1.0))  # the model is then as it was before
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """`torchstone.measure` and `torchstone.window` in the user's own process, and the examples."""
 
+import copy
 import importlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -79,18 +84,168 @@ def test_inputs_by_place_and_by_name(module, batch):
 
 
 def test_training_with_a_loss_and_an_optimizer(tmp_path):
-    module = nn.Linear(6, 3)
-    before = module.weight.detach().clone()
     run = torchstone.measure(
-        module, (torch.randn(5, 6), torch.randint(0, 3, (5,))), task="train", loss=nn.functional.cross_entropy,
+        nn.Linear(6, 3), (torch.randn(5, 6), torch.randint(0, 3, (5,))), task="train", loss=nn.functional.cross_entropy,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), name="mine", output_dir=tmp_path / "else",
         **QUICK,
     )  # fmt: skip
     case = only(run)
     assert 0.0 < case.estimates["loss_last"].value < 3.0
-    assert not torch.equal(before, module.weight)
     assert run.name == "mine"
     assert Path(run.record).is_relative_to(tmp_path / "else")
+
+
+def trials_of(run):
+    lines = [json.loads(line) for line in Path(run.record).read_text().splitlines()]
+    return [line for line in lines if line["record"] == "trial"]
+
+
+def losses_of(trial, first=5):
+    """The first losses: how many steps warm up differs."""
+    return next(m["values"] for m in trial["measurements"] if m["metric"] == "loss")[:first]
+
+
+def test_every_trial_trains_the_same_weights_and_nothing_is_left_of_it():
+    module: Any = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    batch, loss = (torch.randn(8, 6), torch.randint(0, 3, (8,))), nn.functional.cross_entropy
+    loss(module(batch[0]), batch[1]).backward()
+    optimizer.step()
+    before, state = copy.deepcopy(module.state_dict()), copy.deepcopy(optimizer.state_dict())
+    gradients, drawn = [p.grad.clone() for p in module.parameters()], torch.get_rng_state()
+    threads, filters = torch.get_num_threads(), list(warnings.filters)
+    run = torchstone.measure(
+        module, TensorDataset(*batch), task="train", loss=loss, optimizer=lambda _: optimizer, threads=1, trials=3,
+        batch_size=8, warmup=1, iterations=5,
+    )  # fmt: skip
+    trials = trials_of(run)
+    assert losses_of(trials[0]) == losses_of(trials[1]) == losses_of(trials[2])
+    assert len(set(losses_of(trials[0]))) > 3, "it did train"
+    assert not [f for f in only(run).findings if f.check == "fingerprint_moved"]
+    for trial in trials:
+        assert trial["facts"]["kept_bytes"] == sum(t.numel() * t.element_size() for t in before.values()) + sum(
+            t.numel() * t.element_size() for one in state["state"].values() for t in one.values()
+        ), "one copy of the module, one of the optimizer's state"
+        assert trial["facts"]["kept_s"] > 0.0
+        assert trial["facts"]["restored_s"] > 0.0
+    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+    assert str(optimizer.state_dict()) == str(state)
+    assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), gradients, strict=True))
+    assert module.training
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.get_num_threads() == threads
+    assert list(warnings.filters) == filters
+
+
+def test_a_window_leaves_what_the_loop_trains_and_draws():
+    module, drawn = nn.Linear(32, 4), torch.get_rng_state()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    data = [torch.randn(8, 32) for _ in range(4)]
+    after, before = torch.get_rng_state(), module.weight.detach().clone()
+    with torchstone.window("mine", warmup=1) as window:
+        for features in window.batches(data):
+            optimizer.zero_grad()
+            module(features).sum().backward()
+            optimizer.step()
+    assert not torch.equal(module.weight, before), "what a loop of one's own trains stays trained"
+    assert torch.equal(torch.get_rng_state(), after)
+    assert not torch.equal(after, drawn)
+
+
+def test_a_lazy_module_is_measured_and_lazy_again():
+    module: Any = nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
+    batch = (torch.randn(8, 6), torch.randint(0, 3, (8,)))
+    for data in (batch, TensorDataset(*batch)):
+        run = torchstone.measure(
+            module, data, task="train", loss=nn.functional.cross_entropy, batch_size=4, **QUICK
+        )  # fmt: skip
+        only(run)
+        first, second = trials_of(run)
+        assert losses_of(first) == losses_of(second)
+        assert first["facts"]["parameters"] == 6 * 5 + 5 + 5 * 3 + 3
+        assert torch.nn.parameter.is_lazy(module[0].weight)
+
+
+def test_batches_that_come_only_once_are_refused_before_any_is_taken(outputs):
+    batches = (torch.randn(4, 6) for _ in range(3))
+    with pytest.raises(torchstone.UsageError, match="gives its batches only once") as refused:
+        torchstone.measure(nn.Linear(6, 3), batches, **QUICK)
+    assert "\n" not in str(refused.value)
+    assert len(list(batches)) == 3
+    assert not outputs.exists()
+
+
+def test_an_output_that_is_not_a_number_makes_no_valid_run():
+    module = nn.Linear(6, 3)
+    with torch.no_grad():
+        module.weight[0, 0] = float("nan")
+    run = torchstone.measure(module, torch.randn(5, 6), **QUICK)
+    case = only(run)
+    assert [str(f.severity) for f in case.findings if f.check == "nan_output"] == ["error"]
+    assert str(case.verdict) == "INVALID"
+
+
+class Once(IterableDataset[Any]):
+    """Looks as if it could be read anew, and cannot."""
+
+    def __init__(self, items: int):
+        self.items = iter([(torch.randn(6), 0)] * items)
+
+    def __iter__(self):
+        return self.items
+
+
+@pytest.mark.parametrize("items", [8, 20])
+def test_data_that_end_on_the_way_are_told_in_one_line(outputs, items):
+    module = nn.Linear(6, 3)
+    before = module.weight.detach().clone()
+    with pytest.raises(torchstone.UsageError, match="its data ended before the trial did") as refused:
+        torchstone.measure(module, Once(items), task="train", loss=nn.functional.cross_entropy, batch_size=4, **QUICK)
+    assert "\n" not in str(refused.value)
+    assert torch.equal(module.weight, before)
+    assert not outputs.exists()
+
+
+@pytest.mark.parametrize("measured", ["measure", "Diagnostics"])
+def test_ctrl_c_in_the_middle_of_a_step_leaves_everything_as_it_was(outputs, measured):
+    class Interrupted(nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 4:
+                signal.raise_signal(signal.SIGINT)
+            return super().forward(x)
+
+    module, loss = Interrupted(6, 3).eval(), nn.functional.cross_entropy
+    before, drawn = module.weight.detach().clone(), torch.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        if measured == "measure":
+            torchstone.measure(module, PAIRS, task="train", loss=loss, **QUICK)
+        else:
+            torchstone.Diagnostics(module, loss, torch.optim.SGD).run(PAIRS, [8], devices=["cpu"])
+    assert torch.equal(module.weight, before)
+    assert module.calls == 0
+    assert not module.training
+    assert module.weight.grad is None
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert not outputs.exists()
+
+
+def test_a_benchmark_leaves_the_process_that_asked_for_it_as_it_was(mine):
+    def world():
+        here = Path("/proc/self/task") / str(os.getpid()) / "children"
+        return {
+            "environment": dict(os.environ), "path": list(sys.path), "folder": os.getcwd(),
+            "handlers": [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)],
+            "random": (random.getstate(), torch.get_rng_state().tolist()), "torch threads": torch.get_num_threads(),
+            "threads": threading.enumerate(), "warnings": list(warnings.filters),
+            "processes": here.read_text() if here.exists() else "",
+        }  # fmt: skip
+
+    before = world()
+    torchstone.benchmark(mine.load, device="cpu", procedure=SHORT)
+    assert world() == before
 
 
 def test_training_on_the_modules_own_loss():
