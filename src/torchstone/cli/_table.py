@@ -73,5 +73,5 @@ def show(columns: Sequence[Column], width: int | None = None) -> None:
         if any(column.title != "±" for column in gone):
             left = [c.title.replace("-\n", "").replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank)]
             names = ", ".join(name for name in left if name != "±")
-            console.print(Text(f"no room for: {names}"), style="dim")
+            console.print(Text(f"not shown, the terminal is too narrow: {names}"), style="dim")
     print(drawn.get(), end="")

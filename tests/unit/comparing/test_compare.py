@@ -78,7 +78,7 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "time" not in [one.what for one in the(compared).differing]
     (told,) = answers(compared)
     assert (told.faster, told.purpose) == ("B", "training")
-    assert "B (RTX 4090), 2 times A's throughput [" in told.words
+    assert "B (RTX 4090), 2 times A's throughput (95 % interval 1.9" in told.words
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
