@@ -102,7 +102,7 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
         clear=best.is_clear and pick is not None, lead=lead_of(best), learning=_learning(losses, pick),
         left_out=(*(said if left else ()), *(wide if sure else ()), *suspect, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
-        to_type=_to_type(readings, ranked, pick, losses),
+        to_type=_again(near) if pick is None and wide else _to_type(readings, ranked, pick, losses),
     )  # fmt: skip
 
 
@@ -174,6 +174,15 @@ def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
         value = str(pick.offer.point.get(axis))
         if len({str(one.offer.point.get(axis)) for one in ranked}) > 1 and (axis, value) not in judged:
             yield axis, value
+
+
+def _again(entrants: Sequence[Entered]) -> str | None:
+    """Return the command that measures these settings again, with more trials."""
+    vary = {
+        axis: values for axis in entrants[0].offer.point
+        if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
+    }  # fmt: skip
+    return run_command(entrants[-1].readings[-1], vary, trials=max(10, 2 * max(len(one.logs) for one in entrants)))
 
 
 def _to_type(
