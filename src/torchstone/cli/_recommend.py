@@ -59,11 +59,10 @@ def _type(command: str) -> None:
 
 
 def _print_hardware(one: Hardware, width: int, *, every: bool, first: bool) -> None:
-    what = f"{one.family}, {_FOR.get(one.task, one.task)}: hardware by {_BY[one.by]}"
-    if one.recommended is not None:
-        _say(f"Recommended for {what}: {_device(one)}.", width, "" if first else "\n")
-    else:
-        _say(what, width, "" if first else "\n")
+    what = f"hardware by {_BY[one.by]} for {one.family}, {_FOR.get(one.task, one.task)}"
+    told = f"Recommended {what}: {_device(one)}." if one.recommended is not None else what
+    _say(told, width, "" if first else "\n")
+    if one.recommended is None:
         _say(
             "  not enough stored: one device alone ran these models. On another machine, or for another device:", width
         )
@@ -115,11 +114,8 @@ def _on_model(model: OnModel) -> Iterator[str]:
 def _print_settings(one: Settings, width: int, before: str, *, every: bool) -> None:
     shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
     told = f", {_point(shapes)}" if shapes else ""
-    what = f"{one.task} {one.model} on {one.device}, data {one.data}{told}: settings by {_BY[one.by]}"
-    if one.recommended is not None:
-        _say(f"Recommended for {what}: {_choice(one)}.", width, before)
-    else:
-        _say(what, width, before)
+    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{told}"
+    _say(f"Recommended {what}: {_choice(one)}." if one.recommended is not None else what, width, before)
     rows = one.offers if every else one.offers[:_MOST_ROWS]
     show(list(_offer_columns(rows, one)), width)
     if len(rows) < len(one.offers):
@@ -133,7 +129,10 @@ def _print_settings(one: Settings, width: int, before: str, *, every: bool) -> N
 
 def _why_none(one: Settings) -> str:
     wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
-    return f"no recommendation: {too_wide(min(wide))}" if wide else "not enough stored: one setting alone was measured"
+    if wide:
+        return f"no recommendation: {too_wide(min(wide))}"
+    rest = "was measured" if not one.left_out else "can be judged"
+    return f"not enough stored: one setting alone {rest}"
 
 
 def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:

@@ -89,10 +89,13 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 def _alone(case: CaseSummary) -> str:
     step = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
     held = next((case.estimates[n] for n in memory_figures(case.placement.device) if n in case.estimates), None)
-    told = [rate_words(case)]
+    rate = rate_of(case)
+    wide = rate is not None and rate.is_wide
+    told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
     told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
     told += [units.quantity(held.value, "bytes")] if held is not None else []
-    return ", ".join(told) + "."
+    why = f"; {too_wide(rate.trials)}" if rate and wide else ""
+    return f"{', '.join(told)}{why}."
 
 
 def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:

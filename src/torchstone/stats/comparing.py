@@ -4,8 +4,8 @@ Trials are the replicates, and those of one run that were taken near each other 
 drifts: on a shared machine Welch's t over 10 + 10 trials of equal code, one run after the other, calls 30 % of pairs
 different (benchmarks/compare.py, on recorded noise). So the spread is taken from few batches of consecutive trials
 (Schmeiser, Operations Research 30(3), 1982), which sees what drifts within a run, and widened for what does not show.
-Many trials do not cure that: of 71 recorded pairs of runs of equal code, 20 to 60 processes each and minutes apart,
-48 % differ by more than their processes alone allow (benchmarks/data/aa.json).
+Many trials do not cure that: of 76 recorded pairs of runs of equal code, 22 to 215 processes each and minutes apart,
+47 % differ by more than their processes alone allow (benchmarks/data/aa*.json).
 
 Trials forked from one template (one interpreter, as `ab` does) share something of it. Templates are a random effect
 whose variance is moderated by what is known of it beforehand (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004), or two of
