@@ -54,7 +54,8 @@ def contrast(metric: str, sides: Sides, a: Sequence[PerTrial], b: Sequence[PerTr
     samples = sum(each.samples for each in (*a, *b))
     pairs = _rounds(a[0], b[0]) if sides.in_turn and len(a) == len(b) == 1 else []
     if len(pairs) > 1:
-        shared = Templates([pair.template for pair in pairs if pair.template is not None], ASSUMED_SPREAD)
+        assumed = ASSUMED_SPREAD if moves_with_the_machine(metric) else ASSUMED_OF_MEMORY
+        shared = Templates([pair.template for pair in pairs if pair.template is not None], assumed)
         shared = shared if len(shared.of_each) == len(pairs) else comparing.UNKNOWN
         found = comparing.paired([pair.baseline for pair in pairs], [pair.candidate for pair in pairs], shared)
         return Contrast(found, PAIRED, len(pairs), samples, ())
