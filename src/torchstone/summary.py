@@ -18,7 +18,7 @@ from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload
 from torchstone.terms.comparison import Comparison
-from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, verdict
+from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA
@@ -93,6 +93,8 @@ def _lines(case: CaseSummary) -> Iterator[str]:
 def _around(found: Estimate) -> str:
     if found.low is None or found.high is None or found.low == found.high:
         return ""
+    if found.is_wide:
+        return f"{units.MISSING} ({too_wide(found.trials)})"
     return f"[{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
 
 

@@ -14,6 +14,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "W": ((1.0, "W"), (1e-3, "mW")),
 }
 MISSING = "–"
+WIDEST = 0.5  # of a value: half an interval that is wider says little more than the order of magnitude
 
 
 def scale_of(value: float, unit: str) -> tuple[float, str]:
@@ -47,11 +48,41 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     return f"{significant(value / divisor, digits)} {name}".rstrip()
 
 
-def spread(value: float, low: float | None, high: float | None) -> str:
-    """Return the half-width of an interval relative to its value: "±1.2 %", "" where there is none."""
+def half_width(value: float, low: float | None, high: float | None) -> float | None:
+    """Return the larger half of an interval relative to its value (0.012: ±1.2 %); None where there is none."""
     if low is None or high is None or value == 0:
+        return None
+    return max(high - value, value - low) / abs(value)
+
+
+def is_wide(value: float, low: float | None, high: float | None) -> bool:
+    """Say whether there is an interval, and it is too wide (over ±50 %) to be shown, or to choose anything by."""
+    half = half_width(value, low, high)
+    return half is not None and not half <= WIDEST
+
+
+def spread(value: float, low: float | None, high: float | None) -> str:
+    """Return the half-width of an interval relative to its value: "±1.2 %", "" without one, a dash for a wide one."""
+    half = half_width(value, low, high)
+    if half is None:
         return ""
-    half = 100.0 * max(high - value, value - low) / abs(value)
-    if half > 999.5:
-        return "±>999 %"  # two trials that differ: more digits would say no more
-    return f"±{half:.1f} %" if half < 99.95 else f"±{half:.0f} %"
+    return MISSING if is_wide(value, low, high) else f"±{100.0 * half:.1f} %"
+
+
+def interval(value: float, low: float | None, high: float | None, unit: str, joint: str = ", ") -> str:
+    """Return the ends of an interval: "4.1 ms, 4.4 ms", "" without one, a dash for one that is too wide."""
+    if low is None or high is None:
+        return ""
+    return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}{joint}{quantity(high, unit)}"
+
+
+def ratio(value: float, low: float | None, high: float | None) -> str:
+    """Return a ratio with its interval: "1.3 [1.24, 1.36]", "1.3" without one.
+
+    Of one too wide to be shown: the bound that holds, "at least 1.6", "at most 0.4", or a dash where it holds 1.
+    """
+    if low is None or high is None:
+        return f"{value:.3g}"
+    if not is_wide(value, low, high):
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]"
+    return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING

@@ -60,12 +60,11 @@ def test_recommend_fits_the_terminal_and_says_how_sure_it_is(stored, said, monke
     assert typed, "what is to be typed stays whole"
     assert max(len(line) for line in text.splitlines() if line not in typed) <= width
     flat = " ".join(text.split())
-    assert "embedding, training: hardware by speed" in flat
-    assert "recommended: NVIDIA H200" in flat
-    assert "times the next [" in flat
-    assert "train hf:bert on Intel Xeon, data synthetic: settings by speed" in flat
-    assert "recommended: batch_size 32, precision fp32" in flat
-    assert "it stands on 18 trials in 6 runs" in flat, "those of the newest torch"
+    assert flat.startswith("Recommended hardware by speed for embedding, training: NVIDIA H200, ")
+    assert "] times the next (" in flat
+    assert "settings by speed for train hf:bert on Intel Xeon, data synthetic" in flat
+    assert ": batch_size 32, precision fp32" in flat
+    assert "based on 18 trials in 6 runs" in flat, "those of the newest torch"
 
 
 def test_recommend_as_json_and_saved(stored, said):
@@ -75,7 +74,7 @@ def test_recommend_as_json_and_saved(stored, said):
     assert found["hardware"][0]["recommended"] == "NVIDIA H200"
     assert found["settings"][0]["recommended"]["point"]["batch_size"] == 32
     assert json.loads((stored / "analysis" / "recommendation.json").read_bytes()) == found
-    assert "recommended: NVIDIA H200" in (stored / "analysis" / "recommendation.md").read_text(encoding="utf-8")
+    assert "training: NVIDIA H200" in (stored / "analysis" / "recommendation.md").read_text(encoding="utf-8")
 
 
 def test_s3_46_by_price(stored, said, tmp_path):
@@ -83,7 +82,7 @@ def test_s3_46_by_price(stored, said, tmp_path):
     table.write_text("device,price_per_hour,currency\nNVIDIA H200,4,EUR\nIntel Xeon,0.1,EUR\n", encoding="utf-8")
     code, text = said("recommend", "--by", "price", "--prices", str(table))
     assert code == 0
-    assert "recommended: Intel Xeon" in text
+    assert "by price for embedding, training: Intel Xeon" in " ".join(text.split())
     assert "images/EUR" in text
 
 

@@ -44,10 +44,12 @@ def test_s2_23_to_26_the_table_leads_to_the_answer(swept):
     _, printed = swept
     header = printed[: printed.index("───")].replace("\n", " ")
     assert {"batch", "precision", "data", "step", "throughput", "±", "status"} <= set(header.split())
-    for block in ("Highest throughput: ", "Best efficiency: ", "Recommended for training: "):
-        assert re.search(rf"^{block}batch_size \d+, precision (fp32|bf16), num_workers 0$", printed, re.MULTILINE)
-    assert re.search(r"^reading: ", printed, re.MULTILINE)
-    assert re.search(r"\d\*", printed), "the best of a column"
+    for block in ("Highest throughput: ", "Recommended for training: "):
+        assert re.search(rf"^{block}(batch_size \d+, precision (fp32|bf16), num_workers 0|–)$", printed, re.MULTILINE)
+    assert re.search(r"^note: ", printed, re.MULTILINE)
+    decided = re.search(r"^Fastest: batch_size \d+", printed, re.MULTILINE)
+    assert decided or printed.startswith("Which is fastest is not known: 2 trials differ too much"), "a busy machine"
+    assert not decided or re.search(r"\d\*", printed), "the best of a column"
 
 
 def test_full_shows_the_same_and_more(swept):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
-from statistics import fmean
+from itertools import pairwise
+from statistics import fmean, median
 
 import pytest
 from build import a_case
 from comparable import a_stored_run
-from compare import LEVEL, NOISE, SCENES, contrast, recorded, verdict
+from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 
 from torchstone.comparing.compare import Asked, compare
 from torchstone.comparing.participants import Participant
-from torchstone.stats.comparing import difference, of_independent
+from torchstone.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
 from torchstone.terms.comparison import Judgement
 
 DRAWS = 500
@@ -83,3 +85,56 @@ def test_whole_tables_of_equal_runs_have_hardly_a_false_alarm() -> None:
         others += bool(set(wrong) - {"throughput"})
     assert first <= 0.05 * tables + 3
     assert others <= 0.05 * tables + 3
+
+
+@pytest.mark.parametrize(("templates", "processes"), [(2, 13), (6, 5)])
+@pytest.mark.parametrize("between", [0.0, 0.005, 0.01])
+@pytest.mark.parametrize("within", [0.17, 0.03, 0.005])
+def test_processes_of_few_templates_cover_and_are_no_two_replicates(
+    templates: int, processes: int, between: float, within: float
+) -> None:
+    """Two records of `ab`: 26 to 30 processes a side, whose templates (renewed interpreters) differ, too."""
+    dice = random.Random(f"{templates} {between} {within}")
+    hits = alarms = 0
+    widths = []
+    for _ in range(DRAWS):
+        sides = [_of_templates(dice, templates, processes, between, within) for _ in "AB"]
+        found = difference(*sides)
+        low, high = found.interval(LEVEL)
+        hits += low <= 0.0 <= high
+        alarms += verdict(found) in FALSE
+        widths.append((high - low) / 2)
+    assert hits >= 0.93 * DRAWS
+    assert alarms <= 0.05 * DRAWS + 3
+    ideal = 1.96 * math.sqrt(2 * (within**2 / (templates * processes) + max(between, 0.01) ** 2 / templates))
+    assert median(widths) <= 3.5 * ideal, "a t of one degree of freedom would be 6 times as wide"
+
+
+def _of_templates(dice: random.Random, templates: int, processes: int, between: float, within: float) -> Part:
+    luck = [dice.gauss(0.0, between) for _ in range(templates)]
+    logs = [[mean + dice.gauss(0.0, within) for _ in range(processes)] for mean in luck]
+    places = [[float(t * processes + p) for p in range(processes)] for t in range(templates)]
+    of_each = [t for t in range(templates) for _ in range(processes)]
+    flat = [log for group in logs for log in group]
+    return of_run(flat, 0.0, drift_seen(list(zip(places, logs, strict=True))), Templates(of_each))
+
+
+def test_many_processes_do_not_outweigh_what_the_machine_drifts_between_two_runs() -> None:
+    """Recorded: the processes of one side of live comparisons of equal code, 20 or more each, minutes apart."""
+    series: dict[tuple[str, ...], list[tuple[float, list[float]]]] = {}
+    for row in json.loads((DATA / "aa.json").read_text()) + json.loads((DATA / "aa_before_jackknife.json").read_text()):
+        logs = [math.log(time_s) for time_s in row["medians_s"][0::2]]  # both sides in turn: the first of each pair
+        key = tuple(str(row[name]) for name in ("workload", "extra_percent", "heap", "beside", "budget_s"))
+        if len(logs) >= 20:
+            series.setdefault(key, []).append((row["began"], logs))
+    ours, usual = [], []
+    for runs in series.values():
+        for (_, a), (_, b) in pairwise(sorted(runs)):
+            found = contrast(a, b, 1.0)
+            low, high = found.interval(LEVEL)
+            ours.append(low <= 0.0 <= high)
+            low, high = difference(of_independent(a), of_independent(b)).interval(LEVEL)
+            usual.append(low <= 0.0 <= high)
+    assert len(ours) >= 70
+    assert fmean(ours) >= 0.93
+    assert fmean(usual) < 0.7, "if this ceases to hold, the allowance for drift is paid for nothing"

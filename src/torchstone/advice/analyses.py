@@ -65,8 +65,9 @@ def analyses(run: RunSummary) -> list[Analysis]:
     """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
     measured = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
     believed = [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
-    found = [one for group in groups(believed) for axis in _AXES for one in _along(axis, group)]
-    return [*found, *_model_sizes(believed), *_bottlenecks(believed)]
+    known = [case for case in believed if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
+    found = [one for group in groups(known) for axis in _AXES for one in _along(axis, group)]
+    return [*found, *_model_sizes(known), *_bottlenecks(believed)]
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:

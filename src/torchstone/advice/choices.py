@@ -1,5 +1,7 @@
 """Which of the measured Cases is fastest, which is most efficient, which to take, and which nothing beats.
 
+What has an interval wider than ±50 % is not chosen from: it may be the fastest, or not.
+
 Efficiency is items/s for each GB of memory among Cases within 95 % of the highest throughput: without that bound the
 smallest batch always wins. A Case is safe when its measured peak leaves a tenth of the device's memory free. Of Cases
 whose intervals do not tell them apart, and that differ by 2 % at most, the one with the smaller memory is recommended.
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from torchstone import units
 from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary
 from torchstone.terms.answer import Choice
@@ -29,6 +32,7 @@ class Chosen(msgspec.Struct, frozen=True):
     """The Cases worth naming among several. `front`: nothing measured beats one of these in speed and memory.
 
     `same`: what cannot be told from the highest throughput, and within what (0.01: ±1 %), the fastest first.
+    `wide`: what nothing is said of, since its trials differ too much.
     """
 
     highest_throughput: Choice
@@ -36,6 +40,7 @@ class Chosen(msgspec.Struct, frozen=True):
     recommended: Choice
     front: tuple[Choice, ...]
     same: tuple[tuple[Choice, float], ...] = ()
+    wide: tuple[Choice, ...] = ()
 
 
 def memory_figures(device: str) -> tuple[str, ...]:
@@ -47,13 +52,27 @@ def memory_figures(device: str) -> tuple[str, ...]:
 
 
 def choose(choices: Sequence[Choice]) -> Chosen | None:
-    """Return what to name among measured Cases; None where fewer than two have a throughput."""
+    """Return what to name among measured Cases; None where fewer than two have a throughput that is known well enough.
+
+    See `unusable` for what is left out.
+    """
+    wide, choices = unusable(choices), [c for c in choices if not is_unusable(c)]
     highest, best = highest_throughput(choices), recommended(choices)
     if highest is None or best is None or sum(c.throughput is not None for c in choices) < 2:
         return None
     others = sorted((c for c in choices if c is not highest), key=lambda c: -(c.throughput or 0.0))
     same = tuple((c, within) for c in others if (within := same_within(highest, c)) is not None)
-    return Chosen(highest, best_efficiency(choices), best, pareto(choices), same)
+    return Chosen(highest, best_efficiency(choices), best, pareto(choices), same, tuple(wide))
+
+
+def is_unusable(choice: Choice) -> bool:
+    """Say whether its trials differ so much that its throughput is no ground for a choice."""
+    return units.is_wide(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
+
+
+def unusable(choices: Sequence[Choice]) -> list[Choice]:
+    """Return those whose trials differ too much, in the order in which they came."""
+    return [choice for choice in choices if is_unusable(choice)]
 
 
 def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choice:

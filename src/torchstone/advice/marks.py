@@ -13,8 +13,9 @@ BEST, SAME = "*", "="
 def marks(column: Sequence[Estimate | None], *, higher: bool) -> list[str]:
     """Return BEST for the best value, SAME where the interval of the ratio to it holds 1, "" for the others.
 
-    A column with fewer than two values has no best.
+    A column with fewer than two values has no best, and one whose interval is too wide to be shown has no mark.
     """
+    column = [None if e is not None and e.is_wide else e for e in column]
     values = [e.value for e in column if e is not None]
     if len(values) < 2:
         return [""] * len(column)

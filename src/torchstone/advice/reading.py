@@ -60,7 +60,7 @@ def _rest(case: CaseSummary, without: Sequence[str]) -> tuple[tuple[str, object]
 
 def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
     rate, size = case.estimates.get("throughput"), case.configuration.get("batch_size")
-    if rate is None or rate.value <= 0.0 or not isinstance(size, int):
+    if rate is None or rate.value <= 0.0 or rate.is_wide or not isinstance(size, int):
         return None
     device = machine.device(case.placement.device, case.placement.index)
     held = device.memory_bytes if device is not None else None

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone import units
-from torchstone.advice.choices import Chosen
+from torchstone.advice.choices import Chosen, is_unusable
 from torchstone.cli._blocks import block_lines
-from torchstone.cli._case_table import print_cases
-from torchstone.cli._findings import print_findings
-from torchstone.cli._report import print_head
+from torchstone.cli._run_answer import rate_words
+from torchstone.cli._run_blocks import print_files, print_run
 from torchstone.cli._table import plain, terminal_width
+from torchstone.cli._wording import point_words, scalar_word
 from torchstone.summary import RunSummary
 from torchstone.terms.answer import Answer
-from torchstone.terms.axis import Scalar
-from torchstone.terms.estimate import Estimate
+from torchstone.terms.estimate import Estimate, too_wide
 from torchstone.terms.trial import Purpose
 
 if TYPE_CHECKING:
@@ -36,12 +35,30 @@ def in_duel(run: RunSummary) -> RunSummary:
 def print_tuned(results: Results) -> None:
     """Print a tune that has ended: its answer, the Cases of its duel, what to doubt, and where the files are."""
     run, finalists = results.summary, in_duel(results.summary)
-    print_head(run)
+    if run.answer is not None:
+        print_tune_answer(run)
     print_answer(run)
-    print_cases(finalists)
-    print_findings(finalists)
-    print(f"\nrecord    {run.record}\ndocument  {results.document}\ntable     {results.table}")
-    print(f"more      torchstone show {run.run_id} --full")
+    print_run(finalists)
+    print_files(results)
+
+
+def print_tune_answer(run: RunSummary, width: int | None = None) -> None:
+    """Print in two sentences what a tune found, how fast it is, and what it gains. Raises ValueError for no tune."""
+    if run.answer is None:
+        raise ValueError(f"{run.run_id} has no answer")
+    print(textwrap.fill(plain(_sentences(run, run.answer)), width or terminal_width(), break_on_hyphens=False))
+
+
+def _sentences(run: RunSummary, answer: Answer) -> str:
+    best = answer.recommended
+    case = next(case for case in run.cases if case.case_id == best.case_id)
+    settled = "Recommended" if not is_unusable(best) else "Found, but not certain to be the best"
+    text = f"{settled}: {point_words(best.point)}, {rate_words(case)}."
+    if answer.gain is not None:
+        return f"{text} That is {_gain(answer.gain)}."
+    if answer.present is not None and answer.present.case_id == best.case_id:
+        return f"{text} It is what you have now."
+    return text
 
 
 def print_answer(run: RunSummary, width: int | None = None) -> None:
@@ -71,16 +88,17 @@ def _lines(answer: Answer) -> Iterator[str]:
         yield f"{'why' if number == 0 else '':<9} {reason}"
     yield f"cost      {_cost(answer)}"
     yield "settings"
-    yield from (f"  {name}: {_scalar(value)}" for name, value in answer.settings.items())
+    yield from (f"  {name}: {scalar_word(value)}" for name, value in answer.settings.items())
 
 
 def _gain(gain: Estimate) -> str:
-    if gain.low is not None and gain.high is not None:
-        interval = f" [{gain.low:.3g}, {gain.high:.3g}]"
-        if gain.low <= 1.0 <= gain.high:
-            return f"{gain.value:.3g} times the present settings{interval}: {_UNCLEAR}"
-        return f"{gain.value:.3g} times the present settings{interval}, {gain.trials} rounds"
-    return f"{gain.value:.3g} times the present settings (one round: no interval)"
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:.3g} times the present settings (one round: no interval)"
+    text = units.ratio(gain.value, gain.low, gain.high)
+    if text == units.MISSING:
+        return f"not known how many times the present settings: {too_wide(gain.trials)}"
+    rounds = _UNCLEAR if gain.low <= 1.0 <= gain.high else f"{gain.trials} rounds"
+    return f"{text} times the present settings ({rounds})"
 
 
 def _cost(answer: Answer) -> str:
@@ -91,12 +109,7 @@ def _cost(answer: Answer) -> str:
     return f"{spent}: {share} of about {units.quantity(answer.everything_s, 's', 2)} for all {answer.points} settings"
 
 
-def _scalar(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _with_interval(found: Estimate) -> str:
     text = units.quantity(found.value, found.unit)
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} [{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
+    ends = units.interval(found.value, found.low, found.high, found.unit)
+    return f"{text} [{ends}]" if ends else text

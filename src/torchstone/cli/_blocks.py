@@ -10,13 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone import units
 from torchstone.advice import batch_curve
-from torchstone.advice.choices import NEAR_THE_TOP, Chosen, choice_of, choose, is_safe, same_within
+from torchstone.advice.choices import (
+    NEAR_THE_TOP,
+    Chosen,
+    choice_of,
+    choose,
+    is_safe,
+    is_unusable,
+    same_within,
+    unusable,
+)
+from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.reading import curve_of, curves, read_phases
 from torchstone.cli._table import plain, terminal_width
+from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.answer import Choice
 from torchstone.terms.axis import Scalar
-from torchstone.terms.estimate import Verdict
+from torchstone.terms.estimate import Verdict, too_wide
 
 _SETTINGS = ("batch_size", "num_workers", "precision")  # named in a block even where they do not vary
 _FEW = 3  # Cases that cannot be told from the fastest
@@ -25,50 +36,72 @@ _SAFE = {True: "safe", False: "tight", None: "not known whether safe"}
 
 
 def print_blocks(
-    run: RunSummary,
-    cases: Sequence[CaseSummary],
-    varying: Sequence[str],
-    width: int | None = None,
-    *,
-    every: bool = False,
+    run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str], width: int | None = None
 ) -> None:
-    """Print what to choose among the Cases of one workload, where two or more were measured, and what they say."""
+    """Print what to choose among the Cases of one workload, where two or more were measured."""
     width = width or terminal_width()
     believed = [c for c in cases if c.verdict != Verdict.INVALID]
-    chosen = choose([choice_of(c, run.machine, _named(c, varying)) for c in believed])
+    choices = [choice_of(c, run.machine, _named(c, varying)) for c in believed]
+    chosen = choose(choices)
     if chosen is None:
-        for case in believed:
-            _print_readings([str(advice) for advice in read_phases(case, run.machine)], width)
+        if len(believed) > 1 and (wide := unusable(choices)):
+            fewest = min(one.trials for one in wide)
+            print(f"\nHighest throughput: {units.MISSING}")
+            print(f"Recommended for {_purpose(str(cases[0].workload.task))}: {units.MISSING}")
+            print(textwrap.fill(f"  {too_wide(fewest)}", width, subsequent_indent="  "))
         return
     doubts = {c.case_id: str(c.verdict) for c in believed if c.verdict != Verdict.VALID}
     first = cases[0].workload
     print()
     for line in block_lines(chosen, str(first.task), first.item, doubts):
         print(textwrap.fill(plain(line), width, subsequent_indent="    "))
-    by_id = {c.case_id: c for c in believed}
-    lines = list(_readings(run, by_id[chosen.recommended.case_id], believed, varying, every=every))
-    if lines and doubts:
-        lines.append(
-            f"{len(doubts)} of these {len(cases)} cases are SUSPECT, for the reasons below: look at those first"
-        )
-    _print_readings(lines, width)
+
+
+def print_readings(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:
+    """Print what the curves over batch sizes and the phases of a step say; with `every` of all Cases."""
+    width = width or terminal_width()
+    found = [(group, list(_told(run, group, every=every))) for group in groups(run.cases)]
+    several = sum(bool(lines) for _, lines in found) > 1
+    if any(lines for _, lines in found):
+        print()
+    for group, lines in found:
+        name = f"{group[0].workload.task} {group[0].workload.model.rpartition(':')[2]}: " if several else ""
+        for line in lines:
+            print(textwrap.fill(plain(f"note: {name}{line}"), width, subsequent_indent="  "))
+
+
+def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
+    believed = [c for c in cases if c.verdict != Verdict.INVALID]
+    varying = varying_axes(cases)
+    chosen = choose([choice_of(c, run.machine, varying) for c in believed])
+    if chosen is not None:
+        best = next(c for c in believed if c.case_id == chosen.recommended.case_id)
+        yield from _readings(run, best, believed, varying, every=every)
+        return
+    for case in believed:
+        name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
+        yield from (f"{name}{advice}" for advice in read_phases(case, run.machine))
 
 
 def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt."""
     rate, doubts = f"{item}s/s", doubts or {}
     top, best, efficient = chosen.highest_throughput, chosen.recommended, chosen.best_efficiency
-    yield f"Highest throughput: {_point(top.point)}"
+    if chosen.wide:
+        points = "; ".join(point_words(one.point) for one in chosen.wide[:_FEW])
+        more = f"; and {len(chosen.wide) - _FEW} more" if len(chosen.wide) > _FEW else ""
+        yield f"Not compared: {points}{more}: {too_wide(min(one.trials for one in chosen.wide))}"
+    yield f"Highest throughput: {point_words(top.point)}"
     yield f"  {_speed(top, rate, doubts)}, {_memory(top)}"
     if chosen.same:
-        points = "; ".join(_point(_differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
+        points = "; ".join(point_words(_differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
         more = f"; and {len(chosen.same) - _FEW} more" if len(chosen.same) > _FEW else ""
-        yield f"  the same within {_within(max(within for _, within in chosen.same))}: {points}{more}"
+        yield f"  not significantly different{_within(max(within for _, within in chosen.same))}: {points}{more}"
     if efficient is not None:
-        yield f"Best efficiency: {_point(efficient.point)}"
+        yield f"Best efficiency: {point_words(efficient.point)}"
         share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
         yield f"  {units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}"
-    yield f"Recommended for {_purpose(task)}: {_point(best.point)}"
+    yield f"Recommended for {_purpose(task)}: {point_words(best.point)}"
     busy = f", utilization {units.quantity(best.utilization, 'ratio')}" if best.utilization is not None else ""
     yield f"  {_speed(best, rate, doubts)}, {_memory(best)}: {_SAFE[is_safe(best)]}{busy}"
     if best.case_id != top.case_id:
@@ -87,12 +120,13 @@ def _purpose(task: str) -> str:
 def _instead(best: Choice, top: Choice) -> str:
     within = same_within(best, top)
     if within is not None:
-        return f"the same as the highest within {_within(within)}, in less memory"
+        return f"not significantly slower than the highest{_within(within)}, in less memory"
     return "the fastest that leaves a tenth of the memory free"
 
 
 def _within(share: float) -> str:
-    return units.spread(1.0, 1.0 - share, 1.0 + share)
+    """Return what a difference may still be; nothing where that is too much to be told."""
+    return f" (within ±{100 * share:.1f} %)" if share <= units.WIDEST else ""
 
 
 def _differing(point: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -106,13 +140,9 @@ def _named(case: CaseSummary, varying: Sequence[str]) -> list[str]:
     return list(dict.fromkeys((*varying, *fixed)))
 
 
-def _point(point: Mapping[str, Scalar]) -> str:
-    return ", ".join(
-        f"{axis} {str(value).lower() if isinstance(value, bool) else value}" for axis, value in point.items()
-    )
-
-
 def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
+    if is_unusable(choice):
+        return f"{units.MISSING} {rate} ({too_wide(choice.trials)})"
     around = units.spread(choice.throughput or 0.0, choice.throughput_low, choice.throughput_high)
     doubt = f" ({doubts[choice.case_id]})" if choice.case_id in doubts else ""
     return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
@@ -148,22 +178,17 @@ def _readings(
             yield from (advice.seen for advice in batch_curve.advise(other, case.configuration))
     for case in cases:
         if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
-            yield f"{_point(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
+            yield f"{point_words(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
 
 
 def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) -> str:
     """Say how many times faster each batch size is than the smallest."""
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
-    first, where = curve.points[0], f"with {_point(others)}, " if others else ""
-    base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
-    told = (f"{size} {f'{n:.2g}×' if n is not None else 'the same'}" for size, n in batch_curve.ratios(curve))
-    return f"{where}against {base}: {', '.join(told)}"
+    first, where = curve.points[0], f"with {point_words(others)}, " if others else ""
+    base = f"batch_size {first.batch} ({units.significant(first.throughput, 3)} {case.workload.item}s/s)"
+    told = (f"{size}: {f'{n:.2g}×' if n is not None else 'not significant'}" for size, n in batch_curve.ratios(curve))
+    return f"{where}speed-up over {base}: {', '.join(told)}"
 
 
 def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:
     return {axis: case.configuration.get(axis) for axis in axes}
-
-
-def _print_readings(lines: Sequence[str], width: int) -> None:
-    for line in lines:
-        print(textwrap.fill(plain(f"reading: {line}"), width, subsequent_indent="  "))

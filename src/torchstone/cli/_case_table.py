@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone import units
-from torchstone.advice.choices import MEMORY, best_efficiency, choice_of
+from torchstone.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
 from torchstone.advice.fed import data_words, facts_of, fed_words
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.marks import BEST, SAME, marks
@@ -17,7 +17,7 @@ from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task
-from torchstone.terms.estimate import Estimate, Verdict
+from torchstone.terms.estimate import Estimate, Verdict, too_wide
 from torchstone.terms.machine import Machine
 from torchstone.terms.trial import Status
 
@@ -79,8 +79,8 @@ _HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compil
 _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 
 
-def print_cases(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:
-    """Print one table a workload and device, and below it what to choose; with `every` all that can be read from it."""
+def print_cases(run: RunSummary, width: int | None = None) -> None:
+    """Print one table a workload and device, and below it what to choose."""
     for group in groups(run.cases):
         varying = varying_axes(group)
         cases = _sorted(group, varying)
@@ -95,9 +95,15 @@ def print_cases(run: RunSummary, width: int | None = None, *, every: bool = Fals
         columns = list(_columns(cases, varying, run.machine))
         show(columns, width)
         if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
-            print(f"{BEST} best (per GB: of those near the top), {SAME} cannot be told from it")
-        if run.answer is None:
-            print_blocks(run, cases, varying, width, every=every)
+            print(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
+        if any(column.title == "±" and units.MISSING in column.cells for column in columns):
+            print(textwrap.fill(f"± {units.MISSING}: {too_wide(_fewest(cases))}", width or terminal_width()))
+        if run.answer is None and run.comparison is None:
+            print_blocks(run, cases, varying, width)
+
+
+def _fewest(cases: Sequence[CaseSummary]) -> int:
+    return min(e.trials for case in cases for e in case.estimates.values() if e.is_wide)
 
 
 def _indented(line: str, width: int | None) -> str:
@@ -154,7 +160,8 @@ def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
     """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
     choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
     several = sum(one.efficiency is not None for one in choices.values()) > 1
-    best = best_efficiency([choices[c.case_id] for c in cases if c.verdict != Verdict.INVALID]) if several else None
+    judged = [one for c in cases if c.verdict != Verdict.INVALID and not is_unusable(one := choices[c.case_id])]
+    best = best_efficiency(judged) if several and len(judged) > 1 else None
     values = [choices[c.case_id].efficiency for c in cases]
     cells = [units.MISSING if value is None else units.significant(value, 3) for value in values]
     marked = [BEST if best is not None and best.case_id == c.case_id else "" for c in cases]

@@ -15,7 +15,7 @@ from torchstone.comparing.specifications import specifications
 from torchstone.terms.comparison import Comparison, Differing, Judgement
 
 _TITLES = {
-    "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "FIRST MOMENTS", "memory": "MEMORY",
+    "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
     "energy": "ENERGY", "cost": "COST",
 }  # fmt: skip
 _WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
@@ -50,12 +50,12 @@ def print_comparison(
 
 def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[str]:
     for answer in answers:
-        yield f"faster for {answer.purpose}: {answer.words}"
+        yield f"Faster for {answer.purpose}: {answer.words}."
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
     for one in refused[:_MOST]:
-        yield f"not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
+        yield f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
     if len(refused) > _MOST:
-        yield f"not comparable: {len(refused) - _MOST} more"
+        yield f"Not comparable: {len(refused) - _MOST} more"
 
 
 def _letters(compared: ComparedRuns) -> dict[str, str]:
@@ -94,11 +94,9 @@ def _print_speedup(compared: ComparedRuns, width: int, *, every: bool) -> None:
             continue
         b, _, a = _pair(found, compared).split()
         low, high = found.ratio.low or found.ratio.value, found.ratio.high or found.ratio.value
+        times = units.ratio(1.0 / found.ratio.value, 1.0 / high, 1.0 / low)
         faster = {Judgement.BETTER: b, Judgement.WORSE: a, Judgement.SAME: "neither"}.get(found.verdict, "unclear")
-        lines.append(
-            f"{b} vs {a}, {one.case}: time ratio {1 / found.ratio.value:.3g}x [{1 / high:.3g}, {1 / low:.3g}], "
-            f"faster: {faster}"
-        )
+        lines.append(f"{b} vs {a}, {one.case}: time ratio {times}, faster: {faster}")
     _print_lines("SPEEDUP ANALYSIS", lines, width, every=every)
 
 
@@ -117,7 +115,7 @@ def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> Iterator[Column]
     yield Column("±", [_around(one, candidate=False) for one in rows], 3)
     yield Column("candidate" if several else compared.participants[1].letter, [_value(one) for one in rows], 1)
     yield Column("±", [_around(one) for one in rows], 3)
-    yield Column("ratio", [f"{one.comparison.ratio.value:.3g}" if one.comparison.ratio else "" for one in rows])
+    yield Column("ratio", [_ratio(one.comparison) for one in rows])
     yield Column("interval", [_interval(one.comparison) for one in rows], 2)
     yield Column("verdict", [_verdict(one.comparison) for one in rows], left=True)
     yield Column("more\ntrials", [_settle(one.comparison) for one in rows], 4)
@@ -141,13 +139,17 @@ def _around(one: Judged, *, candidate: bool = True) -> str:
 
 
 def _interval(found: Comparison) -> str:
+    """Return the interval of a ratio; of one that is too wide to be shown, the bound that holds all the same."""
     if found.ratio is None or found.ratio.low is None or found.ratio.high is None:
         return ""
-    return f"[{_short(found.ratio.low)}, {_short(found.ratio.high)}]"
+    told = units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
+    return told if found.ratio.is_wide else told[told.index("[") :]
 
 
-def _short(value: float) -> str:
-    return f"{value:.3g}" if 1e-3 < value < 1e4 else "0" if value <= 1e-3 else "∞"
+def _ratio(found: Comparison) -> str:
+    if found.ratio is None:
+        return ""
+    return units.MISSING if found.ratio.is_wide else f"{found.ratio.value:.3g}"
 
 
 def _verdict(found: Comparison) -> str:
@@ -162,7 +164,7 @@ def _notes(compared: ComparedRuns) -> Iterator[str]:
     """Yield which Cases are compared with none, and under which labels comparisons have to be read, each once."""
     for letter, cases in left_out(compared.participants, compared.matched).items():
         more = f" and {len(cases) - _MOST_NAMED} more" if len(cases) > _MOST_NAMED else ""
-        yield f"compared with nothing, of {letter}: {', '.join(cases[:_MOST_NAMED])}{more}"
+        yield f"only in {letter}, and not compared: {', '.join(cases[:_MOST_NAMED])}{more}"
     seen: dict[str, dict[str, None]] = {}
     for one in compared.judged:
         if one.comparison.why is not None and one.comparison.ratio is not None:
@@ -211,4 +213,6 @@ def _how(compared: ComparedRuns) -> Iterator[str]:
     methods = dict.fromkeys(one.comparison.ratio.method for one in ratios if one.comparison.ratio is not None)
     yield f"method: {'; '.join(methods)}."
     if any(one.comparison.trials_to_settle for one in ratios):
-        yield "more trials: so many of each side would settle it, 4 times in 5, if the ratio is what it now seems."
+        yield "more trials: so many of each side would settle it (80 % power at the ratio seen)."
+    if any(one.comparison.ratio is not None and one.comparison.ratio.is_wide for one in ratios):
+        yield f"{units.MISSING}: the interval is wider than ±50 %, which is no answer; take more trials (--trials 10)."

@@ -20,6 +20,8 @@ _MOST_READINGS = 6
 def print_diagnosis(diagnosis: Diagnosis, command: str | None, width: int | None = None) -> None:
     """Print all of it. `command`: what to type, where something helped."""
     width = width or terminal_width()
+    _print([("", _answer(diagnosis))], width)
+    print()
     _print(_head(diagnosis), width)
     print()
     if not diagnosis.causes:
@@ -33,6 +35,17 @@ def print_diagnosis(diagnosis: Diagnosis, command: str | None, width: int | None
     if command is not None:
         print(f"{'type':<{_WORD}}{plain(command)}")  # whole, so that it can be copied
     _print(_readings(diagnosis), width)
+
+
+def _answer(diagnosis: Diagnosis) -> str:
+    """Return the cause with what it costs, and what was measured to help, in two sentences."""
+    if not diagnosis.causes:
+        return "No cause was found: the step was not measured in its phases, or has none."
+    first, applied = diagnosis.causes[0], diagnosis.applied
+    text = f"{first.title[:1].upper()}{first.title[1:]}: {limit_words(first)}."
+    if applied is not None and applied.gain is not None:
+        return f"{text} With {applied.what_if.name} it is {gain_words(applied)} times as fast, measured live."
+    return text
 
 
 def _head(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
@@ -113,7 +126,7 @@ def _what_to_do(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 def _readings(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     yield from _column("limits", diagnosis.limits[:1])
-    yield from _column("reading", [one.seen for one in diagnosis.pattern[:_MOST_READINGS]])
+    yield from _column("note", [one.seen for one in diagnosis.pattern[:_MOST_READINGS]])
 
 
 def _column(word: str, lines: Sequence[str]) -> Iterator[tuple[str, str]]:

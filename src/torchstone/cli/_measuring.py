@@ -113,15 +113,10 @@ def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
 
 
 def _print(results: Results) -> None:
-    from torchstone.cli._case_table import print_cases
-    from torchstone.cli._convergence import print_convergence
-    from torchstone.cli._findings import print_findings
-    from torchstone.cli._report import print_head
+    from torchstone.cli._run_answer import print_run_answer
+    from torchstone.cli._run_blocks import print_files, print_run
 
     summary = results.summary
-    print_head(summary)
-    print_cases(summary)
-    print_convergence(summary)
-    print_findings(summary)
-    print(f"\nrecord    {summary.record}\ndocument  {results.document}\ntable     {results.table}")
-    print(f"more      torchstone show {summary.run_id} --full")
+    print_run_answer(summary)
+    print_run(summary)
+    print_files(results)

@@ -33,7 +33,8 @@ def _columns(one: Analysis) -> Iterator[Column]:
         yield Column("parameters", [f"{row.parameters:,.0f}" if row.parameters else "" for row in rows], 1)
     yield Column("items/s", [units.significant(row.throughput or 0.0, 4) for row in rows])
     yield Column("time an item", [units.quantity(row.time_per_item_s, "s") for row in rows], 1)
-    yield Column("speed", [_times(row.throughput_ratio) for row in rows])
+    wide = [units.is_wide(row.throughput_ratio or 0.0, row.ratio_low, row.ratio_high) for row in rows]
+    yield Column("speed", [units.MISSING if w else _times(r.throughput_ratio) for r, w in zip(rows, wide, strict=True)])
     yield Column("[ ]", [_interval(row, first=row is rows[0]) for row in rows], 3)
     if any(row.efficiency is not None for row in rows):
         title = "FLOP/s" if one.by == "model" else "scaling\nefficiency"
@@ -50,6 +51,8 @@ def _interval(row: Line, *, first: bool) -> str:
     return (
         ""
         if first or row.ratio_low is None or row.ratio_high is None
+        else units.MISSING
+        if units.is_wide(row.throughput_ratio or 0.0, row.ratio_low, row.ratio_high)
         else f"[{row.ratio_low:.3g}, {row.ratio_high:.3g}]"
     )
 

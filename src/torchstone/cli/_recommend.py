@@ -12,6 +12,7 @@ from torchstone.recommending.hardware import Hardware, OnModel
 from torchstone.recommending.parameters import Learning, Settings
 from torchstone.recommending.recommend import Recommendation
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.estimate import too_wide
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
@@ -29,8 +30,8 @@ def print_recommendation(told: Recommendation, width: int | None = None, *, ever
         _say(line, width)
     for place, devices in enumerate(told.hardware):
         _print_hardware(devices, width, every=every, first=place == 0)
-    for one in told.settings[: None if every else _MOST_BLOCKS]:
-        _print_settings(one, width, every=every)
+    for place, one in enumerate(told.settings[: None if every else _MOST_BLOCKS]):
+        _print_settings(one, width, "\n" if place or told.hardware else "", every=every)
     if not every and len(told.settings) > _MOST_BLOCKS:
         rest = len(told.settings) - _MOST_BLOCKS
         _say(f"{rest} more workloads and devices: --full, or --model and --task to choose", width, before="\n")
@@ -58,7 +59,9 @@ def _type(command: str) -> None:
 
 
 def _print_hardware(one: Hardware, width: int, *, every: bool, first: bool) -> None:
-    _say(f"{one.family}, {_FOR.get(one.task, one.task)}: hardware by {_BY[one.by]}", width, "" if first else "\n")
+    what = f"hardware by {_BY[one.by]} for {one.family}, {_FOR.get(one.task, one.task)}"
+    told = f"Recommended {what}: {_device(one)}." if one.recommended is not None else what
+    _say(told, width, "" if first else "\n")
     if one.recommended is None:
         _say(
             "  not enough stored: one device alone ran these models. On another machine, or for another device:", width
@@ -68,7 +71,6 @@ def _print_hardware(one: Hardware, width: int, *, every: bool, first: bool) -> N
             _say("  then `torchstone import` its record here", width)
         return
     show(list(_standing_columns(one)), width)
-    _say(f"recommended: {_device(one)}", width)
     shown = one.models[: None if every else _MOST_MODELS]
     for model in shown:
         for line in _on_model(model):
@@ -109,21 +111,28 @@ def _on_model(model: OnModel) -> Iterator[str]:
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _print_settings(one: Settings, width: int, *, every: bool) -> None:
+def _print_settings(one: Settings, width: int, before: str, *, every: bool) -> None:
     shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
     told = f", {_point(shapes)}" if shapes else ""
-    _say(f"{one.task} {one.model} on {one.device}, data {one.data}{told}: settings by {_BY[one.by]}", width, "\n")
+    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{told}"
+    _say(f"Recommended {what}: {_choice(one)}." if one.recommended is not None else what, width, before)
     rows = one.offers if every else one.offers[:_MOST_ROWS]
     show(list(_offer_columns(rows, one)), width)
     if len(rows) < len(one.offers):
         print(f"and {len(one.offers) - len(rows)} more: --full")
     if one.recommended is None:
-        _say("not enough stored: one setting alone was measured", width)
-    else:
-        _say(f"recommended: {_choice(one)}", width)
+        _say(_why_none(one), width)
     if one.learning is not None:
         _say(f"learning rate: {_learning(one.learning)}", width)
     _print_rest(one.left_out, one.cautions, one.to_type, width)
+
+
+def _why_none(one: Settings) -> str:
+    wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
+    if wide:
+        return f"no recommendation: {too_wide(min(wide))}"
+    rest = "was measured" if not one.left_out else "can be judged"
+    return f"not enough stored: one setting alone {rest}"
 
 
 def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
@@ -149,12 +158,11 @@ def _choice(one: Settings) -> str:
     assert best is not None
     stands = f"{best.trials} trial{'s' * (best.trials > 1)} in {len(best.runs)} run{'s' * (len(best.runs) > 1)}"
     if one.clear:
-        return f"{_point(best.point)}; {_lead(one.lead)}; it stands on {stands}"
+        return f"{_point(best.point)}; {_lead(one.lead)}; based on {stands}"
     tied = sum(offer.could_be for offer in one.offers) - 1
     others = "the other one" if tied == 1 else f"{tied} others"
-    return (
-        f"{_point(best.point)} (*), from which {others} (=) cannot be told; it stands on {stands}{_leaner(one, best)}"
-    )
+    tie = f"not significantly different from {others} (=)"
+    return f"{_point(best.point)} (*), {tie}; based on {stands}{_leaner(one, best)}"
 
 
 def _leaner(one: Settings, best: Offer) -> str:
@@ -195,7 +203,7 @@ def _lead(lead: Lead | None) -> str:
     if lead is None:
         return "the only one left"
     level = f"{100 * lead.level:.4g} %, for all that were tried" if lead.level > 0.95 else "95 %"
-    return f"{lead.ratio:.3g} times the next [{lead.low:.3g}, {lead.high:.3g}] ({level})"
+    return f"{units.ratio(lead.ratio, lead.low, lead.high)} times the next ({level})"
 
 
 def _amount(offer: Offer) -> str:

@@ -182,6 +182,8 @@ def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[str]:
 
 def _estimate(estimate: Estimate) -> str:
     text = units.quantity(estimate.value, estimate.unit, 4)
-    if estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
+    if estimate.is_wide:
+        text += " [–: wider than ±50 %]"
+    elif estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
         text += f" [{units.quantity(estimate.low, estimate.unit)}, {units.quantity(estimate.high, estimate.unit)}]"
     return text if estimate.supported else f"({text}) {estimate.note}"

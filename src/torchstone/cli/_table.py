@@ -44,13 +44,18 @@ def cut(text: str, most: int) -> str:
 
 def fit(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` characters and those that had to leave. Empty columns always leave."""
-    kept = [c for c in columns if c.rank == 0 or any(cell not in ("", "–") for cell in c.cells)]
+    kept = [c for c in columns if c.rank == 0 or any(cell not in _nothing(c) for cell in c.cells)]
     gone: list[Column] = []
     while sum(c.width + GAP for c in kept) > width and any(c.rank for c in kept):
         highest = max(c.rank for c in kept)
         gone += [c for c in kept if c.rank == highest]
         kept = [c for c in kept if c.rank != highest]
     return kept, gone
+
+
+def _nothing(column: Column) -> tuple[str, ...]:
+    """Return the cells that say nothing; a dash in place of an interval says that there is none to be believed."""
+    return ("",) if column.title == "±" else ("", "–")
 
 
 def show(columns: Sequence[Column], width: int | None = None) -> None:
@@ -73,5 +78,5 @@ def show(columns: Sequence[Column], width: int | None = None) -> None:
         if any(column.title != "±" for column in gone):
             left = [c.title.replace("-\n", "").replace("\n", " ") for c in sorted(gone, key=lambda c: c.rank)]
             names = ", ".join(name for name in left if name != "±")
-            console.print(Text(f"no room for: {names}"), style="dim")
+            console.print(Text(f"not shown, the terminal is too narrow: {names}"), style="dim")
     print(drawn.get(), end="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from torchstone import units
 from torchstone.advice.fed import fed_words
-from torchstone.cli._table import Column, plain, show
+from torchstone.cli._table import Column, plain, show, terminal_width
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
@@ -45,6 +46,27 @@ def document(results: Results, training: TrainResults) -> dict[str, Any]:
         **msgspec.to_builtins(results.summary),
         "training": {"folder": str(training.folder), **msgspec.to_builtins(training.metrics or {})},
     }
+
+
+def print_training_answer(done: TrainResults) -> None:
+    """Print in one or two sentences what the training reached."""
+    (case,) = done.results.summary.cases
+    metrics = done.metrics
+    if metrics is None or not metrics.epochs:
+        print(plain(f"Not trained: {case.trials[-1].outcome.message if case.trials else 'no trial was taken'}"))
+        return
+    best = next((e for e in metrics.epochs if e.epoch == metrics.best_epoch), metrics.epochs[-1])
+    count, held_out = len(metrics.epochs), best.val_loss is not None
+    reached = [f"loss {units.significant(best.val_loss if best.val_loss is not None else best.train_loss, 4)}"]
+    if best.val_accuracy is not None:
+        reached.insert(0, f"accuracy {best.val_accuracy:.1%}")
+    whole_s = units.quantity(metrics.total_runtime_minutes * 60.0, "s")
+    ended = "" if metrics.outcome == "ok" else f" It ended {metrics.outcome}: {metrics.message}."
+    text = f"Trained {count} epoch{'s' * (count > 1)} in {whole_s}: {'held-out ' * held_out}{', '.join(reached)}"
+    text += (
+        f" (epoch {best.epoch}), {units.significant(best.throughput, 3)} {metrics.item}s/s; one training: no interval."
+    )
+    print(textwrap.fill(plain(text + ended), terminal_width()))
 
 
 def print_training(done: TrainResults, folder: Path) -> None:
@@ -103,7 +125,8 @@ def _print_time(done: TrainResults, metrics: TrainingMetrics, folder: Path) -> N
     if told is None or epoch.ratio is None:
         print("  predicted  by no tune in this store")
         return
-    between = f" [{units.quantity(told.low, 's')}, {units.quantity(told.high, 's')}]" if told.low is not None else ""
+    ends = units.interval(told.value, told.low, told.high, "s")
+    between = f" [{ends}]" if ends else ""
     print(
         f"  predicted  {units.quantity(told.value, 's')}{between} an epoch by tune {epoch.run_id}; "
         f"without the first step it took {epoch.ratio:.3f} times that"

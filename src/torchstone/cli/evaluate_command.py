@@ -71,6 +71,7 @@ def _document(results: TestResults) -> dict[str, Any]:
 
 def _print(results: TestResults, folder: Path) -> None:
     split = f", split {results.split}" if results.split else ""
+    print(f"{_answer(results)}\n")
     print(plain(f"{folder}, epoch {results.epoch}, on {results.data}{split}: {results.items:,} items"))
     print(f"  loss       {units.significant(results.loss, 4)}")
     if results.quality is not None:
@@ -79,6 +80,17 @@ def _print(results: TestResults, folder: Path) -> None:
     print(f"  speed      {rate}, {batch} a batch (median, answers read)")
     for name, path in results.files.items():
         print(plain(f"{name:<12} {path}"))
+
+
+def _answer(results: TestResults) -> str:
+    loss = f"loss {units.significant(results.loss, 4)}"
+    if results.quality is None:
+        return f"Loss {loss.removeprefix('loss ')} over {results.items:,} items."
+    from torchstone.stats.proportion import wilson
+
+    share = results.quality.accuracy
+    low, high = wilson(share, results.items)
+    return f"Accuracy {share:.2%} (95 % interval {low:.2%} to {high:.2%}, {results.items:,} items), {loss}."
 
 
 def _print_quality(quality: TestMetrics) -> None:

@@ -41,24 +41,23 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(whole(summary, course))
         return 0
-    from torchstone.cli._answer import in_duel, print_answer
-    from torchstone.cli._case_table import print_cases
-    from torchstone.cli._convergence import print_convergence
-    from torchstone.cli._findings import print_findings
-    from torchstone.cli._report import print_head, print_report
+    from torchstone.cli._answer import in_duel, print_answer, print_tune_answer
+    from torchstone.cli._report import print_report
+    from torchstone.cli._run_answer import print_run_answer
+    from torchstone.cli._run_blocks import print_run
     from torchstone.cli._settings_block import print_settings
 
-    print_head(summary)
+    shown = summary if options.full else in_duel(summary)
     if summary.comparison is not None and course is not None:
         from torchstone.cli._ab_blocks import print_contest
 
-        print()
         print_contest(summary.comparison, contested, summary.cases, course)
-    print_answer(summary)
-    shown = summary if options.full else in_duel(summary)
-    print_cases(shown, every=options.full)
-    print_convergence(shown, every=options.full)
-    print_findings(shown, every=options.full)
+    elif summary.answer is not None:
+        print_tune_answer(summary)
+        print_answer(summary)
+    else:
+        print_run_answer(shown)
+    print_run(shown, every=options.full)
     print_settings(shown)
     if options.full:
         print_report(summary)

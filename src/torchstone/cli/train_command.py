@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.cli._training import EpochLines, document, print_training
+    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.cli._training import EpochLines, document, print_training, print_training_answer
     from torchstone.training.campaign import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
@@ -67,11 +68,15 @@ def run(options: argparse.Namespace) -> int:
         done.append(campaign.carry_out(folder, sys.argv[1:]))
         return done[0].results
 
-    code = measured(options, folder, progress, carry_out, document=lambda results: document(results, done[0]))
+    def show(results: Results) -> None:
+        print_training_answer(done[0])
+        print_training(done[0], folder)
+        print_run(results.summary)
+        print_files(results)
+
+    code = measured(options, folder, progress, carry_out, show, lambda results: document(results, done[0]))
     if not done:
         return code
-    if not options.json:
-        print_training(done[0], folder)
     return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
 
 

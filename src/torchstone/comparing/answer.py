@@ -8,6 +8,7 @@ from statistics import fmean
 
 import msgspec
 
+from torchstone import units
 from torchstone.comparing.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.comparing.compared_figures import primary
 from torchstone.comparing.participants import Participant
@@ -102,7 +103,14 @@ def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
     if len(ratios) == 1:
         (one,) = ratios
         low, high = one.low if one.low is not None else one.value, one.high if one.high is not None else one.value
-        return f"{one.value:.3g} times {a.letter}'s throughput [{low:.3g}, {high:.3g}]"
+        told = units.ratio(one.value, low, high)
+        if told == units.MISSING:
+            return "the interval of the ratio is wider than ±50 %"
+        if one.is_wide:
+            return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
+        return (
+            f"{one.value:.3g} times {a.letter}'s throughput ({100 * one.level:.4g} % interval {low:.3g} to {high:.3g})"
+        )
     values = [one.value for one in ratios]
     middle = from_log(fmean(map(math.log, values)))
     over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -21,6 +22,7 @@ from torchstone.comparing.matching import Matched, Taken, match
 from torchstone.comparing.participants import Participant
 from torchstone.comparing.sameness import Sameness, sameness, shapes_differ
 from torchstone.errors import UsageError
+from torchstone.stats.comparing import Difference
 from torchstone.stats.interval import over_trials
 from torchstone.stats.logs import from_log
 from torchstone.stats.multiple import benjamini_hochberg, holm
@@ -30,6 +32,7 @@ from torchstone.units import quantity
 
 ALPHA = 0.05
 _FAR_S = 600.0  # runs of one machine with more between them: its drift since is not seen
+_MOSTLY_DRIFT = 1.5  # times as wide as processes alone make it: then it is worth a word
 _TIMED = ("throughput", "latency", "energy", "cost")  # blocks whose figures a busy neighbour moves
 
 
@@ -191,6 +194,8 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
             side = "candidate" if verdict == Judgement.WORSE else "baseline"
             labels.append(f"only the {side}, which is the worse, was disturbed ({loser}): measure it again")
             verdict = Judgement.UNCLEAR
+    if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
+        labels += _of_drift(found.difference, level)
     why = "; ".join([*([pair.same.label] if pair.same.label else []), *labels]) or None
     comparison = Comparison(
         _side(pair, baseline), _side(pair, one.candidate), one.metric, ratio, verdict, margin, pair.differing, why,
@@ -198,6 +203,18 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
     )  # fmt: skip
     mine, yours = (_value(values, unit_of(one.metric)) for values in one.values)
     return Judged(one.matched.label, one.matched.task, block, unit_of(one.metric), comparison, mine, yours)
+
+
+def _of_drift(found: Difference, level: float) -> Iterator[str]:
+    """Yield how much of an interval is no spread of processes, but what a machine may drift between two runs."""
+    sides = [side._replace(stays=0.0) for side in (found.baseline, found.candidate)]
+    (_, alone), (_, whole) = (one.interval(level) for one in (Difference(0.0, *sides), found._replace(log=0.0)))
+    if whole > _MOSTLY_DRIFT * alone > 0.0:
+        halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
+        yield (
+            f"the spread of processes alone would leave ±{halves[0]}; what a machine drifts from one run to the next "
+            f"makes it ±{halves[1]}: `torchstone ab` takes turns, and has none of that"
+        )
 
 
 def _value(runs: Sequence[PerTrial], unit: str) -> Estimate:

@@ -10,8 +10,10 @@ from torchstone.comparing.matching import Taken
 from torchstone.figures import PERCENTILES, figures, raw
 from torchstone.stats.correlated import mean
 from torchstone.stats.quantile import needed
+from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task
 from torchstone.terms.metric import FIGURES, Better
+from torchstone.terms.trial import Trial
 
 COST = "cost_per_million_items"
 _BLOCKS: Mapping[str, Sequence[str]] = {
@@ -34,12 +36,16 @@ _OF_STEPS = ("throughput", "latency")  # blocks whose figures move with the step
 
 
 class PerTrial(msgspec.Struct, frozen=True):
-    """One figure of one Case in one run, a value a trial, with their places in the run and the samples behind all."""
+    """One figure of one Case in one run, a value a trial, with their places in the run and the samples behind all.
+
+    `templates`: which template each trial was forked from; empty where the record does not tell.
+    """
 
     values: tuple[float, ...]
     places: tuple[int, ...]
     numbers: tuple[int, ...]
     samples: int
+    templates: tuple[Scalar, ...] = ()
 
 
 def unit_of(metric: str) -> str:
@@ -84,8 +90,18 @@ def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, Pe
             values = [1e6 * price_an_hour / 3600.0 / value for value in values]
         yield name, PerTrial(
             tuple(values), tuple(t.order for _, t, _ in having), tuple(t.number for _, t, _ in having),
-            sum(samples for _, _, samples in having),
+            sum(samples for _, _, samples in having), _templates([t for _, t, _ in having]),
         )  # fmt: skip
+
+
+def _templates(trials: Sequence[Trial]) -> tuple[Scalar, ...]:
+    known = [trial.facts["template"] for trial in trials if "template" in trial.facts]
+    return tuple(known) if len(known) == len(trials) else ()
+
+
+def moves_with_the_machine(metric: str) -> bool:
+    """Say whether a machine's pace, which drifts, moves a figure: times and rates, but not bytes."""
+    return BLOCK_OF[metric] != "memory"
 
 
 def comparable(task: str, *, shapes_differ: bool, figure: str) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 import msgspec
 
-from torchstone.comparing.compared_figures import PerTrial, steps_error
+from torchstone.comparing.compared_figures import PerTrial, moves_with_the_machine, steps_error
 from torchstone.comparing.matching import Taken
 from torchstone.stats import comparing
-from torchstone.stats.comparing import Difference, Part
+from torchstone.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
+from torchstone.stats.nested import ASSUMED_SPREAD
+from torchstone.terms.axis import Scalar
 
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
 _WORTH = 0.01  # a smaller drift widens the interval too, and is not worth a word
@@ -52,7 +54,10 @@ def contrast(metric: str, sides: Sides, a: Sequence[PerTrial], b: Sequence[PerTr
     samples = sum(each.samples for each in (*a, *b))
     pairs = _rounds(a[0], b[0]) if sides.in_turn and len(a) == len(b) == 1 else []
     if len(pairs) > 1:
-        found = comparing.paired([math.log(x) for x, _ in pairs], [math.log(y) for _, y in pairs])
+        assumed = ASSUMED_SPREAD if moves_with_the_machine(metric) else ASSUMED_OF_MEMORY
+        shared = Templates([pair.template for pair in pairs if pair.template is not None], assumed)
+        shared = shared if len(shared.of_each) == len(pairs) else comparing.UNKNOWN
+        found = comparing.paired([pair.baseline for pair in pairs], [pair.candidate for pair in pairs], shared)
         return Contrast(found, PAIRED, len(pairs), samples, ())
     labels: dict[str, None] = {}
     parts: list[Part] = []
@@ -68,9 +73,21 @@ def contrast(metric: str, sides: Sides, a: Sequence[PerTrial], b: Sequence[PerTr
     return Contrast(comparing.difference(*parts), method, thin, samples, tuple(labels))
 
 
-def _rounds(a: PerTrial, b: PerTrial) -> list[tuple[float, float]]:
+class _Round(msgspec.Struct, frozen=True):
+    """Logs of a figure of both sides in one round, and the template that both were forked from."""
+
+    baseline: float
+    candidate: float
+    template: Scalar
+
+
+def _rounds(a: PerTrial, b: PerTrial) -> list[_Round]:
     mine, yours = dict(zip(a.numbers, a.values, strict=True)), dict(zip(b.numbers, b.values, strict=True))
-    return [(mine[number], yours[number]) for number in mine if number in yours]
+    templates = dict(zip(a.numbers, a.templates, strict=False))
+    return [
+        _Round(math.log(mine[number]), math.log(yours[number]), templates.get(number))
+        for number in mine if number in yours
+    ]  # fmt: skip
 
 
 def _part(
@@ -84,10 +101,19 @@ def _part(
     if len(together) == 1:
         (taken,) = [one for one in side if one.trials][:1]
         return comparing.of_one(together[0], steps_error(taken, metric)), ONE_TRIAL
-    moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs)
+    drifting = moves_with_the_machine(metric)
+    moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
     label = "figures moved over its run, and their intervals are the wider for it" if abs(moved) > _WORTH else None
-    return comparing.of_run(together, apart, moved), label
+    assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
+    return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
+
+
+def _templates(values: Sequence[PerTrial]) -> list[tuple[int, Scalar]]:
+    """Return the template of each trial of a side, told apart by the run it is of; none where a run does not tell."""
+    if not all(each.templates for each in values):
+        return []
+    return [(place, template) for place, each in enumerate(values) for template in each.templates]
 
 
 def drifts_of(cases: Sequence[tuple[Taken, Mapping[str, PerTrial]]]) -> dict[tuple[str, str], float]:
@@ -95,8 +121,15 @@ def drifts_of(cases: Sequence[tuple[Taken, Mapping[str, PerTrial]]]) -> dict[tup
     grouped: dict[tuple[str, str], list[tuple[Sequence[float], Sequence[float]]]] = {}
     for taken, values in cases:
         for metric, each in values.items():
-            if len(each.values) > 1:
-                logs = [math.log(value) for value in each.values]
-                grouped.setdefault((taken.run.head.run_id, metric), []).append(([float(p) for p in each.places], logs))
+            grouped.setdefault((taken.run.head.run_id, metric), []).extend(_within_templates(each))
     found = {key: comparing.drift_seen(each) for key, each in grouped.items()}
     return {key: moved for key, moved in found.items() if moved}
+
+
+def _within_templates(values: PerTrial) -> Iterator[tuple[Sequence[float], Sequence[float]]]:
+    """Yield places and logs of the trials of each template: what templates differ by must not look like a drift."""
+    templates = values.templates or (None,) * len(values.values)
+    for template in dict.fromkeys(templates):
+        having = [place for place, its in enumerate(templates) if its == template]
+        if len(having) > 1:
+            yield [float(values.places[at]) for at in having], [math.log(values.values[at]) for at in having]

@@ -17,7 +17,16 @@ from torchstone.terms.case import Case
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Purpose, Status, Trial
 
-_TRAITS = ("data", "device", "count", "nodes", "fixed")  # of a Case, beside its axes
+_SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
+_TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """A Case of a run. `side`: A or B, where both sides of a live comparison are this one Case."""
+
+    run: Run
+    case: Case
+    side: str | None = None
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -42,17 +51,24 @@ def match(participants: Sequence[Participant]) -> list[Matched]:
 
     Raises UsageError where there are none, naming what each has.
     """
-    groups: dict[tuple[str, str], dict[str, list[tuple[Run, Case]]]] = {}
+    groups: dict[tuple[str, str], dict[str, list[_Entry]]] = {}
     for one in participants:
-        for run in one.runs:
-            for case in run.head.plan.cases:
-                which = (str(case.workload.task), str(case.workload.canonical()["model"]))
-                groups.setdefault(which, {}).setdefault(one.letter, []).append((run, case))
+        for entry in (entry for run in one.runs for entry in _entries(run)):
+            which = (str(entry.case.workload.task), str(entry.case.workload.canonical()["model"]))
+            groups.setdefault(which, {}).setdefault(one.letter, []).append(entry)
     found = [matched for which, group in groups.items() for matched in _matched(which, group, participants)]
     if not found:
         having = "; ".join(f"{one.letter} has {_listed(one)}" for one in participants)
         raise UsageError(f"no case in common (same task, model and settings that vary): {having}")
     return list(_distinct(found))
+
+
+def _entries(run: Run) -> Iterator[_Entry]:
+    cases = run.head.plan.cases
+    if run.head.contest is not None and len(cases) == 1 and any(_SIDE in trial.facts for trial in run.trials):
+        yield from (_Entry(run, cases[0], side) for side in "AB")
+        return
+    yield from (_Entry(run, case) for case in cases)
 
 
 def left_out(participants: Sequence[Participant], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
@@ -112,18 +128,26 @@ def traits(case: Case) -> dict[str, Scalar]:
 
 
 def _matched(
-    which: tuple[str, str], group: Mapping[str, Sequence[tuple[Run, Case]]], participants: Sequence[Participant]
+    which: tuple[str, str], group: Mapping[str, Sequence[_Entry]], participants: Sequence[Participant]
 ) -> Iterator[Matched]:
-    own = {letter: [traits(case) for _, case in cases] for letter, cases in group.items()}
+    # Beside a run that has no sides, both of a comparison of revisions are trials of its one Case.
+    sided = all(one.side is not None for entries in group.values() for one in entries)
+    own = {
+        letter: [{**traits(one.case), _SIDE: one.side if sided else None} for one in entries]
+        for letter, entries in group.items()
+    }
     varying = [
         name for name in (*AXES, *_TRAITS)
         if any(len({each[name] for each in cases}) > 1 for cases in own.values())
     ]  # fmt: skip
     rows: dict[tuple[Scalar, ...], dict[str, list[Taken]]] = {}
     for one in participants:
-        for (run, case), known in zip(group.get(one.letter, ()), own.get(one.letter, ()), strict=True):
+        for entry, known in zip(group.get(one.letter, ()), own.get(one.letter, ()), strict=True):
+            if entry.side == "B" and not sided:
+                continue  # its trials are those of the entry before
             key = tuple(known[name] for name in varying)
-            rows.setdefault(key, {}).setdefault(one.letter, []).append(_taken(run, case))
+            taken = _taken(entry.run, entry.case, entry.side if sided else None)
+            rows.setdefault(key, {}).setdefault(one.letter, []).append(taken)
     task, model = which
     for key, sides in rows.items():
         if len(sides) > 1:
@@ -140,8 +164,8 @@ def _having(side: Sequence[Taken]) -> Sequence[Taken]:
     return [taken for taken in side if taken.trials] or side[-1:]
 
 
-def _taken(run: Run, case: Case) -> Taken:
-    trials = run.of_case(case.case_id)
+def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
+    trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
     good = tuple(t for t in trials if t.outcome.status == Status.OK)
     # The best of many probes looks better than it is: once there are replicates, only they count.
     replicates = tuple(t for t in good if t.purpose == Purpose.REPLICATE)

@@ -41,8 +41,8 @@ def gain_words(tried: Tried) -> str:
     gain = tried.gain
     if gain is None:
         return "–"
-    text = _times(gain.value)
-    if gain.low is not None and gain.high is not None:
+    text = units.MISSING if gain.is_wide else _times(gain.value)
+    if gain.low is not None and gain.high is not None and not gain.is_wide:
         text += f" [{_times(gain.low)}, {_times(gain.high)}]"
     verdict = tried.verdict or Judgement.UNCLEAR
     if verdict == Judgement.BETTER and gain.low is not None and gain.low <= 1.0:

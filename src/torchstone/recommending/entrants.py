@@ -8,6 +8,7 @@ from statistics import fmean
 
 import msgspec
 
+from torchstone import units
 from torchstone.advice.choices import NEAR_THE_TOP
 from torchstone.recommending.criteria import Criterion, criterion, memory_of
 from torchstone.stats import best_of_many
@@ -15,6 +16,7 @@ from torchstone.stats.best_of_many import Best, Entrant
 from torchstone.stats.interval import over_trials
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.estimate import too_wide
 
 _CHOSEN = ("batch_size", "precision", "optimizer", "learning_rate", "grad_accumulation")  # change the result, and are
 # for the user to choose all the same; where a batch comes from is another question than how fast it is computed.
@@ -146,6 +148,13 @@ def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list
         one for one in every
         if rates[device_and_settings(one.readings[0])].value >= NEAR_THE_TOP * tops[one.offer.device]
     ]  # fmt: skip
+
+
+def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+    """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
+    kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
+    wide = [one.offer.trials for one in entrants if one not in kept]
+    return kept, [f"{len(wide)} of {len(entrants)} settings: {too_wide(min(wide))}"] if wide else []
 
 
 def believed(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:

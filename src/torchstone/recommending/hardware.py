@@ -20,6 +20,7 @@ from torchstone.recommending.entrants import (
     differing,
     entered,
     given,
+    known,
     lead_of,
     near_the_top,
     spreads,
@@ -98,8 +99,9 @@ def hardware(
     for group in groups.values():
         every = entered([one for one in group if not refused(one)], by, device_and_settings)
         every = near_the_top(every, group) if by.name == "memory" else every
-        kept, suspect = believed(every)
-        left_out += suspect
+        sure, wide = known(every)
+        kept, suspect = believed(sure)
+        left_out += [*wide, *suspect]
         if len({one.offer.device for one in kept}) > 1:
             fought.append((group, kept, len(every)))
         elif kept:

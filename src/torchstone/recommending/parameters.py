@@ -23,6 +23,7 @@ from torchstone.recommending.entrants import (
     differing,
     entered,
     given,
+    known,
     lead_of,
     near_the_top,
 )
@@ -86,10 +87,11 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
     first = readings[0].case.workload
     worse = worse_of(losses)
     left = [one for one in near if not _why_not(one, worse)]
-    kept, suspect = believed(left or near)
+    sure, wide = known(left or near)
+    kept, suspect = believed(sure or left or near)
     best, ranked = best_among(kept, len(every))
     as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
-    pick = min(as_good, key=_leanness) if len(every) > 1 else None
+    pick = min(as_good, key=_leanness) if len(every) > 1 and (len(kept) > 1 or not wide) else None
     axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
     said = dict.fromkeys(why for one in every if (why := _why_not(one, worse)))
     return Settings(
@@ -97,10 +99,10 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
         device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
-        clear=best.is_clear and len(every) > 1, lead=lead_of(best), learning=_learning(losses, pick),
-        left_out=(*(said if left else ()), *suspect, *_far(len(every) - len(near))),
+        clear=best.is_clear and pick is not None, lead=lead_of(best), learning=_learning(losses, pick),
+        left_out=(*(said if left else ()), *(wide if sure else ()), *suspect, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
-        to_type=_to_type(readings, ranked, pick, losses),
+        to_type=_again(near) if pick is None and wide else _to_type(readings, ranked, pick, losses),
     )  # fmt: skip
 
 
@@ -172,6 +174,15 @@ def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
         value = str(pick.offer.point.get(axis))
         if len({str(one.offer.point.get(axis)) for one in ranked}) > 1 and (axis, value) not in judged:
             yield axis, value
+
+
+def _again(entrants: Sequence[Entered]) -> str | None:
+    """Return the command that measures these settings again, with more trials."""
+    vary = {
+        axis: values for axis in entrants[0].offer.point
+        if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
+    }  # fmt: skip
+    return run_command(entrants[-1].readings[-1], vary, trials=max(10, 2 * max(len(one.logs) for one in entrants)))
 
 
 def _to_type(

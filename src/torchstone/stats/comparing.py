@@ -4,19 +4,27 @@ Trials are the replicates, and those of one run that were taken near each other 
 drifts: on a shared machine Welch's t over 10 + 10 trials of equal code, one run after the other, calls 30 % of pairs
 different (benchmarks/compare.py, on recorded noise). So the spread is taken from few batches of consecutive trials
 (Schmeiser, Operations Research 30(3), 1982), which sees what drifts within a run, and widened for what does not show.
+Many trials do not cure that: of 76 recorded pairs of runs of equal code, 22 to 215 processes each and minutes apart,
+47 % differ by more than their processes alone allow (benchmarks/data/aa*.json).
+
+Trials forked from one template (one interpreter, as `ab` does) share something of it. Templates are a random effect
+whose variance is moderated by what is known of it beforehand (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004), or two of
+them would stand for two replicates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from statistics import fmean, variance
 from typing import NamedTuple
 
+from torchstone.stats.nested import ASSUMED_WEIGHT
 from torchstone.stats.student import t_quantile, tail, two_sided
 
 BATCHES = 3  # of consecutive trials: fewer have no spread, more resemble their neighbours
+_A_BATCH = 5  # trials: where there are many, a batch is as long as this, and there are more of them
 _ALIKE = 0.08  # of the variance: what all trials of a run have in common (calibrated in benchmarks/compare.py)
 _ALIKE_APART = 0.1  # more of it for each length of a run that lies between two runs of one machine
 _MOST_APART = 3.0
@@ -24,6 +32,9 @@ ASSUMED = 0.22  # standard deviation between processes of equal code, where one 
 _POWER = 0.8
 _MOST_TRIALS = 1000
 _SURE = 0.99  # that a slope is no chance
+# The standard deviation between templates that is assumed before any were seen: of times and rates of one side (of a
+# ratio measured in turn it is stats.nested's), and of what processes hold.
+ASSUMED_OF_TIMES, ASSUMED_OF_MEMORY = 0.01, 0.001
 
 
 class Part(NamedTuple):
@@ -97,25 +108,70 @@ class Difference(NamedTuple):
         return abs(self.log) > reach or abs(self.log) + reach < math.log1p(margin)
 
 
-def of_independent(logs: Sequence[float]) -> Part:
+class Templates(NamedTuple):
+    """Which template each trial was forked from, and the deviation between templates assumed before any were seen."""
+
+    of_each: Sequence[Hashable] = ()
+    assumed: float = ASSUMED_OF_TIMES
+
+
+UNKNOWN = Templates()  # what trials of a template share is not known, or each has its own
+
+
+def of_independent(logs: Sequence[float], templates: Templates = UNKNOWN) -> Part:
     """Return what two or more values say that do not depend on their neighbours. Raises ValueError for fewer."""
     if len(logs) < 2:
         raise ValueError("one value has no spread")
-    return Part(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0)
+    return _with_templates(Part(fmean(logs), _spread(logs, len(logs)), len(logs), len(logs) - 1.0), logs, templates)
 
 
-def of_run(logs: Sequence[float], lengths_apart: float | None = None, drift: float = 0.0) -> Part:
+def of_run(
+    logs: Sequence[float], lengths_apart: float | None = None, drift: float = 0.0, templates: Templates = UNKNOWN
+) -> Part:
     """Return what two or more trials of one run say of it, in the order taken. Raises ValueError for fewer.
 
-    `lengths_apart`: the time between this run and the other in lengths of the longer; None: on two machines. `drift`:
-    by how much the figure was seen to move over the run, as a log: so little is known of where it went from there.
+    `lengths_apart`: the time between this run and the other in lengths of the longer; None: on two machines, or of a
+    figure that the machine's pace does not move. `drift`: by how much the figure was seen to move over the run, as a
+    log: so little is known of where it went from there.
     """
     if len(logs) < 2:
         raise ValueError("one trial has no spread")
-    batches, far = min(BATCHES, len(logs)), min(_MOST_APART, max(0.0, lengths_apart or 0.0))
+    batches = min(max(BATCHES, len(logs) // _A_BATCH), len(logs))
+    far = min(_MOST_APART, max(0.0, lengths_apart or 0.0))
     spread, alike = _spread(logs, batches), _ALIKE + _ALIKE_APART * far
     stays = alike * spread + (drift * (1.0 + far)) ** 2
-    return Part(fmean(logs), spread, len(logs), batches - 1.0, stays, BATCHES - 1.0)
+    part = Part(fmean(logs), spread, len(logs), batches - 1.0, stays, max(BATCHES, batches) - 1.0)
+    return _with_templates(part, logs, templates)
+
+
+def _with_templates(part: Part, logs: Sequence[float], templates: Templates) -> Part:
+    """Return a part with what the templates of its trials add to its error.
+
+    Degrees of freedom by Satterthwaite (Biometrics Bulletin 2, 1946).
+    """
+    groups: dict[Hashable, list[float]] = {}
+    for template, log in zip(templates.of_each, logs, strict=len(templates.of_each) > 0):
+        groups.setdefault(template, []).append(log)
+    if len(groups) in (0, len(logs)) or max(logs) <= min(logs):
+        return part
+    share = math.fsum(len(group) ** 2 for group in groups.values()) / len(logs) ** 2 - 1.0 / len(logs)
+    added = share * _between(list(groups.values()), templates.assumed)
+    known, added_df = part.error(), ASSUMED_WEIGHT + len(groups) - 1.0
+    df = (known + added) ** 2 / (known**2 / part.df + added**2 / added_df)
+    return part._replace(stays=part.stays + added, df=df, most_df=max(part.most_df, df))
+
+
+def _between(groups: Sequence[Sequence[float]], assumed: float) -> float:
+    """Return the variance between templates: what was seen of it, drawn towards what is assumed.
+
+    Seen by one-way analysis of variance (Searle, Casella & McCulloch, Variance Components, 1992, §3.6).
+    """
+    df = sum(len(group) - 1 for group in groups)
+    within = math.fsum((len(group) - 1) * variance(group) for group in groups if len(group) > 1) / df
+    seen_df = len(groups) - 1
+    seen = variance(map(fmean, groups)) if seen_df else 0.0
+    explained = within * fmean(1.0 / len(group) for group in groups)
+    return (ASSUMED_WEIGHT * assumed**2 + seen_df * max(0.0, seen - explained)) / (ASSUMED_WEIGHT + seen_df)
 
 
 def _spread(logs: Sequence[float], batches: int) -> float:
@@ -139,12 +195,13 @@ def difference(baseline: Part, candidate: Part) -> Difference:
     return Difference(candidate.log - baseline.log, baseline, candidate)
 
 
-def paired(baseline: Sequence[float], candidate: Sequence[float]) -> Difference:
+def paired(baseline: Sequence[float], candidate: Sequence[float], templates: Templates = UNKNOWN) -> Difference:
     """Return candidate less baseline of trials taken in turn, one pair a round: drift hits both, and leaves the ratio.
 
-    Student's t on the log ratios of the rounds (Kalibera & Jones, ISMM 2013). Raises ValueError under two rounds.
+    Student's t on the log ratios of the rounds (Kalibera & Jones, ISMM 2013). `templates`: of each round.
+    Raises ValueError under two rounds.
     """
-    part = of_independent([b - a for a, b in zip(baseline, candidate, strict=True)])
+    part = of_independent([b - a for a, b in zip(baseline, candidate, strict=True)], templates)
     return Difference(part.log, Part(0.0, 0.0, part.trials, part.df), part)
 
 

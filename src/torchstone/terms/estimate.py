@@ -6,6 +6,10 @@ from enum import StrEnum
 
 import msgspec
 
+from torchstone import units
+
+_MORE = 10  # trials, at least, where fewer have told nothing
+
 
 class Estimate(msgspec.Struct, frozen=True):
     """A figure over trials. `low` and `high` are None where the trials cannot support an interval; `note` says why."""
@@ -20,6 +24,16 @@ class Estimate(msgspec.Struct, frozen=True):
     samples: int
     supported: bool = True
     note: str | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its interval is too wide to be shown, or to choose anything by."""
+        return units.is_wide(self.value, self.low, self.high)
+
+
+def too_wide(trials: int) -> str:
+    """Return why so many trials have no interval that is worth showing, and what to type."""
+    return f"{trials} trials differ too much for an interval (wider than ±50 %): --trials {max(_MORE, 2 * trials)}"
 
 
 class Severity(StrEnum):

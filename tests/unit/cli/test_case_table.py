@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from build import a_sweep
 
+from torchstone.cli._blocks import print_readings
 from torchstone.cli._case_table import print_cases
 from torchstone.cli._findings import labels, print_findings
 from torchstone.cli._table import Column, fit
@@ -26,7 +27,8 @@ def summary(points=POINTS, **settings):
 
 
 def printed(capsys, run, width=160, **settings):
-    print_cases(run, width, **settings)
+    print_cases(run, width)
+    print_readings(run, width, **settings)
     return capsys.readouterr().out
 
 
@@ -67,8 +69,8 @@ def test_a_narrow_table_keeps_the_answer_and_the_status(capsys):
     assert max(map(len, text.splitlines())) <= 80
     assert "2,685*" in text
     assert rows(text)[0].split()[-1] == "ok"
-    assert "no room for:" in text
-    assert "fwd ms" in text[text.index("no room") :]
+    assert "not shown, the terminal is too narrow:" in text
+    assert "fwd ms" in text[text.index("not shown") :]
     assert "±," not in text
 
 
@@ -86,16 +88,16 @@ def test_s2_24_to_26_the_three_blocks(capsys):
     assert re.search(r"Best efficiency: .*batch_size 512.*\n  524 images/s per GB", blocks)
     assert re.search(r"Recommended for training: .*batch_size 512.*\n.*6\.4 %\): safe\n", blocks)
     assert "Pareto front, batch_size: 8: 35" in blocks
-    assert re.search(r"with num_workers 2, against 353 images/s at batch_size 8: 64 4\.4×, 512 7\.6×", blocks)
+    assert re.search(r"with num_workers 2, speed-up over batch_size 8 \(353 images/s\): 64: 4\.4×, 512: 7\.6×", blocks)
 
 
 def test_s2_35_noise_is_not_called_faster(capsys):
     same = [({"batch_size": b, **LOADER, "num_workers": 0}, 0.01 * b) for b in (1, 2, 4)]
-    text = printed(capsys, summary(same, spread=0.2))
-    assert "the same within ±" in text
-    assert re.search(r"against 10\d images/s at batch_size 1: 2 the same, 4 the same", text)
+    text = printed(capsys, summary(same, spread=0.1))
+    assert "not significantly different" in text
+    assert re.search(r"speed-up over batch_size 1 \(10\d images/s\): 2: not significant, 4: not significant", text)
     assert "Recommended for training: batch_size 1," in text, "the smallest memory of what is the same"
-    assert "the same as the highest" in text or "Highest throughput: batch_size 1," in text
+    assert "not significantly slower than the highest" in text or "Highest throughput: batch_size 1," in text
 
 
 def test_a_doubtful_or_tight_choice_says_so(capsys):
@@ -110,9 +112,9 @@ def test_a_doubtful_or_tight_choice_says_so(capsys):
 
 def test_full_reads_every_curve_and_every_case(capsys):
     short, full = (printed(capsys, summary(phases=PHASES), every=every) for every in (False, True))
-    assert short.count("against") == 1
-    assert full.count("against") == 2
-    assert "reading: num_workers 0, batch_size 8: forward is 25 % of the step" in full
+    assert short.count("speed-up over") == 1
+    assert full.count("speed-up over") == 2
+    assert "note: num_workers 0, batch_size 8: forward is 25 % of the step" in full
     assert "num_workers=4,8" in short, "the phases of the recommended case, with the remedy"
 
 

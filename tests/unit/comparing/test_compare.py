@@ -1,11 +1,13 @@
 """Verdicts: right on what is the same and what is not, with the reason where nothing may be said."""
 
 import math
+import random
+import re
 from typing import Any
 
 import msgspec
 import pytest
-from build import a_case, a_machine
+from build import a_case, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
 from torchstone.comparing.answer import answers
@@ -14,7 +16,7 @@ from torchstone.comparing.participants import Participant
 from torchstone.comparing.report import Gate, failing
 from torchstone.errors import UsageError
 from torchstone.terms.case import Placement, Task
-from torchstone.terms.comparison import Judgement
+from torchstone.terms.comparison import Judgement, Rules
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Series, Stage
@@ -76,7 +78,7 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "time" not in [one.what for one in the(compared).differing]
     (told,) = answers(compared)
     assert (told.faster, told.purpose) == ("B", "training")
-    assert "B (RTX 4090), 2 times A's throughput [" in told.words
+    assert "B (RTX 4090), 2 times A's throughput (95 % interval 1.9" in told.words
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
@@ -343,3 +345,49 @@ def test_a_compiled_model_may_draw_other_numbers():
     ]
     assert the(judged(*found)).verdict == Judgement.SAME
     assert "first results differ" in the(judged(*found)).why
+
+
+def two_templates(by, held, minutes=0.0, spread=0.17, contest=None, case=None):
+    """One side of an `ab`: 26 processes of two templates, whose memory differs by template and hardly else."""
+    dice = random.Random(f"{by} {minutes}")
+    times = [0.01 * by * math.exp(dice.gauss(0.0, spread)) for _ in range(26)]
+    run = a_stored_run(times, case, minutes=minutes)
+    trials = [
+        msgspec.structs.replace(
+            trial, facts={**trial.facts, "template": 1 + place // 13},
+            measurements=(*trial.measurements, Measurement("peak_rss_bytes", Stage.STEADY, (held(place),))),
+        )
+        for place, trial in enumerate(run.trials)
+    ]  # fmt: skip
+    return msgspec.structs.replace(run, trials=tuple(trials), head=msgspec.structs.replace(run.head, contest=contest))
+
+
+def test_two_records_of_ab_say_what_their_processes_say_and_two_templates_are_no_two_replicates():
+    held = lambda place: 282e6 * (1.0 + 0.002 * (place // 13) + 0.0005 * (place % 3))
+    found = judged(two_templates(1.0, held), two_templates(1.05, held, minutes=60))
+    memory = the(found, "peak_rss_bytes")
+    assert memory.verdict == Judgement.SAME
+    assert memory.ratio.high / memory.ratio.low < 1.02
+    rate = the(found)
+    assert rate.verdict == Judgement.UNCLEAR
+    assert rate.ratio.high / rate.ratio.low < 2.0
+    assert re.search(r"alone would leave ±\d\.\d %; what a machine drifts .* makes it ±3\d\.\d %", rate.why)
+    quiet = [two_templates(by, held, minutes, spread=0.01) for by, minutes in ((1.0, 0), (1.2, 60))]
+    assert the(judged(*quiet)).verdict == Judgement.WORSE
+
+
+def test_both_revisions_of_an_ab_are_one_case_and_are_not_thrown_together():
+    def revisions(a, b, minutes):
+        run = two_templates(1.0, lambda _: 282e6, minutes, contest=Rules())
+        sided = [
+            msgspec.structs.replace(trial, facts={**trial.facts, "side": "AB"[place % 2]},
+                                    measurements=a_trial([(a, b)[place % 2]] * 10).measurements)
+            for place, trial in enumerate(run.trials)
+        ]  # fmt: skip
+        return msgspec.structs.replace(run, trials=tuple(sided))
+
+    found = judged(revisions(0.010, 0.020, 0), revisions(0.010, 0.030, 60))
+    ratios = {one.case: one.comparison.ratio.value for one in found.judged if one.comparison.metric == "step_time"}
+    assert ratios == {"train cnn, side A": pytest.approx(1.0), "train cnn, side B": pytest.approx(1.5)}
+    plain = judged(revisions(0.010, 0.020, 0), a_stored_run(BASE, minutes=60))
+    assert the(plain).ratio.value == pytest.approx(math.sqrt(2.0), rel=0.02), "a run without sides meets both of them"

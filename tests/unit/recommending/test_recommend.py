@@ -61,7 +61,7 @@ def test_of_those_that_cannot_be_told_apart_the_leanest(told):
 
 
 def test_noise_that_hides_a_large_difference_is_no_reason_to_give_it_up(told):
-    (found,) = told(a_stored_run(1, sweep((100, 150, 200)), machine(), noise=0.3)).settings
+    (found,) = told(a_stored_run(1, sweep((100, 150, 200)), machine(), noise=0.08)).settings
     assert not found.clear
     assert found.recommended is not None
     assert found.recommended.value == max(offer.value for offer in found.offers)
@@ -292,3 +292,10 @@ def test_energy_counts_items_a_joule(outputs):
     assert by.of({"energy_per_item_j": 0.25}, one) == 4.0
     assert by.of({"throughput": 3.0}, one) is None
     assert by.unit(one) == "images/J"
+
+
+def test_nothing_is_recommended_on_top_of_trials_that_differ_too_much(told):
+    (found,) = told(a_stored_run(1, sweep((100, 150, 200)), machine(), noise=0.6)).settings
+    assert found.recommended is None
+    assert not found.clear
+    assert "--trials 10" in (found.to_type or "")

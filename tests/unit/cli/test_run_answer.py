@@ -1,0 +1,82 @@
+"""The answer of a run, first and in words: with its interval, or with why it has none."""
+
+import re
+from pathlib import Path
+
+from build import a_sweep
+
+from torchstone.cli._run_answer import answer_lines, print_run_answer
+from torchstone.cli._run_blocks import print_run
+from torchstone.store.query import entry_of
+from torchstone.summary import summarize
+from torchstone.terms.estimate import Finding, Severity
+from torchstone.terms.trial import Status
+
+LOADER = {"feed": "loader", "precision": "bf16", "num_workers": 0}
+POINTS = [({"batch_size": b, **LOADER}, 0.02 + 1e-3 * b) for b in (8, 64, 512)]
+ALIKE = [({"batch_size": b, **LOADER}, 0.01 * b) for b in (1, 2, 4)]
+
+
+def answered(points=POINTS, **settings):
+    return list(answer_lines(summarize(entry_of(a_sweep(points, **settings), Path("x")))))
+
+
+def test_of_several_the_fastest_with_its_interval():
+    (text,) = answered()
+    assert text.startswith("Fastest: batch_size 512, 962 images/s (95 % interval 9")
+    assert "cannot be told" not in text
+
+
+def test_what_is_tied_is_named_and_the_smaller_memory_recommended():
+    (text,) = answered(ALIKE, spread=0.05)
+    assert "cannot be told from it." in text
+    assert "Recommended: batch_size 1" in text or text.startswith("Fastest: batch_size 1,")
+
+
+def test_one_case_has_its_rate_its_step_and_its_memory():
+    (text,) = answered(POINTS[:1])
+    assert text.startswith("286 images/s (95 % interval 27")
+    assert "28.0 ms a step, " in text
+    assert text.endswith("iB.")
+
+
+def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much(capsys):
+    wide = summarize(entry_of(a_sweep(POINTS, spread=0.6), Path("x")))
+    (text,) = answer_lines(wide)
+    assert text == (
+        "Which is fastest is not known: 3 trials differ too much for an interval (wider than ±50 %): --trials 10."
+    )
+    print_run(wide, 160)
+    shown = capsys.readouterr().out
+    assert "Highest throughput: –\nRecommended for training: –\n" in shown
+    assert "± –: 3 trials differ too much" in shown
+    assert re.search(r"331\.5 +– ", shown), "the column of intervals stays, with its dashes"
+    assert not re.search(r"1,117[*=]|218[*=]", shown)
+    assert "speed-up" not in shown
+    assert "±6" not in shown
+    (alone,) = answered(POINTS[:1], spread=0.6)
+    assert alone.startswith("About 332 images/s, 24.1 ms a step, ")
+    assert "; 3 trials differ too much for an interval" in alone
+
+
+def test_one_trial_says_that_it_has_no_interval():
+    (text,) = answered(POINTS[:1], trials=1)
+    assert "(one trial: no interval)" in text
+
+
+def test_what_failed_and_what_is_doubtful_is_said_at_once():
+    probe = summarize(entry_of(a_sweep(POINTS[:1]), Path("x")))
+    doubt = Finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[0].case_id)
+    (text,) = answered(POINTS[:1], findings=(doubt,))
+    assert text.endswith(" SUSPECT: it drifts.")
+    (some,) = answered(status={2: Status.OUT_OF_MEMORY})
+    assert some.endswith(" 1 of 3 cases have no result.")
+    (none,) = answered(POINTS[:1], status={0: Status.OUT_OF_MEMORY})
+    assert none == "Nothing was measured: out_of_memory: it took 8 GiB of 80"
+
+
+def test_it_is_the_first_that_is_printed_and_fits(capsys):
+    print_run_answer(summarize(entry_of(a_sweep(ALIKE, spread=0.05), Path("x"))), 80)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Fastest: ")
+    assert max(map(len, lines)) <= 80
