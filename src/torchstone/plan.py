@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone import registry
-from torchstone.data_choice import EVERYBODYS, checked_options, with_split
+from torchstone.data_choice import EVERYBODYS, checked_options, has_end, with_split
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import DataSource, Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
@@ -19,14 +19,15 @@ from torchstone.terms.condition import Condition, without
 from torchstone.terms.machine import DeviceInfo, Machine
 from torchstone.terms.message import Inspected
 from torchstone.terms.model import InputSpec, ModelCard
+from torchstone.terms.own_data import LOADER_AXES, OwnData
 from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
 SHAPES = {
     "sequence_length": ("text", "features", "image_text"), "image_size": ("image", "image_text"), "audio_s": ("audio",),
 }  # fmt: skip
-# Who asks for one of these means a loader: with resident batches, all their values would measure the same.
-OF_A_LOADER = ("num_workers", "pin_memory", "prefetch_factor")
+# What to do where the user's own batches are used as they come.
+INSTEAD = "return the Dataset, of which loaders of any kind are made"
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
@@ -34,6 +35,9 @@ class Ask(msgspec.Struct, frozen=True):
     """One workload as asked for, and the values of the axes that vary: everything still in the user's words.
 
     `options` are the model's. `exclude`: Configurations that meet one of these are left out.
+
+    `fed`: real data come through the loader whatever the task, as they do for training. Otherwise a question about
+    inference (how soon does the model answer?) is one about the model: its batches are resident, and its table says so.
     """
 
     task: str
@@ -43,16 +47,21 @@ class Ask(msgspec.Struct, frozen=True):
     axes: Mapping[str, Sequence[Scalar]] = {}
     exclude: Sequence[Condition] = ()
     data_options: Mapping[str, Scalar] = {}
+    fed: bool = False
 
 
 class Sketch(msgspec.Struct, frozen=True):
-    """A checked workload with its Configurations, before it is known on which device."""
+    """A checked workload with its Configurations, before it is known on which device.
+
+    `left_open`: axes that nobody named, and that the data decides which the user's own code may return (`settled`).
+    """
 
     workload: Workload
     configurations: tuple[Mapping[str, Scalar], ...]
     own: bool  # the user's own code or files: rehearsed before anything is written
     code_sha256: str | None = None  # of the user's own model file
     data: DataCard | None = None  # None: the model's own example
+    left_open: tuple[str, ...] = ()
 
 
 def sketch(ask: Ask) -> Sketch:
@@ -80,9 +89,42 @@ def sketch(ask: Ask) -> Sketch:
         # It brings a tokenizer, or its rehearsal says that it does not.
         card = msgspec.structs.replace(card, input=InputSpec("text"))
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
-    return Sketch(
-        workload, tuple(_kept(ask, list(_configurations(ask, engine, card)))), own, card.code_sha256, data_card
-    )
+    left_open = _left_open(ask, engine) if card.input.kind == "own" and data == "example" else ()
+    fed = has_end(data) and _wants_the_loader(ask)
+    points = _kept(ask, list(_configurations(ask, engine, card, fed=fed)))
+    return Sketch(workload, tuple(points), own, card.code_sha256, data_card, left_open)
+
+
+def _wants_the_loader(ask: Ask) -> bool:
+    """Say whether the question is one that the loader belongs to, where data are real."""
+    return ask.fed or ask.task == Task.TRAIN
+
+
+def _left_open(ask: Ask, engine: Engine) -> tuple[str, ...]:
+    """Return the axes that the user's own data may decide: whether there is any is known when the code has run."""
+    axes = ["batch_size", *LOADER_AXES]
+    if _wants_the_loader(ask):
+        axes.append("feed")
+    return tuple(axis for axis in axes if axis in engine.axes and axis not in ask.axes)
+
+
+def settled(sketch: Sketch, data: OwnData) -> Sketch:
+    """Return a Sketch with what the user's own data decide. Raises UsageError where an axis asks for what they lack."""
+    task, left_open = sketch.workload.task, sketch.left_open
+    configurations = tuple(data.fill(task, one, left_open) for one in sketch.configurations)
+    for one in configurations:
+        if (axis := data.refuses(one)) is not None:
+            raise UsageError(
+                f"{sketch.workload.model}: {axis}={one[axis]} cannot be: {data.why}, with {axis}={data.fixed[axis]}; "
+                f"{INSTEAD}"
+            )
+    return msgspec.structs.replace(sketch, configurations=configurations, left_open=())
+
+
+def first_case(sketch: Sketch, placement: Placement, machine: Machine) -> Case:
+    """Return the Case of a Sketch's first Configuration: what is rehearsed."""
+    device = machine.device(placement.device, placement.index)
+    return Case(sketch.workload, on_device(sketch.configurations[0], device), placement)
 
 
 def card_of(model: str, options: Mapping[str, Scalar]) -> ModelCard:
@@ -142,7 +184,7 @@ def _wants_more_classes(data: DataCard, model: ModelCard) -> bool:
     return data.classes is not None and has is not None and data.classes > has
 
 
-def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mapping[str, Scalar]]:
+def _configurations(ask: Ask, engine: Engine, card: ModelCard, *, fed: bool) -> Iterator[Mapping[str, Scalar]]:
     allowed = [a for a in engine.axes if card.input.kind in SHAPES.get(a, (card.input.kind,))]
     for name in ask.axes:
         if name not in AXES:
@@ -152,7 +194,8 @@ def _configurations(ask: Ask, engine: Engine, card: ModelCard) -> Iterator[Mappi
                 f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
             )
     defaults = dict(card.defaults)
-    if any(name in ask.axes for name in OF_A_LOADER):
+    # Who asks for one of a loader's axes means a loader: with resident batches, all their values measure the same.
+    if fed or any(name in ask.axes for name in LOADER_AXES):
         defaults["feed"] = "loader"
     # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
     names = dict.fromkeys([*ask.axes, *allowed])

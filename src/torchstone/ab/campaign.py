@@ -60,7 +60,8 @@ class AbCampaign:
             asked_s = system_clock()
             with held(placements, machine, head.run_id, self._busy):
                 began_s += system_clock() - asked_s  # waiting for others is not part of the budget
-                self._rehearse(ring, (a, b))
+                a, b = self._rehearsed(ring, (a, b))
+                head = msgspec.structs.replace(head, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     ended = Bout(a, b, self._rules, ring, began_s, self._tell, writer.append).fight()
@@ -68,7 +69,6 @@ class AbCampaign:
         return published(run, folder), ended
 
     def _head(self, ring: Ring, machine: Machine, sides: Sequence[Contender], command: Sequence[str]) -> Head:
-        cases = {side.case.case_id: side.case for side in sides}
         first = self._sides[0].request
         code = {
             f"{side.label}: {side.sketch.workload.model}": side.sketch.code_sha256
@@ -76,18 +76,29 @@ class AbCampaign:
             if side.sketch.code_sha256 is not None
         }
         return ring.session(self._sketched[0].folder).head(
-            Plan(tuple(cases.values()), ()), machine, first.name or "ab", command, source=first.source, code=code,
+            _plan_of(sides), machine, first.name or "ab", command, source=first.source, code=code,
             contest=self._rules,
         )  # fmt: skip
 
-    def _rehearse(self, ring: Ring, sides: Sequence[Contender]) -> None:
-        """Do one step of each side that is the user's own. Raises UsageError naming the side that cannot."""
+    def _rehearsed(self, ring: Ring, sides: Sequence[Contender]) -> list[Contender]:
+        """Do one step of each side that is the user's own, and return the sides with what their data decide.
+
+        Raises UsageError naming the side that cannot.
+        """
+        ready = []
         for side, sketch in zip(sides, self._sketched, strict=True):
+            case, left_open = side.case, sketch.sketch.left_open
             if sketch.sketch.own:
                 try:
-                    ring.session(side.folder).rehearse([side.case])
+                    case = ring.session(side.folder).rehearsed(case, left_open).filled(case, left_open)
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
+            ready.append(Contender(side.label, case, side.folder))
+        return ready
+
+
+def _plan_of(sides: Sequence[Contender]) -> Plan:
+    return Plan(tuple({side.case.case_id: side.case for side in sides}.values()), ())
 
 
 def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:

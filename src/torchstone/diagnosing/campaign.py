@@ -70,9 +70,10 @@ class DiagnosisCampaign:
             head = session.head(
                 Plan((), ()), machine, f"{PREFIX}{target.name}", command, source=target.source, code=target.code
             )
-            work = Work(case)
             with held([case.placement], machine, head.run_id, self._busy):
-                session.rehearse([case] if target.own else [])
+                if target.own:
+                    case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
+                work = Work(case)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._listening.begins(head)
                     open_run = OpenRun(session, writer, Run(head, (), (), None), folder)

@@ -47,6 +47,11 @@ class Target(msgspec.Struct, frozen=True):
     own: bool = False
 
     @property
+    def left_open(self) -> tuple[str, ...]:
+        """Axes that the data of the user's own code decides; of a stored run all are decided."""
+        return self.sketch.left_open if self.sketch is not None else ()
+
+    @property
     def model(self) -> str:
         """What the template is to import for."""
         workload = self.case.workload if self.case is not None else self.sketch.workload if self.sketch else None
@@ -57,11 +62,9 @@ class Target(msgspec.Struct, frozen=True):
         if self.case is not None:
             return _throughput_only(self.case)
         placement = plan.place(self.device, found, machine)
-        device = machine.device(placement.device, placement.index)
         if self.sketch is None:
             raise UsageError(f"{self.name}: nothing to diagnose")
-        configuration = plan.on_device(self.sketch.configurations[0], device)
-        return _throughput_only(Case(self.sketch.workload, configuration, placement))
+        return _throughput_only(plan.first_case(self.sketch, placement, machine))
 
     def moved(self, machine: Machine) -> list[str]:
         """Return what of devices and software is not as it was when the run was recorded."""
@@ -92,7 +95,8 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
 def of_request(request: RunRequest) -> Target:
     """Return the one Case that a request asks for. Raises UsageError where it asks for several."""
     workload = one_workload(request)
-    sketch = plan.sketch(workload.ask(request.exclude))
+    # Why a task is slow on real data may be their loader, whichever task it is.
+    sketch = plan.sketch(msgspec.structs.replace(workload.ask(request.exclude), fed=True))
     if len(sketch.configurations) != 1 or "," in request.device:
         raise UsageError(f"{request.name} asks for {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}

@@ -7,11 +7,13 @@ from collections.abc import Collection
 
 from torchstone.config.recipes import load_request
 from torchstone.config.typed import word, workload_flags
+from torchstone.data_choice import has_end
 from torchstone.diagnosing.diagnosis import WhatIf
 from torchstone.errors import TorchstoneError
-from torchstone.plan import OF_A_LOADER, SHAPES, sketch
+from torchstone.plan import SHAPES, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.own_data import LOADER_AXES
 from torchstone.terms.procedure import Procedure
 
 _OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
@@ -54,12 +56,25 @@ def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | N
 def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     """Return the settings that do not go without saying: `named` ones have another value otherwise.
 
-    A model brings its own sizes of an input, and who names an axis of a loader gets one.
+    A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.
     """
+    by_data = _of_data(case)
     said = {
         axis: value for axis, value in case.configuration.items()
-        if axis in AXES and (axis in named or axis in SHAPES or value != AXES[axis].default)
+        if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
     }  # fmt: skip
-    if "feed" in case.configuration and not said.keys().isdisjoint(OF_A_LOADER):
+    if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
         said["feed"] = case.configuration["feed"]
     return said
+
+
+def _of_data(case: Case) -> tuple[str, ...]:
+    """Return the axes whose value the data decide where nobody names it (plan.settled)."""
+    settings, data = case.configuration, case.workload.data
+    if data != "example":
+        return ("feed",) if has_end(data) else ()
+    if settings.get("feed") == "resident":
+        return ("batch_size", "feed")
+    with_workers = ("prefetch_factor",) if settings.get("num_workers") else ()
+    pinned = ("pin_memory",) if case.placement.device != "cpu" else ()
+    return ("batch_size", "num_workers", *with_workers, *pinned)

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from torchstone import plan
+from torchstone.plan import Sketch
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
 from torchstone.runner.open_run import take_all
 from torchstone.runner.results import Results, published
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Watcher
-from torchstone.terms.case import Case
+from torchstone.terms.case import Placement
+from torchstone.terms.machine import Machine
+from torchstone.terms.run import Plan
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest
@@ -35,14 +40,17 @@ class Campaign:
             machine, found = session.inspect()
             placements = [plan.place(word, found, machine) for word in (request.device or "auto").split(",")]
             how = session.procedure
-            whole = plan.arrange(self._sketches, placements, machine, how.trials, how.seed, request.first)
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
-            head = session.head(whole, machine, request.name or "run", command, source=request.source, code=code)
+            head = session.head(Plan((), ()), machine, request.name or "run", command, source=request.source, code=code)
             with held(placements, machine, head.run_id, self._busy):
-                session.rehearse(self._own(whole.cases))
-                run = take_all(session, head, folder)
+                sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
+                whole = plan.arrange(sketches, placements, machine, how.trials, how.seed, request.first)
+                run = take_all(session, msgspec.structs.replace(head, plan=whole), folder)
         return published(run, folder)
 
-    def _own(self, cases: Sequence[Case]) -> list[Case]:
-        """One Case for each workload that is the user's own, in its first configuration."""
-        return [next(c for c in cases if c.workload == s.workload) for s in self._sketches if s.own]
+    @staticmethod
+    def _rehearsed(session: Session, sketch: Sketch, placement: Placement, machine: Machine) -> Sketch:
+        """Return a Sketch with what the user's own code decides, rehearsed in its first configuration."""
+        if not sketch.own:
+            return sketch
+        return plan.settled(sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open))

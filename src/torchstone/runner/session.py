@@ -20,7 +20,8 @@ from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.terms.case import Case
 from torchstone.terms.machine import Machine
-from torchstone.terms.message import Ended, Inspected, InspectRequest, TrialRequest
+from torchstone.terms.message import Brought, Ended, Event, Inspected, InspectRequest, TrialRequest
+from torchstone.terms.own_data import OwnData
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA, Head, Plan
 from torchstone.terms.trial import Outcome, Status
@@ -38,6 +39,17 @@ def _crash(case: Case, outcome: Outcome) -> str:
     if outcome.traceback is None:
         return f"{case.workload.model}: {outcome.message}"
     return "\n".join((f"{case.workload.model} raised {outcome.message}", *outcome.traceback.splitlines()[:-1]))
+
+
+class _Ear(Silent):
+    """A Watcher that keeps what a rehearsal says of the user's data."""
+
+    brought = OwnData()
+
+    def heard(self, event: Event) -> None:
+        """Keep it."""
+        if isinstance(event, Brought):
+            self.brought = event.data
 
 
 class Session:
@@ -92,12 +104,22 @@ class Session:
     def rehearse(self, cases: Sequence[Case]) -> None:
         """Do one step of each Case with the user's own model or data. Raises UsageError where it crashes."""
         for case in cases:
-            drive = TrialDrive(TrialRequest(case, self.procedure, 0, rehearse=True), None, Silent())
-            outcome = drive.run(self.launcher, 0).outcome
-            if drive.mistake is not None:
-                raise UsageError(drive.mistake)
-            if outcome.status == Status.CRASHED:
-                raise UsageError(_crash(case, outcome))
+            self.rehearsed(case)
+
+    def rehearsed(self, case: Case, left_open: Sequence[str] = ()) -> OwnData:
+        """Do one step of a Case with the user's own model or data, and return what data it brought.
+
+        `left_open`: axes that this data decides. Raises UsageError where it crashes.
+        """
+        ear = _Ear()
+        request = TrialRequest(case, self.procedure, 0, rehearse=True, left_open=tuple(left_open))
+        drive = TrialDrive(request, None, ear)
+        outcome = drive.run(self.launcher, 0).outcome
+        if drive.mistake is not None:
+            raise UsageError(drive.mistake)
+        if outcome.status == Status.CRASHED:
+            raise UsageError(_crash(case, outcome))
+        return ear.brought
 
     def head(self, plan: Plan, machine: Machine, name: str, command: Sequence[str], **about: Any) -> Head:
         """Return the Head of a run that begins now. `about`: its further fields."""

@@ -11,6 +11,7 @@ from torchstone.terms.case import Case, Placement
 from torchstone.terms.fit import EpochEnded, Evaluation, Judged
 from torchstone.terms.host_profile import HostProfile
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.own_data import OwnData
 from torchstone.terms.peaks import Peaks
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Measurement, Outcome
@@ -29,6 +30,7 @@ class Turns(msgspec.Struct, frozen=True):
 class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
 
+    `left_open`: axes that nobody named, which the data of the user's own code decides; a rehearsal tells how (Brought).
     A Procedure with a Fit trains to an end instead; an `evaluation` judges weights; `turns` waits to be told its turns.
     `host_profile` adds a look at where the host's time goes, after everything is measured.
     """
@@ -37,6 +39,7 @@ class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     procedure: Procedure
     number: int
     rehearse: bool = False
+    left_open: tuple[str, ...] = ()
     trace_path: str | None = None
     evaluation: Evaluation | None = None
     turns: Turns | None = None
@@ -122,6 +125,12 @@ class TurnTaken(msgspec.Struct, frozen=True, tag="turn_taken", tag_field="event"
     cpu_s: float
 
 
+class Brought(msgspec.Struct, frozen=True, tag="brought", tag_field="event"):
+    """What the user's own code gave to work on; sent by a rehearsal before its step."""
+
+    data: OwnData
+
+
 class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
     """Everything a trial measured, sent once, after its last window."""
 
@@ -158,6 +167,6 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
 
 
 Event = (
-    Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Measured | HostProfile | Inspected
+    Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Brought | Measured | HostProfile | Inspected
     | PeaksMeasured | Stack | Ended
 )  # fmt: skip

@@ -35,6 +35,7 @@ class TrainingAsked(msgspec.Struct, frozen=True):
     own: bool
     source: object = None
     code_sha256: str | None = None
+    left_open: tuple[str, ...] = ()  # axes that the data of the user's own code decides
 
 
 def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *, limited: bool) -> TrainingAsked:
@@ -68,7 +69,7 @@ def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *
     )  # fmt: skip
     return TrainingAsked(
         request.name or "train", request.device, absolute(sketch.workload), sketch.configurations[0], procedure,
-        _labels(sketch.data), sketch.own, request.source, sketch.code_sha256,
+        _labels(sketch.data), sketch.own, request.source, sketch.code_sha256, sketch.left_open,
     )  # fmt: skip
 
 

@@ -75,12 +75,12 @@ class TrainCampaign:
             device = machine.device(placements[0].device, placements[0].index)
             case = Case(asked.workload, plan.on_device(asked.configuration, device), placements[0])
             code = {asked.workload.model: asked.code_sha256} if asked.code_sha256 is not None else {}
-            whole = Plan((case,), (Slot(0, 0),))
-            head = session.head(whole, machine, asked.name, command, source=asked.source, code=code)
+            head = session.head(Plan((), ()), machine, asked.name, command, source=asked.source, code=code)
             with held(placements, machine, head.run_id, self._busy):
                 if asked.own:
-                    session.rehearse([case])
-                run = take_all(session, head, folder)
+                    own = session.rehearsed(case, asked.left_open)
+                    case = own.filled(case, asked.left_open)
+                run = take_all(session, msgspec.structs.replace(head, plan=Plan((case,), (Slot(0, 0),))), folder)
         return TrainResults(published(run, folder), observer.metrics, self._output, observer.epochs)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from torchstone import plan
 from torchstone.errors import UsageError
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
@@ -38,14 +40,19 @@ class TuneCampaign:
         with Session(request.procedure, [model], self._watcher) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device or "auto", found, machine)
-            quest = self._sketch.quest(placement, machine, session.procedure.trials)
-            space = Space(quest)  # one without a point is refused here, before anything is written
+            if not sketch.own:
+                Space(self._sketch.quest(placement, machine, 1))  # what is wrong with it is said before anyone waits
             code = {model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
             head = session.head(
-                Plan((), ()), machine, request.name or "tune", command, source=request.source, code=code, quest=quest
+                Plan((), ()), machine, request.name or "tune", command, source=request.source, code=code
             )
             with held([placement], machine, head.run_id, self._busy):
-                session.rehearse([space.case(space.points[0])] if sketch.own else [])
+                if sketch.own:
+                    first = plan.first_case(sketch, placement, machine)
+                    self._sketch.take(session.rehearsed(first, sketch.left_open))
+                quest = self._sketch.quest(placement, machine, session.procedure.trials)
+                Space(quest)  # one without a point is refused here, before anything is written
+                head = msgspec.structs.replace(head, quest=quest)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     so_far = Run(head, (), (), None)

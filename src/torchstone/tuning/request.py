@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone import plan, registry
+from torchstone.data_choice import has_end
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Placement
 from torchstone.terms.machine import DeviceInfo, Machine
+from torchstone.terms.own_data import LOADER_AXES, OwnData
 from torchstone.tuning.scoring import OBJECTIVES
-from torchstone.tuning.space import LOADER_AXES, usual_axes
+from torchstone.tuning.space import usual_axes
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest, WorkloadRequest
@@ -53,18 +55,35 @@ class TuneSketch:
         asked = self._asked
         single = {axis: values[0] for axis, values in asked.axes.items()}
         one = msgspec.structs.replace(asked, axes={axis: (value,) for axis, value in single.items()})
-        self.sketch = plan.sketch(one.ask())
+        # How soon an answer comes is a question about the model; how many come a second, about its data, too.
+        self.sketch = plan.sketch(msgspec.structs.replace(one.ask(), fed=request.objective != "latency"))
         self.base = dict(self.sketch.configurations[0])
         for axis in (*request.present, *request.only):
             if axis not in self.base:
                 raise unknown(f"axis of {asked.task} {asked.model}", axis, self.base)
+        self._own = OwnData()
         self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
+
+    def take(self, data: OwnData) -> None:
+        """Begin from the data that the user's own code brought: a loader's settings are what the user has now.
+
+        Raises UsageError where what is to vary is fixed by them.
+        """
+        varying = [*self.request.only, *(axis for axis, values in self._asked.axes.items() if len(values) > 1)]
+        if both := [axis for axis in varying if axis in data.fixed]:
+            raise UsageError(f"{self.sketch.workload.model}: {both[0]} cannot vary: {data.why}; {plan.INSTEAD}")
+        self.base = dict(plan.settled(self.sketch, data).configurations[0])
+        own = {axis: self.base[axis] for axis in self.sketch.left_open if axis in data.settings}
+        self._own, self._now = data, {**own, **self._now}
 
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
         """Return the Quest on that device. `trials`: rounds of the duel."""
         request = self.request
         device = machine.device(placement.device, placement.index)
-        axes = usual_axes(self._asked.task, self.sketch.workload.data, device, machine.host.logical_cores, self.base)
+        real = self._own.is_data or has_end(self.sketch.workload.data)
+        loads = real and self.base.get("feed") == "loader"
+        axes = usual_axes(self._asked.task, device, machine.host.logical_cores, self.base, loads=loads)
+        axes = {axis: values for axis, values in axes.items() if axis not in self._own.fixed}
         axes.update({axis: values for axis, values in self._asked.axes.items() if len(values) > 1})
         if "precision" in axes:
             meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])

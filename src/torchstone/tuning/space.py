@@ -15,22 +15,24 @@ from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Task
 from torchstone.terms.condition import without
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.own_data import LOADER_AXES
 from torchstone.terms.search import Brief, Part, Point
 from torchstone.tuning.batch_rules import accumulation_for, learning_rate_for
 
-LOADER_AXES = ("num_workers", "pin_memory", "prefetch_factor")
 _BATCHES: tuple[Scalar, ...] = tuple(2**n for n in range(14))
 _WORKERS = (0, 1, 2, 4, 8, 12, 16)
-_NO_DATA_SET = ("synthetic", "example")  # made on the spot: there is no loader that training would have
 
 
 def usual_axes(
-    task: str, data: str, device: DeviceInfo | None, cores: int | None, base: Mapping[str, Scalar]
+    task: str, device: DeviceInfo | None, cores: int | None, base: Mapping[str, Scalar], *, loads: bool
 ) -> dict[str, tuple[Scalar, ...]]:
-    """Return the axes that a tune varies where nobody says otherwise: those that change the speed of the same work."""
+    """Return the axes that a tune varies where nobody says otherwise: those that change the speed of the same work.
+
+    `loads`: real data come through a loader; what is made on the spot has none that training would have.
+    """
     engine: Engine = registry.load("engines", task)
     axes: dict[str, tuple[Scalar, ...]] = {"batch_size": _BATCHES}
-    if data.partition(":")[0] not in _NO_DATA_SET:
+    if loads:
         axes["num_workers"] = tuple(n for n in _WORKERS if n <= max(4, 2 * (cores or 2)))
         if device is not None and device.kind != "cpu":
             axes["pin_memory"] = (False, True)

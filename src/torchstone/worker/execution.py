@@ -15,6 +15,7 @@ from torchstone.extend_machine import Device
 from torchstone.instrument.clock import resolution_s, system_clock
 from torchstone.instrument.loop import Instrument, Step
 from torchstone.terms.message import (
+    Brought,
     Ended,
     Entered,
     Event,
@@ -32,7 +33,7 @@ from torchstone.worker.fitting import fit_model
 from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
 from torchstone.worker.outcome import ended_by
 from torchstone.worker.pipe import EventPipe
-from torchstone.worker.settling import settle
+from torchstone.worker.settling import brought, settle
 from torchstone.worker.tally import Tally
 from torchstone.worker.turns import take_turns
 from torchstone.worker.window import measure_window, turn_of, warm_up_plan
@@ -74,6 +75,9 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
     device = open_device(case)
     engine: Engine = registry.load("engines", str(case.workload.task))
     model = load_model(case)
+    if request.rehearse:
+        send(Brought(own := brought(model, case)))
+        case = own.filled(case, request.left_open)
     case, settings = settle(case, model, device, procedure.settings)
     request = msgspec.structs.replace(request, case=case)
     prepared: Any = engine.prepare(case, model, device)

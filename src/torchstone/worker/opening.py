@@ -25,6 +25,7 @@ class Part:
         self.numbers = numbers
         self.tokenizer = getattr(samples, "tokenizer", None)
         self.augments = getattr(samples, "augments", False)
+        self.collate = getattr(samples, "collate", None)  # a user's own way to make a batch of items
 
     def __len__(self) -> int:
         return len(self.numbers)

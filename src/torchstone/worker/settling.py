@@ -15,6 +15,7 @@ from torchstone.extend_machine import Device
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.own_data import LOADER_AXES, OwnData
 
 SETTING = "setting_"  # what the names of these facts begin with
 DEVICE = "device"
@@ -47,6 +48,20 @@ def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -
     if "channels_last" in values:  # to models and engines it is a truth
         values["channels_last"] = values["channels_last"] in (True, "on")
     return msgspec.structs.replace(case, configuration=values), facts
+
+
+def brought(model: LoadedModel, case: Case) -> OwnData:
+    """Return what a user's own code gave to work on, where it is that of the Case."""
+    samples = model.samples
+    if samples is None or case.workload.data != "example":
+        return OwnData()
+    # What is the loader's own is among the facts of its model, as models/_own_data.py finds it.
+    own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
+    fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
+    settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
+    if case.placement.device == "cpu" and "pin_memory" in settings:  # there is nowhere to transfer to
+        settings["pin_memory"] = False
+    return OwnData(True, settings, fixed, getattr(samples, "why", None) if fixed else None)
 
 
 def _threads(_model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:

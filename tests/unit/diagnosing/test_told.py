@@ -250,7 +250,8 @@ def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
     )  # fmt: skip
     assert command_for(case, WhatIf({"precision": "bf16"}, "", heap="fixed"), None, Procedure()) == (
         "torchstone run --task train --model 'py:my net.py:load' --option depth=3 --data 'csv:a b.csv' "
-        "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --heap fixed"
+        "--data-option label=stars --device cpu --axis batch_size=32 --axis precision=bf16 --axis feed=resident "
+        "--heap fixed"
     )
 
 

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSam
 
 from torchstone import registry
 from torchstone.engines._batches import Loaded, Resident, open_batches
-from torchstone.errors import UsageError
+from torchstone.errors import Unsupported, UsageError
 from torchstone.terms.model import LoadedModel
 
 X, Y = torch.arange(40.0).view(10, 4), torch.arange(10)
@@ -95,7 +95,7 @@ def test_items_may_be_mappings_of_arrays_and_numbers():
 
 def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
     model = adopted(DataLoader(PAIRS, batch_size=2, num_workers=0, collate_fn=doubled))
-    assert isinstance(feed(model), Loaded), "it is made anew, of any size"
+    assert isinstance(feed(adopted(PAIRS)), Loaded), "of a data set the loader is ours"
     batch = feed(model, batch_size=5).next()
     assert batch.items == 5
     assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
@@ -106,13 +106,8 @@ def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
 
 @pytest.mark.parametrize(
     "data",
-    [
-        [(X[:4], Y[:4])],
-        DataLoader(PAIRS, batch_sampler=[[0, 1, 2, 3]]),
-        type("OwnLoader", (DataLoader,), {})(PAIRS, batch_size=4),
-        DataLoader(PAIRS, batch_size=4, sampler=torch.utils.data.SubsetRandomSampler(range(8))),
-    ],
-    ids=["list", "batch sampler", "subclass", "sampler"],
+    [[(X[:4], Y[:4])], type("OwnLoader", (DataLoader,), {})(PAIRS, batch_size=4)],
+    ids=["list", "subclass"],
 )
 def test_what_cannot_be_made_anew_is_used_as_it_is_and_other_axes_are_refused(data):
     model = adopted(data)
@@ -122,6 +117,60 @@ def test_what_cannot_be_made_anew_is_used_as_it_is_and_other_axes_are_refused(da
     with pytest.raises(UsageError, match=r"with num_workers=0: write --axis num_workers=0"):
         feed(model, num_workers=2)
     assert feed(model, num_workers=2, feed="resident").next().items == 4, "resident batches need no workers"
+    assert set(model.samples.fixed) == {"batch_size", "num_workers"}
+
+
+STARTED: list[int] = []
+
+
+def started(worker: int) -> None:
+    STARTED.append(worker)
+
+
+def test_a_loader_keeps_its_sampler_its_collate_fn_and_its_worker_init_fn_with_any_workers():
+    order = torch.utils.data.SubsetRandomSampler(range(8, 0, -1))
+    loader = DataLoader(PAIRS, 4, sampler=order, collate_fn=doubled, num_workers=1, worker_init_fn=started)
+    model = adopted(loader)
+    for workers in (0, 2):
+        batches = feed(model, batch_size=2, num_workers=workers, prefetch_factor=3)
+        made = batches._source
+        assert (made.sampler, made.worker_init_fn, made.num_workers) == (order, started, workers)
+        assert (batches.queue, batches.turn) == (3 * workers, max(1, 3 * workers)), "so many are drained first"
+        batch = batches.next()
+        assert batch.items == 2
+        assert 0 not in batch.tensors["target"], "the sampler leaves it out"
+        assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
+        batches.close()
+    assert loader.num_workers == 1, "the user's own stays as it is"
+
+
+def test_batches_of_a_sampler_of_ones_own_stay_as_they_are_with_any_workers():
+    model = adopted(DataLoader(PAIRS, batch_sampler=[[0, 1, 2], [3]]))
+    assert model.samples.fixed == {"batch_size": 3}
+    assert model.facts["own_batch_size"] == 3
+    batches = feed(model, batch_size=3, num_workers=2)
+    assert [batches.next().items for _ in range(4)] == [3, 1, 3, 1]
+    batches.close()
+    with pytest.raises(UsageError, match=r"with batch_size=3: write --axis batch_size=3"):
+        feed(model, batch_size=4)
+
+
+def test_items_are_counted_where_the_collate_fn_makes_other_rows_of_them():
+    def joined(rows: list[Any]) -> Any:
+        return torch.cat([x for x, _ in rows]).view(-1, 2), torch.zeros(2 * len(rows), dtype=torch.long)
+
+    model = adopted(DataLoader(PAIRS, 5, collate_fn=joined), module=nn.Linear(2, 3))
+    batch = feed(model, batch_size=5).next()
+    assert (batch.items, batch.tensors["input"].shape) == (5, (10, 2))
+
+
+def test_one_short_batch_may_be_all_there_is():
+    model = adopted(DataLoader(PAIRS, batch_size=64))
+    assert model.facts["own_batch_size"] == 10
+    assert feed(model, batch_size=10).next().items == 10
+    flowing = feed(adopted(DataLoader(Flowing(), batch_size=2)), batch_size=64)
+    with pytest.raises(Unsupported, match="no whole batch of this size"):
+        flowing.next()
 
 
 def test_without_a_loss_the_target_that_a_module_does_not_take_is_left_out():
@@ -151,8 +200,7 @@ def test_data_that_cannot_be_used_says_why(data, says):
         adopted(data)
 
 
-def test_too_little_data_is_unsupported():
-    from torchstone.errors import Unsupported
-
-    with pytest.raises(Unsupported, match="the data set has 10 items, less than one batch"):
-        feed(adopted(PAIRS), batch_size=11)
+@pytest.mark.parametrize("data", [PAIRS, DataLoader(PAIRS)], ids=["dataset", "loader"])
+def test_too_little_data_is_unsupported(data):
+    with pytest.raises(Unsupported, match=r"batch_size=11: the data set has .*less than one batch"):
+        feed(adopted(data), batch_size=11)

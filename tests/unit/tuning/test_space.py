@@ -54,8 +54,8 @@ def test_usual_axes_are_what_the_device_and_the_data_have():
     card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", compute_capability="8.0")
     old = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "an old card", compute_capability="7.0")
     cpu = DeviceInfo("cpu", "cpu", "Intel", 0, "a processor")
-    assert usual_axes("train", "digits", card, 16, BASE)["precision"] == ("fp32", "tf32", "bf16")
-    assert usual_axes("train", "digits", old, 16, BASE)["precision"] == ("fp32", "fp16")
-    assert "pin_memory" in usual_axes("train", "digits", card, 16, BASE)
-    assert usual_axes("train", "digits", cpu, 2, BASE)["num_workers"] == (0, 1, 2, 4)
-    assert set(usual_axes("train", "synthetic", cpu, 2, BASE)) == {"batch_size", "precision"}
+    assert usual_axes("train", card, 16, BASE, loads=True)["precision"] == ("fp32", "tf32", "bf16")
+    assert usual_axes("train", old, 16, BASE, loads=True)["precision"] == ("fp32", "fp16")
+    assert "pin_memory" in usual_axes("train", card, 16, BASE, loads=True)
+    assert usual_axes("train", cpu, 2, BASE, loads=True)["num_workers"] == (0, 1, 2, 4)
+    assert set(usual_axes("train", cpu, 2, BASE, loads=False)) == {"batch_size", "precision"}
