@@ -45,10 +45,14 @@ class Project(NamedTuple):
         return case
 
     def first_cause(self, model: str) -> dict[str, Any]:
-        """What `diagnose` suspects first. No time for remedies: that what helps is measured, test_diagnose.py sees."""
+        """What `diagnose` suspects first, but for the tests beside this one, which it is right to suspect, too.
+
+        No time for remedies: that what helps is measured, test_diagnose.py sees.
+        """
         words = ("diagnose", "--task", "train", "--model", model, "--budget", "0", "--quiet")
-        cause: dict[str, Any] = self.torchstone(*words)["diagnosis"]["causes"][0]
-        return cause
+        causes = self.torchstone(*words)["diagnosis"]["causes"]
+        first: dict[str, Any] = next(cause for cause in causes if cause["id"] != "neighbours")
+        return first
 
 
 @pytest.fixture
@@ -116,8 +120,8 @@ def test_a_stream_is_measured_as_it_arrives(copied):
     project = copied("sensor_stream")
     case = project.trained("py:train.py:load")
     assert_fed(case, num_workers=0)
-    assert 10 < value(case, "throughput") <= 1 / 0.002
-    assert value(case, "phase_data_s") >= 0.002 * case["configuration"]["batch_size"]
+    assert 10 < value(case, "throughput") <= 1 / 0.004
+    assert value(case, "phase_data_s") >= 0.004 * case["configuration"]["batch_size"]
     assert project.first_cause("py:train.py:load")["id"].startswith("loader")
 
 
