@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from torchstone import units
 from torchstone.advice.choices import MEMORY, best_efficiency, choice_of
+from torchstone.advice.fed import data_words, facts_of, fed_words
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.marks import BEST, SAME, marks
 from torchstone.cli._blocks import print_blocks
-from torchstone.cli._table import Column, plain, show
+from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Task
@@ -73,7 +75,7 @@ _OF_WHOLE_ANSWERS = (
 )  # fmt: skip
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
-_HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer", "feed", "num_workers")
+_HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer")
 _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 
 
@@ -84,17 +86,23 @@ def print_cases(run: RunSummary, width: int | None = None, *, every: bool = Fals
         cases = _sorted(group, varying)
         first = cases[0]
         fixed = [n for n in _HEADLINE if n in first.configuration and n not in varying]
-        if first.configuration.get("feed") == "resident" and "num_workers" in fixed:
-            fixed.remove("num_workers")
         settings = ", ".join(f"{name} {first.configuration[name]}" for name in fixed)
-        head = f"{first.workload.task} {first.workload.model} on {first.placement}, data {first.workload.data}"
+        data = data_words(first.workload, facts_of(first))
+        head = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
         print("\n" + plain(head) + "\n  " + plain(settings))
+        for line in fed_words(cases, varying):
+            print(_indented(line, width))
         columns = list(_columns(cases, varying, run.machine))
         show(columns, width)
         if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
             print(f"{BEST} best (per GB: of those near the top), {SAME} cannot be told from it")
         if run.answer is None:
             print_blocks(run, cases, varying, width, every=every)
+
+
+def _indented(line: str, width: int | None) -> str:
+    wide = width or terminal_width()
+    return textwrap.fill(plain(line), wide, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSummary]:

@@ -43,6 +43,8 @@ def _head(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         step = units.quantity(diagnosis.step_s, "s")
         rate = f": {units.significant(diagnosis.throughput, 4)} {case.workload.item}s/s, {step} a step"
     yield "", f"{what}, on {case.placement}{rate}"
+    if diagnosis.fed is not None:
+        yield "", diagnosis.fed
     if diagnosis.unmeasured is not None:
         yield "", f"from its record alone: {diagnosis.unmeasured}"
 

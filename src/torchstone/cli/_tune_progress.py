@@ -50,7 +50,10 @@ class TuneProgress:
         self._print(f"tuning {workload.task} {workload.model} on {quest.base.placement} for {quest.objective}:")
         self._print(f"{points} settings of {axes}; searcher {quest.searcher}")
         if "num_workers" not in quest.axes and workload.data in ("synthetic", "example"):
-            self._print(f"data {workload.data} has no loader to tune: name --data to tune workers, too")
+            own = workload.data == "example" and quest.base.configuration.get("feed") == "loader"
+            none = "its batches are used as they come" if own else f"data {workload.data} has no loader to tune"
+            how = "return the Dataset" if own else "name --data"
+            self._print(f"{none}: {how} to tune workers, too")
 
     def probing(self, probe: Probe, number: int) -> None:
         """Name the stage when it changes."""

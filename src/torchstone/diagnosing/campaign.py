@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.advice.advice import Advice
+from torchstone.advice.fed import fed_by
 from torchstone.diagnosing.contests import LiveContest
 from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Tried
 from torchstone.diagnosing.evidence import Evidence
@@ -150,7 +151,8 @@ def told(
     diagnosis = Diagnosis(run_id, about, case, None, None, causes)
     if evidence is not None:
         rate = evidence.figures.get("throughput")
-        diagnosis = msgspec.structs.replace(diagnosis, throughput=rate, step_s=evidence.step_s)
+        fed = fed_by(case.workload, case.configuration, evidence.facts)
+        diagnosis = msgspec.structs.replace(diagnosis, throughput=rate, step_s=evidence.step_s, fed=fed)
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(

@@ -129,7 +129,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     `pattern`: what the recorded Cases say together. `limits`: what bounds
     the step, by the device's peaks. `applied`: what to take, all that helped at once. `unmeasured`: why
-    nothing was measured here, where that is so.
+    nothing was measured here, where that is so. `fed`: what fed the step.
     """
 
     run_id: str
@@ -145,3 +145,4 @@ class Diagnosis(msgspec.Struct, frozen=True):
     questions: tuple[str, ...] = ()
     checklist: tuple[str, ...] = ()
     unmeasured: str | None = None
+    fed: str | None = None

@@ -87,6 +87,8 @@ def _about(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.throughput is not None:
         step = units.quantity(diagnosis.step_s, "s")
         yield f"{units.significant(diagnosis.throughput, 4)} {work.item}s/s, a step takes {step}."
+    if diagnosis.fed is not None:
+        yield f"The step was {inline(diagnosis.fed)}."
     if diagnosis.unmeasured is not None:
         yield f"Nothing was measured for this report: {inline(diagnosis.unmeasured)}."
 

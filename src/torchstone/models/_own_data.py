@@ -58,7 +58,7 @@ def opened(where: str, module: Any, loss: Any, data: Any) -> OwnData:
     """Open a user's data and look at its first batch. Raises UsageError if there is none."""
     if type(data) is DataLoader:
         found = _of_loader(where, module, loss, data)
-        return msgspec.structs.replace(found, facts={f"own_{axis}": v for axis, v in _own(found).items()})
+        return msgspec.structs.replace(found, facts=_facts(found.samples))
     if isinstance(data, IterableDataset):
         return _of_loader(where, module, loss, DataLoader(data, drop_last=True))
     if not isinstance(data, list | DataLoader) and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
@@ -66,8 +66,13 @@ def opened(where: str, module: Any, loss: Any, data: Any) -> OwnData:
     return _as_it_is(where, module, loss, data)
 
 
-def _own(found: OwnData) -> Mapping[str, Scalar]:
-    return found.samples.own() if isinstance(found.samples, OwnLoader) else {}
+def _facts(samples: Items | OwnLoader | Stream) -> Mapping[str, Scalar]:
+    """Return what a loader has itself, and what of it cannot be changed, with the reason."""
+    own = samples.own() if isinstance(samples, OwnLoader) else {}
+    facts: dict[str, Scalar] = {f"own_{axis}": value for axis, value in own.items()}
+    if not isinstance(samples, Items) and samples.fixed:
+        facts["own_fixed"] = f"{', '.join(samples.fixed)} ({samples.why})"
+    return facts
 
 
 def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> OwnData:
@@ -108,8 +113,9 @@ def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> OwnData:
         "batch_size": batch_of(naming, first, None).items,
         "num_workers": int(getattr(batches, "num_workers", 0) or 0),
     }
+    stream = Stream(naming, batches, fixed, f"{kind_of(batches)} is used as it comes")
     facts = {f"own_{axis}": value for axis, value in fixed.items()} if isinstance(batches, DataLoader) else {}
-    return OwnData(Stream(naming, batches, fixed, f"{kind_of(batches)} is used as it comes"), first, naming, facts)
+    return OwnData(stream, first, naming, {**facts, **_facts(stream)})
 
 
 def _first(where: str, batches: Iterable[Any]) -> Any:

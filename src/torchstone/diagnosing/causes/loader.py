@@ -16,6 +16,7 @@ from torchstone.terms.phase import DATA
 _WORTH = 0.10  # of the step
 _COMPUTES = 0.5  # of a loader's time on a core: above, it computes rather than waits
 _MOST_WORKERS = 16
+_AS_DATASET = "return the Dataset, or a DataLoader of torch's, of which others are made"
 _RULE_S, _RULE_UTILIZATION = 0.030, 0.70
 
 
@@ -35,7 +36,9 @@ def loader(e: Evidence) -> Cause | None:
         "loader_waits": "the loader waits for its source: the step waits for the loader",
     }[which]
     usual = ("slow disk", "too few workers", "costly preprocessing")
-    remedies = [Remedy("more processes that load: num_workers 4, 8, 12, 16", "num_workers")]
+    fixed = "num_workers" in str(e.facts.get("own_fixed") or "")
+    more = "num_workers" if not fixed else None
+    remedies = [Remedy(f"more processes that load: {_AS_DATASET if fixed else 'num_workers 4, 8, 12, 16'}", more)]
     if e.accelerator:
         remedies.append(Remedy("pin_memory=True of the DataLoader", "pin_memory", how=True))
     remedies += [
@@ -45,7 +48,7 @@ def loader(e: Evidence) -> Cause | None:
     ]
     return Cause(
         which, Kind.IO, title, share, tuple(_evidence(e, busy)), where=places(e.loader_look, share),
-        usual=usual, remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e, computes=computes)),
+        usual=usual, remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e, computes=computes, fixed=fixed)),
     )  # fmt: skip
 
 
@@ -74,8 +77,11 @@ def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
         yield f"the device is in use {100 * used:.0f} % of the time, less than the usual 70 %"
 
 
-def _what_ifs(e: Evidence, *, computes: bool) -> Iterator[WhatIf]:
+def _what_ifs(e: Evidence, *, computes: bool, fixed: bool) -> Iterator[WhatIf]:
+    """Yield what could help. `fixed`: the user's batches are used as they come, whoever makes them."""
     yield WhatIf({"feed": "resident"}, "a loader that is never waited for", ceiling=True)
+    if fixed:
+        return
     now = e.workers
     needed = _MOST_WORKERS
     if e.device_rate and e.loader_alone_rate:
