@@ -1,4 +1,4 @@
-"""The three exceptions that torchstone raises on purpose.
+"""The exceptions that torchstone raises on purpose, and the exit codes of its commands (docs/exit-codes.md).
 
 TorchstoneError
 ├── UsageError        the request is wrong: one line, what is wrong and what to type; exit 2
@@ -9,26 +9,50 @@ A trial that fails is not an exception: it is an Outcome, and data.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How every command ends."""
+
+    DONE = 0
+    NO = 1
+    WRONG = 2
+    LACKING = 3
+    INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
+
+    @property
+    def meaning(self) -> str:
+        """What it says, in a line."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ExitCode.DONE: "done",
+    ExitCode.NO: "the answer is no: a gate failed, a doubt under --strict, nothing was measured",
+    ExitCode.WRONG: "the request is wrong",
+    ExitCode.LACKING: "the machine lacks something: a library, a driver, memory, room on a disk",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM",
+}
 
 
 class TorchstoneError(Exception):
     """Anything that ends a command with one line on stderr instead of a traceback."""
 
-    exit_code = 1
+    exit_code = ExitCode.NO
 
 
 class UsageError(TorchstoneError):
     """A mistake in the request. The message says what is wrong and what to type instead."""
 
-    exit_code = 2
+    exit_code = ExitCode.WRONG
 
 
 class MissingError(TorchstoneError):
     """The machine lacks a library, a driver or a compiler that the request needs."""
 
-    exit_code = 3
+    exit_code = ExitCode.LACKING
 
 
 class Unsupported(TorchstoneError):
@@ -37,6 +61,8 @@ class Unsupported(TorchstoneError):
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not there: the nearest spelling first, then all there is."""
+    import difflib  # which commands that succeed do not wait for
+
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""

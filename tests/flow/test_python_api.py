@@ -1,11 +1,13 @@
 """`torchstone.measure` and `torchstone.window` in the user's own process, and the examples."""
 
+import copy
 import importlib
 import json
 import os
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -79,18 +81,95 @@ def test_inputs_by_place_and_by_name(module, batch):
 
 
 def test_training_with_a_loss_and_an_optimizer(tmp_path):
-    module = nn.Linear(6, 3)
-    before = module.weight.detach().clone()
     run = torchstone.measure(
-        module, (torch.randn(5, 6), torch.randint(0, 3, (5,))), task="train", loss=nn.functional.cross_entropy,
+        nn.Linear(6, 3), (torch.randn(5, 6), torch.randint(0, 3, (5,))), task="train", loss=nn.functional.cross_entropy,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), name="mine", output_dir=tmp_path / "else",
         **QUICK,
     )  # fmt: skip
     case = only(run)
     assert 0.0 < case.estimates["loss_last"].value < 3.0
-    assert not torch.equal(before, module.weight)
     assert run.name == "mine"
     assert Path(run.record).is_relative_to(tmp_path / "else")
+
+
+def trials_of(run):
+    lines = [json.loads(line) for line in Path(run.record).read_text().splitlines()]
+    return [line for line in lines if line["record"] == "trial"]
+
+
+def losses_of(trial, first=5):
+    """The first losses: how many steps warm up differs."""
+    return next(m["values"] for m in trial["measurements"] if m["metric"] == "loss")[:first]
+
+
+def test_every_trial_trains_the_same_weights_and_nothing_is_left_of_it():
+    module: Any = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 3))
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    batch, loss = (torch.randn(8, 6), torch.randint(0, 3, (8,))), nn.functional.cross_entropy
+    loss(module(batch[0]), batch[1]).backward()
+    optimizer.step()
+    before, state = copy.deepcopy(module.state_dict()), copy.deepcopy(optimizer.state_dict())
+    gradients, drawn = [p.grad.clone() for p in module.parameters()], torch.get_rng_state()
+    threads, filters = torch.get_num_threads(), list(warnings.filters)
+    run = torchstone.measure(
+        module, TensorDataset(*batch), task="train", loss=loss, optimizer=lambda _: optimizer, threads=1, trials=3,
+        batch_size=8, warmup=1, iterations=5,
+    )  # fmt: skip
+    trials = trials_of(run)
+    assert losses_of(trials[0]) == losses_of(trials[1]) == losses_of(trials[2])
+    assert len(set(losses_of(trials[0]))) > 3, "it did train"
+    assert not [f for f in run.findings if f.check == "fingerprint_moved"]
+    for trial in trials:
+        assert trial["facts"]["kept_bytes"] == sum(t.numel() * t.element_size() for t in before.values()) + sum(
+            t.numel() * t.element_size() for one in state["state"].values() for t in one.values()
+        ), "one copy of the module, one of the optimizer's state"
+        assert trial["facts"]["kept_s"] > 0.0
+        assert trial["facts"]["restored_s"] > 0.0
+    assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
+    assert str(optimizer.state_dict()) == str(state)
+    assert all(torch.equal(p.grad, g) for p, g in zip(module.parameters(), gradients, strict=True))
+    assert module.training
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert torch.get_num_threads() == threads
+    assert list(warnings.filters) == filters
+
+
+def test_a_window_leaves_what_the_loop_trains_and_draws():
+    module, drawn = nn.Linear(32, 4), torch.get_rng_state()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    data = [torch.randn(8, 32) for _ in range(4)]
+    after, before = torch.get_rng_state(), module.weight.detach().clone()
+    with torchstone.window("mine", warmup=1) as window:
+        for features in window.batches(data):
+            optimizer.zero_grad()
+            module(features).sum().backward()
+            optimizer.step()
+    assert not torch.equal(module.weight, before), "what a loop of one's own trains stays trained"
+    assert torch.equal(torch.get_rng_state(), after)
+    assert not torch.equal(after, drawn)
+
+
+def test_a_lazy_module_is_measured_and_lazy_again():
+    module: Any = nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
+    batch = (torch.randn(8, 6), torch.randint(0, 3, (8,)))
+    for data in (batch, TensorDataset(*batch)):
+        run = torchstone.measure(
+            module, data, task="train", loss=nn.functional.cross_entropy, batch_size=4, **QUICK
+        )  # fmt: skip
+        only(run)
+        first, second = trials_of(run)
+        assert losses_of(first) == losses_of(second)
+        assert first["facts"]["parameters"] == 6 * 5 + 5 + 5 * 3 + 3
+        assert torch.nn.parameter.is_lazy(module[0].weight)
+
+
+def test_batches_that_come_only_once_are_refused_before_any_is_taken(outputs):
+    batches = (torch.randn(4, 6) for _ in range(3))
+    with pytest.raises(torchstone.UsageError, match="gives its batches only once") as refused:
+        torchstone.measure(nn.Linear(6, 3), batches, **QUICK)
+    assert "\n" not in str(refused.value)
+    assert len(list(batches)) == 3
+    assert not outputs.exists()
 
 
 def test_training_on_the_modules_own_loss():

@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from torchstone.cli._parsing import Parser, suggest_command
-from torchstone.errors import TorchstoneError
+from torchstone.errors import ExitCode, TorchstoneError
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return 0 done, 1 the answer is no, 2 the request is wrong, 3 the machine lacks something."""
+    """Run one command; return its exit code (ExitCode, docs/exit-codes.md)."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if not words or words[0] in ("-h", "--help"):
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("torchstone: interrupted", file=sys.stderr)
-        return 130
+        return ExitCode.INTERRUPTED
     return code
 
 
@@ -67,7 +67,10 @@ def _help() -> int:
     print("\nStart with:  torchstone run smoke        (a minute)")
     print("             torchstone list             (what there is)")
     print("             torchstone COMMAND --help")
-    return 0
+    print("\nExit codes:")
+    for code in ExitCode:
+        print(f"  {code:<{width}}  {code.meaning}")
+    return ExitCode.DONE
 
 
 def _version() -> int:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-EXIT_CODE = 130
+from torchstone.errors import ExitCode
+
+EXIT_CODE = ExitCode.INTERRUPTED
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torchstone import units
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._table import plain, terminal_width
+from torchstone.errors import ExitCode
 
 if TYPE_CHECKING:
     from torchstone.fitness.examination import Examination
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(found)
     else:
         show_examination(found)
-    return 0 if found.verdict == Fitness.FIT else 1
+    return ExitCode.DONE if found.verdict == Fitness.FIT else ExitCode.NO
 
 
 def show_examination(found: Examination) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ def _told(
     show: Callable[[Results], None],
     document: Callable[[Results], object],
 ) -> int:
-    from torchstone.terms.trial import Status
-
     summary = results.summary
     if options.json:
         from torchstone.cli._json import print_json
@@ -96,10 +95,7 @@ def _told(
         _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
     elif summary.status != "done":
         _say(summary.status, folder, summary.run_id, "goes on with the search")
-    if summary.status == "interrupted":
-        return EXIT_CODE
-    good = all(t.outcome.status == Status.OK for case in summary.cases for t in case.trials)
-    return 1 if options.strict and not good else 0
+    return code_of(summary, strict=options.strict)
 
 
 def _whole(results: Results) -> object:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._run_options import add_run_options
+from torchstone.errors import ExitCode
 from torchstone.terms.comparison import Comparison, Judgement
 
 
@@ -72,13 +73,13 @@ def run(options: argparse.Namespace) -> int:
         print_json(whole(results.summary, course_told(ended)))
     else:
         print_ab(results, ended)
-    return 1 if fails(ended.comparison, gate) else 0
+    return ExitCode.NO if fails(ended.comparison, gate) else ExitCode.DONE
 
 
 def fails(found: Comparison, gate: Mapping[Judgement, float]) -> bool:
-    """Say whether a gate closes (gate_of): what is not comparable passes none, since nobody knows what B costs."""
+    """Say whether a gate closes (gate_of), or a side failed: then nobody knows what B costs, and nothing is known."""
     if found.verdict == Judgement.NOT_COMPARABLE:
-        return bool(gate)
+        return True
     least = gate.get(found.verdict)
     if not least or found.ratio is None:
         return least is not None

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look, print, and return 1 if --strict and anything is doubtful."""
-    from torchstone.errors import UsageError
+    from torchstone.errors import ExitCode, UsageError
 
     faults: list[str] = []
     checked = [summary for word in options.runs for summary in _checked(folder_of(options), word, faults)]
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise UsageError(f"{faults[0]}{more}; the others of the folder were looked at")
     believed = all(summary.cases and all(case.verdict == "VALID" for case in summary.cases) for summary in checked)
-    return 1 if options.strict and not believed else 0
+    return ExitCode.NO if options.strict and not believed else ExitCode.DONE
 
 
 def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]:

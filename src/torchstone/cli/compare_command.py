@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._parsing import words_of
 from torchstone.cli._table import plain
-from torchstone.errors import UsageError
+from torchstone.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.comparing.compare import ComparedRuns
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         print_comparison(compared, told, every=options.full)
         for file in (path, *written):
             print(f"written   {file}")
-    return 1 if gate is not None and _closes(gate, compared) else 0
+    return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
+from torchstone.errors import ExitCode
 from torchstone.terms.procedure import HEAPS
 
 if TYPE_CHECKING:
@@ -131,16 +132,9 @@ def _told(
 
 
 def _code(options: argparse.Namespace, results: Results | None) -> int:
-    """Return 130 where it was interrupted, 1 where --strict wants every trial to end well and one did not."""
-    from torchstone.cli._interrupts import EXIT_CODE
-    from torchstone.terms.trial import Status
+    from torchstone.cli._ending import code_of
 
-    if results is None:
-        return 0
-    if results.summary.status == "interrupted":
-        return EXIT_CODE
-    good = all(t.outcome.status == Status.OK for case in results.summary.cases for t in case.trials)
-    return 1 if options.strict and not good else 0
+    return ExitCode.DONE if results is None else code_of(results.summary, strict=options.strict)
 
 
 def _run_of(target: Target, results: Results | None) -> RunSummary:

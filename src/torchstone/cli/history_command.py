@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.errors import UsageError
+from torchstone.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.recommending.history import Histories
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if bad:
             what = f"by more than {100 * (margin or 0.0):g} %" if margin else "than the one before"
             print(f"{len(bad)} of {len(told.histories)} cases: the newest level is worse {what}")
-    return 1 if bad else 0
+    return ExitCode.NO if bad else ExitCode.DONE
 
 
 def _margin(text: str | None) -> float | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
-from torchstone.errors import UsageError
+from torchstone.errors import ExitCode, UsageError
 from torchstone.terms.procedure import HEAPS
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         return code
     if not options.json:
         print_training(done[0], folder)
-    return 1 if code == 0 and not done[0].ended_well else code
+    return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:

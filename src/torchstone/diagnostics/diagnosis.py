@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from torchstone.diagnostics import charts
-from torchstone.diagnostics.kept import kept
 from torchstone.diagnostics.pictures import draw
 from torchstone.diagnostics.report import report_of
 from torchstone.diagnostics.sweep import Swept, sweep
 from torchstone.diagnostics.table import Row, rows_of
 from torchstone.errors import UsageError
 from torchstone.in_process.frame import frame_of
+from torchstone.in_process.keeping.keeping import Keeping
 from torchstone.in_process.recording import default_folder
 from torchstone.summary import RunSummary
 from torchstone.terms.procedure import Procedure
@@ -36,8 +36,9 @@ REPORT = "performance_report.md"
 class Diagnostics:
     """Measures training steps of a model at hand over batch sizes and devices, in this process.
 
-    Nothing is imported anew, so models and data sets of a notebook will do. The model and the optimizer are left as
-    they were. Trials share the process: for intervals that hold between processes, `torchstone run` has fresh ones.
+    Nothing is imported anew, so models and data sets of a notebook will do. Everything is left as it was, as
+    `torchstone.measure` leaves it and at the same cost, and every trial begins with the same weights. Trials share the
+    process: for intervals that hold between processes, `torchstone run` has fresh ones.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class Diagnostics:
             heap="default", count_flops=False,
         )  # fmt: skip
         parts = {"model": self._model, "example": loader, "loss": self._loss, "optimizer": self._optimizer}
-        with kept(self._model, self._optimizer):
-            self._swept = sweep(parts, self._title, batch_sizes, devices, procedure, self._folder)
+        with Keeping(parts) as kept:
+            self._swept = sweep(parts, self._title, batch_sizes, devices, procedure, self._folder, kept)
         return self
 
     @property

@@ -12,6 +12,7 @@ from torchstone import registry
 from torchstone.errors import UsageError, unknown
 from torchstone.in_process.bench import Bench
 from torchstone.in_process.devices import Opened, open_device
+from torchstone.in_process.keeping.keeping import Keeping
 from torchstone.in_process.recording import keep, trial_of
 from torchstone.instrument.clock import system_clock
 from torchstone.summary import RunSummary
@@ -39,14 +40,15 @@ def sweep(
     devices: Sequence[Any] | None,
     procedure: Procedure,
     folder: Path,
+    kept: Keeping,
 ) -> Swept:
     """Measure and record. Raises UsageError where nothing can be measured, and what the user's own code raises."""
-    bench = Bench("Diagnostics", "train", parts, title, procedure, "loss_fn")
+    bench = Bench("Diagnostics", "train", parts, title, procedure, kept, "loss_fn")
     opened, skipped = _open(devices)
     sizes = _sizes(bench, batch_sizes)
     cases = [(bench.case(one.placement, {"batch_size": size}), one) for one in opened for size in sizes]
     slots = tuple(Slot(case, number) for number in range(procedure.trials) for case in range(len(cases)))
-    taker = _Taker(bench, cases, parts["model"])
+    taker = _Taker(bench, cases)
     summary = keep(Plan(tuple(case for case, _ in cases), slots), procedure, title, folder, taker.take)
     return Swept(summary, skipped)
 
@@ -54,8 +56,8 @@ def sweep(
 class _Taker:
     """Takes one trial after another. One that runs out of memory, or cannot be done, has its outcome and no figures."""
 
-    def __init__(self, bench: Bench, cases: Sequence[tuple[Case, Opened]], module: Any) -> None:
-        self._bench, self._cases, self._module = bench, cases, module
+    def __init__(self, bench: Bench, cases: Sequence[tuple[Case, Opened]]) -> None:
+        self._bench, self._cases = bench, cases
         self._ended: dict[int, Outcome] = {}
 
     def take(self, slot: Slot, order: int) -> Trial:
@@ -70,7 +72,6 @@ class _Taker:
                 outcome = ended_by(error).outcome
                 if outcome.status not in _GOES_ON:
                     raise
-        self._module.zero_grad(set_to_none=True)  # what a step that failed has left behind
         self._ended[slot.case] = outcome
         return trial_of(case, slot.number, order, began_s, system_clock(), {"outcome": outcome})
 

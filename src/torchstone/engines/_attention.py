@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
+from torch.backends import cuda
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
@@ -30,6 +31,7 @@ _NEEDS = {
 }  # fmt: skip
 
 _held = ExitStack()
+_set: Mapping[str, bool] = {}  # the switches as they were left here
 _seen: WeakSet[Any] = WeakSet()
 
 
@@ -37,10 +39,19 @@ def allow(kernel: Scalar) -> None:
     """Let torch take that kernel and no other from here on, or with `auto` those it had at first.
 
     For the whole process: a checkpointed forward pass is done again in the backward pass, outside of any `with`.
+    Where others have set the switches since, as a user's own process may, what there was at first is theirs.
     """
+    global _set
+    if _switches() != _set:
+        _held.pop_all()
     _held.close()
     if kernel not in ("auto", None):
         _held.enter_context(sdpa_kernel(_KERNELS[str(kernel)]))
+    _set = _switches()
+
+
+def _switches() -> Mapping[str, bool]:
+    return {name: getattr(cuda, f"{name}_sdp_enabled")() for name in ("flash", "mem_efficient", "math", "cudnn")}
 
 
 def insisting(work: Work, kernel: Scalar, *, compiles: bool) -> Work:

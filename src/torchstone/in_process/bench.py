@@ -10,6 +10,7 @@ from torchstone import registry
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import Engine
 from torchstone.in_process.devices import Opened
+from torchstone.in_process.keeping.keeping import Keeping
 from torchstone.in_process.memory_peaks import reset_peaks
 from torchstone.in_process.recording import trial_of
 from torchstone.instrument.clock import system_clock
@@ -32,21 +33,26 @@ _OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
 
 
 class Bench:
-    """A module at hand. For messages: `who` is asking, and what the loss is called there."""
+    """A module at hand, and what keeps it. For messages: `who` is asking, and what the loss is called there."""
 
     def __init__(
-        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, loss_word: str = "loss"
-    ) -> None:
+        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, kept: Keeping,
+        loss_word: str = "loss",
+    ) -> None:  # fmt: skip
         if task not in registry.names("engines"):
             raise unknown("task", task, registry.names("engines"))
-        given = {name: part for name, part in parts.items() if part is not None}
-        self.model: LoadedModel = registry.load("models", "py").adopt(given, f"{who}({title})")
+        self._kept, self._where = kept, f"{who}({title})"
+        self._given = {name: part for name, part in parts.items() if part is not None}
+        self._lazy = _is_lazy(parts["model"])
+        self.model = self._adopted()
+        if self._lazy:  # it was called once, to see what it is
+            kept.put_back()
         if task == "train" and self.model.loss is None:
             how = f"pass {loss_word}=…, or batches that are mappings with labels"
             raise UsageError(f"{who}: task train needs a loss: {how}")
         self._engine: Engine = registry.load("engines", task)
         self._procedure = procedure
-        data = "example" if self.model.samples is None else f"loader:{type(given['example']).__name__}"
+        data = "example" if self.model.samples is None else f"loader:{type(self._given['example']).__name__}"
         self._workload = Workload(Task(task), f"module:{title}", data, "sample", "custom")
 
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
@@ -72,11 +78,29 @@ class Bench:
             own["pin_memory"] = False
         return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
 
+    def _adopted(self) -> LoadedModel:
+        model: LoadedModel = registry.load("models", "py").adopt(self._given, self._where)
+        if (made := model.optimizer) is not None:
+            model.optimizer = lambda parameters: self._kept.handed_out(made(parameters))
+        return model
+
     def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
-        """Set the module up anew, warm up and measure; return the Trial."""
+        """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.
+
+        Every trial begins with the same weights, the same random numbers and no gradients.
+        """
+        began_s = system_clock()
+        with self._kept.trial(self._procedure.seed):
+            if self._lazy:  # every trial has the weights that the seed gives
+                self.model = self._adopted()
+            parts = self._measured(case, opened, slot, began_s)
+            ended_s = system_clock()
+        facts = {**parts.pop("facts"), **self._kept.facts}
+        return trial_of(case, slot.number, order, began_s, ended_s, {"facts": facts, **parts})
+
+    def _measured(self, case: Case, opened: Opened, slot: Slot, began_s: float) -> dict[str, Any]:
         device, seed = opened.device, self._procedure.seed
         reset_peaks(device.torch_device)
-        began_s = system_clock()
         tally = Tally(case)
         # The device's gauges and the process's are read at both ends only: a reading thread would contend with the
         # step for the interpreter.
@@ -98,13 +122,19 @@ class Bench:
             batches.close()
         recorder.read()
         measured = next(event for event in events if isinstance(event, Measured))
-        parts = {
+        return {
             "outcome": tally.outcome(),
             "facts": measured.facts,
             "measurements": measured.measurements + _spans(measured, began_s),
             "series": recorder.series(),
         }
-        return trial_of(case, slot.number, order, began_s, system_clock(), parts)
+
+
+def _is_lazy(module: Any) -> bool:
+    import torch
+
+    parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
+    return any(torch.nn.parameter.is_lazy(parameter) for parameter in parameters)
 
 
 def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:

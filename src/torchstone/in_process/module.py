@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from torchstone.errors import UsageError
 from torchstone.in_process.bench import Bench
 from torchstone.in_process.devices import open_device
+from torchstone.in_process.keeping.keeping import Keeping
 from torchstone.in_process.recording import default_folder, keep
 from torchstone.summary import RunSummary
 from torchstone.terms.axis import Scalar
@@ -35,9 +36,15 @@ def measure(
 ) -> RunSummary:
     """Measure a module at hand and return the run's summary; an ordinary record is written.
 
+    Everything is left as it was, also after an exception or Ctrl-C: the module (weights, buffers, gradients, hooks,
+    mode, device, number format), the optimizer, the random numbers, torch's switches. Every trial begins with the same
+    weights. It costs a copy of the tensors of module and optimizer in host memory: the facts `kept_bytes`, `kept_s`
+    and `restored_s` of each trial. What is not kept: objects of other kinds that the module refers to, what a data set
+    caches, and the graph of a loss whose `backward()` is still to come.
+
     Parameters
     ----------
-    module: a torch.nn.Module. For task "train" its weights are updated: pass a copy if you need them as they are.
+    module: a torch.nn.Module. Lazy ones are called once at the beginning of each trial.
     batch: an example batch, items along dimension 0: a tensor, a tuple of positional inputs, or a mapping of keyword
         inputs; for task "train" a pair (inputs, target) goes with `loss(output, target)`, and a mapping without a
         `loss` is passed to a module that returns an object with a `.loss`. Or a Dataset, a DataLoader, or batches: each
@@ -53,26 +60,24 @@ def measure(
     Raises:
     ------
     UsageError: an unknown axis or task, a batch without tensors. Unsupported: the device or module cannot do it.
+    MissingError: the host has no memory for the copy. What the module itself raises goes on.
 
     """
-    for word, count in (("trials", trials), ("iterations", iterations)):
+    given = {"warmup": warmup, "iterations": iterations, "budget_s": budget_s, "target": target}
+    procedure, title = _procedure(trials, given), name or type(module).__name__
+    parts = {"model": module, "example": batch, "loss": loss, "optimizer": optimizer}
+    folder = Path(output_dir) if output_dir is not None else default_folder()
+    with Keeping(parts) as kept:
+        bench = Bench("measure", task, parts, title, procedure, kept)
+        opened = open_device(device)
+        case = bench.case(opened.placement, axes)
+        plan = Plan((case,), tuple(Slot(0, number) for number in range(trials)))
+        return keep(plan, procedure, title, folder, lambda slot, order: bench.take(case, opened, slot, order))
+
+
+def _procedure(trials: int, given: Mapping[str, Any]) -> Procedure:
+    for word, count in (("trials", trials), ("iterations", given["iterations"])):
         if count is not None and count < 1:
             raise UsageError(f"measure: {word}={count} is too small: 1 or more")
-    title = name or type(module).__name__
-    procedure = Procedure(
-        trials=trials,
-        warmup=warmup,
-        iterations=iterations,
-        budget_s=budget_s,
-        target=target,
-        isolation="inline",
-        heap="default",
-        settings="torch",  # the process is the user's: nothing is set in it that was not asked for
-    )
-    parts = {"model": module, "example": batch, "loss": loss, "optimizer": optimizer}
-    bench = Bench("measure", task, parts, title, procedure)
-    opened = open_device(device)
-    case = bench.case(opened.placement, axes)
-    plan = Plan((case,), tuple(Slot(0, number) for number in range(trials)))
-    folder = Path(output_dir) if output_dir is not None else default_folder()
-    return keep(plan, procedure, title, folder, lambda slot, order: bench.take(case, opened, slot, order))
+    # The process is the user's: nothing is set in it that was not asked for.
+    return Procedure(trials=trials, isolation="inline", heap="default", settings="torch", **given)

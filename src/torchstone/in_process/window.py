@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from torchstone import registry, units
 from torchstone.errors import UsageError
 from torchstone.in_process.devices import open_device
+from torchstone.in_process.keeping.process import CurrentDevices
 from torchstone.in_process.recording import default_folder, keep, trial_of
 from torchstone.in_process.sizes import items_of
 from torchstone.instrument.clock import resolution_s, system_clock
@@ -37,7 +38,11 @@ T = TypeVar("T")
 
 
 class Window:
-    """Measures a loop of the user's own. `summary` is there after the block; the record is in the output folder."""
+    """Measures a loop of the user's own. `summary` is there after the block; the record is in the output folder.
+
+    What the loop trains, draws and sets is the user's and stays. The window itself changes nothing but torch's current
+    device, where another is named, and puts that back at the end of the block.
+    """
 
     def __init__(
         self,
@@ -81,6 +86,7 @@ class Window:
 
     def __enter__(self) -> Self:
         """Open the device."""
+        self._current = CurrentDevices()
         opened = open_device(self._device_word)
         self._device, self._placement = opened.device, opened.placement
         self._segments = Segments(self._device.stopwatch())
@@ -127,6 +133,12 @@ class Window:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write the record, unless the block raised or no step was done."""
+        try:
+            self._conclude(kind)
+        finally:
+            self._current.put_back()
+
+    def _conclude(self, kind: type[BaseException] | None) -> None:
         if kind is not None:
             return
         if not self._items:

@@ -1,0 +1,1 @@
+"""What measuring in the user's own process would change, kept beforehand and put back afterwards."""
