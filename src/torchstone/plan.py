@@ -72,7 +72,7 @@ def sketch(ask: Ask) -> Sketch:
     scheme, name = _split(ask.model, "models", "model")
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, ask.options)
-    if ask.task not in card.tasks:
+    if ask.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
         raise UsageError(f"model {ask.model} cannot {ask.task}; it can {', '.join(card.tasks)}")
     data, data_card, data_options = _data(ask, card)
     if data_card is not None and _wants_more_classes(data_card, card):

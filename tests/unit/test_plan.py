@@ -4,12 +4,13 @@ import pytest
 from build import a_machine
 
 from torchstone.errors import UsageError
-from torchstone.plan import Ask, arrange, place, sketch
+from torchstone.plan import Ask, arrange, place, settled, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Placement
 from torchstone.terms.condition import parse
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
+from torchstone.terms.own_data import OwnData
 
 ASK = Ask("infer", "builtin:mlp", axes={"batch_size": ("1", "2", 4)})
 
@@ -62,6 +63,55 @@ def test_who_asks_for_workers_gets_a_loader():
     assert sketch(Ask("train", "builtin:mlp", axes={"num_workers": (0, 2)})).configurations[0]["feed"] == "loader"
     axes: dict[str, tuple[Scalar, ...]] = {"num_workers": (2,), "feed": ("resident",)}
     assert sketch(Ask("train", "builtin:mlp", axes=axes)).configurations[0]["feed"] == "resident"
+
+
+@pytest.mark.parametrize(
+    ("task", "data", "fed", "feed"),
+    [
+        ("train", "digits", False, "loader"),
+        ("train", "synthetic", False, "resident"),
+        ("infer", "digits", False, "resident"),
+        ("infer", "digits", True, "loader"),
+        ("infer", "synthetic", True, "resident"),
+    ],
+)
+def test_real_data_come_through_the_loader_where_the_question_is_not_about_the_model_alone(task, data, fed, feed):
+    assert sketch(Ask(task, "builtin:cnn", data, fed=fed)).configurations[0]["feed"] == feed
+    asked = sketch(Ask(task, "builtin:cnn", data, axes={"feed": ("resident",)}, fed=fed))
+    assert asked.configurations[0]["feed"] == "resident", "who asks for it gets it"
+
+
+OWN = OwnData(True, {"batch_size": 32, "num_workers": 2}, {"batch_size": 32}, "a batch_sampler makes its batches")
+
+
+def own_sketch(tmp_path, task="train", **axes):
+    (tmp_path / "mine.py").write_text("def load():\n    pass\n")
+    return sketch(Ask(task, f"py:{tmp_path}/mine.py:load", axes=axes))
+
+
+def test_the_data_of_any_model_can_be_loaded_alone():
+    (one,) = sketch(Ask("load", "builtin:cnn", "digits")).configurations
+    assert "num_workers" in one
+    assert "feed" not in one, "it is nothing but a loader"
+
+
+def test_data_of_the_users_own_decide_what_nobody_named(tmp_path):
+    assert sketch(Ask("train", "builtin:cnn", "digits")).left_open == ()
+    found = own_sketch(tmp_path, num_workers=(0, 1))
+    assert set(found.left_open) == {"batch_size", "pin_memory", "prefetch_factor", "feed"}
+    done = settled(found, OWN)
+    assert [(c["num_workers"], c["batch_size"], c["feed"]) for c in done.configurations] == [
+        (0, 32, "loader"), (1, 32, "loader"),
+    ]  # fmt: skip
+    assert done.left_open == ()
+    assert settled(found, OwnData()).configurations == found.configurations, "an example batch"
+    assert "feed" not in own_sketch(tmp_path, "infer").left_open, "inference is a question about the model"
+
+
+def test_an_axis_that_the_users_data_fix_is_refused_with_the_reason(tmp_path):
+    says = "batch_size=8 cannot be: a batch_sampler makes its batches, with batch_size=32; return the Dataset"
+    with pytest.raises(UsageError, match=says):
+        settled(own_sketch(tmp_path, batch_size=(32, 8)), OWN)
 
 
 def test_what_is_excluded_is_not_planned():

@@ -40,6 +40,8 @@ def fed_by(
     """
     feed = "loader" if workload.task == Task.LOAD else configuration.get("feed")
     source = data_words(workload, facts)
+    if source.partition(":")[0] == "synthetic":
+        source = "synthetic data"
     if feed == "resident":
         aside = "; loading is left out (feed=loader measures it, too)" if is_real(workload, facts) else ""
         what = source if source == EXAMPLE else f"a few batches of {source}"

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchstone import units
+from torchstone.advice.fed import fed_words
 from torchstone.cli._ab_course import Course, course_told
 from torchstone.cli._ab_progress import change
 from torchstone.cli._table import Column, plain, show
@@ -43,6 +44,8 @@ def print_contest(found: Comparison, trials: Sequence[Trial], cases: Sequence[Ca
     if found.ratio is not None:
         print(plain(_how_sure(found, course)))
     print()
+    for line in fed_words(cases):
+        print(plain(line))
     _table(found, trials)
     for line in _to_mind(found, trials, cases, course):
         print(plain(line))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from torchstone import units
+from torchstone.advice.fed import fed_words
 from torchstone.cli._table import Column, plain, show
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def print_training(done: TrainResults, folder: Path) -> None:
     (case,) = done.results.summary.cases
     metrics = done.metrics
     print("\n" + plain(f"{case.workload.model} on {case.placement}"))
+    for line in fed_words([case]):
+        print(plain(f"  {line}"))
     if metrics is None:
         print(plain(f"  not trained: {case.trials[-1].outcome.message if case.trials else 'not taken'}"))
         return

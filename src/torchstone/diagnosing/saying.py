@@ -60,7 +60,7 @@ def memory_words(tried: Tried) -> str:
 
 def open_remedies(cause: Cause, tried: Sequence[Tried]) -> list[str]:
     """Return the remedies in words that no what-if has measured."""
-    measured = _axes([one for one in tried if one.gain is not None])
+    measured = _axes([one for one in tried if one.gain is not None or one.first_look is not None])
     return [remedy.text for remedy in cause.remedies if remedy.axis not in measured]
 
 

@@ -7,6 +7,7 @@ whole batches are taken, as everywhere here: a Case says how many items a step h
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
@@ -120,6 +121,8 @@ def made_anew(loader: DataLoader[Any], configuration: Mapping[str, Scalar], work
         how.update(batch_size=size, sampler=sampler.sampler, drop_last=True)
     else:
         how["batch_sampler"] = sampler
+    # How many workers are too many is what is measured; torch would say its opinion twice a trial.
+    warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
     return DataLoader(loader.dataset, **how)
 
 

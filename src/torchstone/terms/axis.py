@@ -166,7 +166,8 @@ AXES: Mapping[str, Axis] = _axes(
         "str",
         "resident",
         False,
-        "resident: a few batches already on the device; loader: a DataLoader and a transfer each step",
+        "resident: a few batches already on the device; loader: a DataLoader and a transfer each step, as where real "
+        "data are trained on and nobody says otherwise",
         values=("resident", "loader"),
     ),
     Axis(

@@ -69,11 +69,13 @@ class TuneSketch:
 
         Raises UsageError where what is to vary is fixed by them.
         """
-        varying = [*self.request.only, *(axis for axis, values in self._asked.axes.items() if len(values) > 1)]
-        if both := [axis for axis in varying if axis in data.fixed]:
+        several = [axis for axis, values in self._asked.axes.items() if len(values) > 1]
+        if both := [axis for axis in (*self.request.only, *several) if axis in data.fixed]:
             raise UsageError(f"{self.sketch.workload.model}: {both[0]} cannot vary: {data.why}; {plan.INSTEAD}")
-        self.base = dict(plan.settled(self.sketch, data).configurations[0])
-        own = {axis: self.base[axis] for axis in self.sketch.left_open if axis in data.settings}
+        settled = plan.settled(self.sketch, data).configurations[0]
+        free = (*self.sketch.left_open, *several)
+        self.base = data.fill(self.sketch.workload.task, settled, free)
+        own = {axis: self.base[axis] for axis in free if axis in data.settings and axis in self.base}
         self._own, self._now = data, {**own, **self._now}
 
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:

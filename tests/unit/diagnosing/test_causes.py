@@ -81,7 +81,7 @@ def test_the_loader_says_who_waits_for_whom_and_how_many_processes_it_takes():
     told = " ".join(first.evidence)
     assert "more than the usual 30 ms" in told
     assert "has a core 4 % of it; the rest it waits" in told
-    assert [w.name for w in first.what_ifs] == ["feed=resident", "num_workers=11", "num_workers=5"]
+    assert [w.name for w in first.what_ifs] == ["feed=resident", "num_workers=11", "num_workers=5", "num_workers=2"]
     assert first.what_ifs[0].ceiling
 
 

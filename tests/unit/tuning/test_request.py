@@ -7,6 +7,7 @@ from torchstone.errors import UsageError
 from torchstone.terms.answer import Constraints
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.own_data import OwnData
 from torchstone.tuning.request import TuneRequest, TuneSketch
 
 MACHINE = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor", memory_bytes=8 * 10**9),))
@@ -44,6 +45,53 @@ def test_one_value_on_the_command_line_stays():
     found = quest({"precision": ("bf16",)}, fixed={"precision": "bf16"}, found={"precision": "fp32"})
     assert "precision" not in found.axes
     assert found.base.configuration["precision"] == "bf16"
+
+
+def own_sketch(tmp_path, axes=None, **changes):
+    (tmp_path / "mine.py").write_text("def load():\n    pass\n")
+    asked = WorkloadRequest("train", f"py:{tmp_path}/mine.py:load", axes=axes or {})
+    return TuneSketch(TuneRequest(RunRequest((asked,)), **changes))
+
+
+def test_the_settings_of_the_users_loader_are_the_present_ones(tmp_path):
+    asked = own_sketch(tmp_path, {"batch_size": (4, 8)})
+    asked.take(OwnData(True, {"batch_size": 48, "num_workers": 3}))
+    found = asked.quest(Placement("cpu"), MACHINE, 3)
+    assert set(found.axes) == {"batch_size", "num_workers", "precision"}
+    assert found.axes["batch_size"] == (4, 8, 48)
+    assert 3 in found.axes["num_workers"]
+    assert found.present == {"batch_size": 48, "num_workers": 3, "precision": "fp32"}
+    assert found.base.configuration["feed"] == "loader"
+    said = own_sketch(tmp_path, present={"num_workers": 1})
+    said.take(OwnData(True, {"batch_size": 48, "num_workers": 3}))
+    now = said.quest(Placement("cpu"), MACHINE, 3).present
+    assert now is not None
+    assert now["num_workers"] == 1, "who says what there is now knows better"
+
+
+def test_workers_of_the_users_own_data_set_are_tuned_and_an_example_has_none(tmp_path):
+    asked = own_sketch(tmp_path)
+    asked.take(OwnData(True))
+    assert "num_workers" in asked.quest(Placement("cpu"), MACHINE, 3).axes
+    asked = own_sketch(tmp_path)
+    asked.take(OwnData())
+    assert "num_workers" not in asked.quest(Placement("cpu"), MACHINE, 3).axes
+
+
+def test_what_the_users_data_fix_does_not_vary_and_asking_for_it_says_why(tmp_path):
+    fixed = OwnData(True, {"batch_size": 8, "num_workers": 0}, {"batch_size": 8, "num_workers": 0}, "a list comes so")
+    asked = own_sketch(tmp_path)
+    asked.take(fixed)
+    assert set(asked.quest(Placement("cpu"), MACHINE, 3).axes) == {"precision"}
+    for words in ({"only": ("num_workers",)}, {"axes": {"num_workers": (0, 2)}}):
+        with pytest.raises(UsageError, match="num_workers cannot vary: a list comes so; return the Dataset"):
+            own_sketch(tmp_path, **words).take(fixed)
+
+
+def test_resident_batches_of_real_data_have_no_workers_to_tune():
+    assert "num_workers" not in quest({"feed": ("resident",)}, fixed={"feed": "resident"}).axes
+    assert quest(task="infer").base.configuration["feed"] == "loader"
+    assert quest(task="infer", objective="latency").base.configuration["feed"] == "resident"
 
 
 def test_only_some_axes_vary():

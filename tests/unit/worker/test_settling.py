@@ -9,8 +9,10 @@ from build import a_case
 from torch import nn
 
 from torchstone import registry
+from torchstone.terms.case import Placement
 from torchstone.terms.model import InputSpec, LoadedModel
-from torchstone.worker.settling import settle
+from torchstone.terms.own_data import OwnData
+from torchstone.worker.settling import brought, settle
 
 LEFT = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto", "precision": "bf16"}
 NET = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
@@ -132,3 +134,23 @@ def test_on_this_machine_a_device_of_its_own_is_asked():
     values, told = settled(registry.load("devices", "cpu").open(0), a_model(nn.Linear(2, 2)), precision="fp32")
     assert (values["channels_last"], values["fused"], values["sdpa"]) == (False, "auto", "auto")
     assert told["sdpa"] == "auto: torch's own order among flash, math"
+
+
+def own_case(**work):
+    return a_case({"batch_size": 1, "feed": "loader"}, model="py:mine.py:load", **{"data": "example", **work})
+
+
+def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
+    facts = {"own_batch_size": 32, "own_num_workers": 2, "own_pin_memory": True, "own_data": "the model's own X"}
+    samples = SimpleNamespace(fixed={"batch_size": 32}, why="a batch_sampler makes its batches")
+    own = brought(a_model(samples=samples, facts=facts), own_case())
+    assert own.is_data
+    assert own.settings == {"batch_size": 32, "num_workers": 2, "pin_memory": False}, "a CPU has nowhere to transfer to"
+    assert (own.fixed, own.why) == (samples.fixed, samples.why)
+    card = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("cuda")))
+    assert card.settings["pin_memory"] is True
+
+
+def test_an_example_and_data_that_were_named_bring_nothing():
+    assert brought(a_model(), own_case()) == OwnData()
+    assert brought(a_model(samples=SimpleNamespace()), own_case(data="csv:a.csv")) == OwnData()

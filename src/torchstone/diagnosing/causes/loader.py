@@ -89,7 +89,9 @@ def _what_ifs(e: Evidence, *, computes: bool, fixed: bool) -> Iterator[WhatIf]:
     most = max(1, e.cores or 2) if computes else _MOST_WORKERS
     best = max(1, min(needed, most))
     tries = dict.fromkeys(n for n in (best, max(1, best // 2), min(2 * best, most)) if n > now)
-    for workers in list(tries)[:2]:
+    # And one a core: where items are small, handing them over costs more than further processes gain.
+    a_core = min(best, e.cores or best)
+    for workers in dict.fromkeys([*list(tries)[:2], *([a_core] if a_core > now else [])]):
         settings: dict[str, Scalar] = {"num_workers": workers}
         if e.accelerator and e.setting("pin_memory") is False:
             settings["pin_memory"] = True
