@@ -250,7 +250,7 @@ RECORDS: tuple[tuple[str, str, str, Make], ...] = (
     ("output of zeros", "M5: dead weights", "constant_output", own([(_SIZES[0], (0.0, 0.0))])),
     ("same output for every batch", "M5: all-zero inputs", "constant_output",
      own([(_SIZES[0], (0.1234, 0.5678)), (_SIZES[1], (0.1234, 0.5678))])),
-    ("output is not a number", "M5", "constant_output", own([(_SIZES[0], (math.nan, math.nan))])),
+    ("output is not a number", "M5", "nan_output", own([(_SIZES[0], (math.nan, math.nan))])),
     ("window ends before it begins", "M5", "impossible", reversed_window),
     ("negative rate", "M5", "impossible", times("throughput", -1.0)),
     ("busy neighbour", "optimum-benchmark's spinning parent", "neighbours",

@@ -198,6 +198,7 @@ class Net(torch.nn.Module):
 def bad_forward():
     return Net(), torch.zeros(2, 3)
 load = 7
+globals()["later"] = lambda hidden: None
 """
 
 
@@ -209,6 +210,8 @@ load = 7
         ("bare", ["without an example batch", "return (module, example)"], 1),
         ("bad_forward", ["raised RuntimeError: in forward", "mine.py", "line 13, in forward"], 4),
         ("halper", ["function 'halper'. Did you mean 'helper'?"], 1),
+        ("later_too", ["function 'later_too'. Did you mean 'later'?", "Known: bad_forward, bare, fails, helper,"], 1),
+        ("later", ["later needs hidden: --option hidden=…"], 1),
         ("load", ["load is int, not a function"], 1),
     ],
 )

@@ -118,7 +118,7 @@ def test_every_trial_trains_the_same_weights_and_nothing_is_left_of_it():
     trials = trials_of(run)
     assert losses_of(trials[0]) == losses_of(trials[1]) == losses_of(trials[2])
     assert len(set(losses_of(trials[0]))) > 3, "it did train"
-    assert not [f for f in run.findings if f.check == "fingerprint_moved"]
+    assert not [f for f in only(run).findings if f.check == "fingerprint_moved"]
     for trial in trials:
         assert trial["facts"]["kept_bytes"] == sum(t.numel() * t.element_size() for t in before.values()) + sum(
             t.numel() * t.element_size() for one in state["state"].values() for t in one.values()
@@ -170,6 +170,16 @@ def test_batches_that_come_only_once_are_refused_before_any_is_taken(outputs):
     assert "\n" not in str(refused.value)
     assert len(list(batches)) == 3
     assert not outputs.exists()
+
+
+def test_an_output_that_is_not_a_number_makes_no_valid_run():
+    module = nn.Linear(6, 3)
+    with torch.no_grad():
+        module.weight[0, 0] = float("nan")
+    run = torchstone.measure(module, torch.randn(5, 6), **QUICK)
+    case = only(run)
+    assert [str(f.severity) for f in case.findings if f.check == "nan_output"] == ["error"]
+    assert str(case.verdict) == "INVALID"
 
 
 def test_training_on_the_modules_own_loss():

@@ -24,29 +24,27 @@ class ConstantOutput:
     describes = "outputs that do not depend on the input, losses that never change"
 
     def look(self, run: Run) -> Iterator[Finding]:
-        """Yield a finding a Case: an error where the output is no number, else a warning."""
+        """Yield a warning a Case."""
         same = dict(_same_for_every_batch(run))
         for case_id, case, trials in sound(run):
             found = next((seen for trial in trials if (seen := _constant(case, trial)) is not None), None)
             if found is None and case_id in same:
-                found = (Severity.WARNING, same[case_id])
+                found = same[case_id]
             if found is not None:
                 advice = "look for inputs that are all zeros, frozen weights, a branch that is never taken"
-                yield Finding("constant_output", found[0], found[1], advice, case_id)
+                yield Finding("constant_output", Severity.WARNING, found, advice, case_id)
 
 
-def _constant(case: Case, trial: Trial) -> tuple[Severity, str] | None:
+def _constant(case: Case, trial: Trial) -> str | None:
     print_ = raw(trial, "fingerprint")
     if case.workload.task == Task.INFER and len(print_) == 2 and not case.workload.data.startswith(_OWN):
-        if not all(map(math.isfinite, print_)):
-            return Severity.ERROR, "the output is not a number"
         size = case.configuration.get("batch_size")
         if print_[1] == 0.0 and isinstance(size, int) and size > 1:
-            return Severity.WARNING, f"the output is {print_[0]:g} for every one of {size} items"
+            return f"the output is {print_[0]:g} for every one of {size} items"
     losses = raw(trial, "loss")
     learns = case.workload.task == Task.TRAIN and case.configuration.get("learning_rate") != 0.0
     if learns and len(losses) >= _STEPS and len(set(losses)) == 1 and math.isfinite(losses[0]):
-        return Severity.WARNING, f"the loss is {losses[0]:g} in all {len(losses)} steps: nothing is learnt"
+        return f"the loss is {losses[0]:g} in all {len(losses)} steps: nothing is learnt"
     return None
 
 

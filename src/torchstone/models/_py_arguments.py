@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from torchstone.models import _py_source
 from torchstone.models._py_source import Target
 from torchstone.terms.axis import Scalar
 
+_AGAIN = "each trial is a fresh process that imports it: define it with def at a file's top"
 DEVICE = "device"  # an argument that need not be given: torchstone moves the model, and says "cpu"
 
 
@@ -21,23 +21,50 @@ def check_arguments(name: str, target: Target, given: Mapping[str, Scalar]) -> N
 
     One that is not written out in its own file (imported, made by another, compiled) is found out when it is called.
     """
-    found = _definition(target)
+    file = _py_source.file_of(target)
+    found = _py_source.read(file).definition(target.function) if file is not None else None
     if found is None:
         return
     spec = found.args
     by_place = [*spec.posonlyargs, *spec.args]
-    takes = [argument.arg for argument in (*by_place, *spec.kwonlyargs)]
     required = [a.arg for a in by_place[: len(by_place) - len(spec.defaults)]]
     required += [a.arg for a, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
-    if spec.posonlyargs:
-        raise UsageError(f"py:{name}: {target.function} takes arguments by place only; take the `/` out")
+    _refuse(
+        f"py:{name}", target.function, given, takes=[argument.arg for argument in (*by_place, *spec.kwonlyargs)],
+        required=required, by_place_only=bool(spec.posonlyargs), any_name=spec.kwarg is not None,
+    )  # fmt: skip
+
+
+def check_call(name: str, function: Any, given: Mapping[str, Scalar]) -> None:
+    """Raise UsageError as `check_arguments` does, for what the import has: a function, a partial, a callable object."""
+    import inspect
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # something of C: it says itself what it lacks
+        return
+    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    _refuse(
+        f"py:{name}", name.rpartition(":")[2], given, takes=[p.name for p in named],
+        required=[p.name for p in named if p.default is p.empty],
+        by_place_only=any(p.kind is p.POSITIONAL_ONLY for p in named),
+        any_name=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )  # fmt: skip
+
+
+def _refuse(
+    where: str, function: str, given: Mapping[str, Scalar], *, takes: Sequence[str], required: Sequence[str],
+    by_place_only: bool, any_name: bool,
+) -> None:  # fmt: skip
+    if by_place_only:
+        raise UsageError(f"{where}: {function} takes arguments by place only; take the `/` out")
     for argument in given:
-        if argument not in takes and spec.kwarg is None:
-            raise unknown(f"option of py:{name}", argument, takes)
+        if argument not in takes and not any_name:
+            raise unknown(f"option of {where}", argument, takes)
     missing = [argument for argument in required if argument not in given and argument != DEVICE]
     if missing:
         words = " ".join(f"--option {argument}=…" for argument in missing)
-        raise UsageError(f"py:{name}: {target.function} needs {', '.join(missing)}: {words}")
+        raise UsageError(f"{where}: {function} needs {', '.join(missing)}: {words}")
 
 
 def completed(function: Any, given: Mapping[str, Scalar]) -> dict[str, Any]:
@@ -57,21 +84,17 @@ def completed(function: Any, given: Mapping[str, Scalar]) -> dict[str, Any]:
 def spelled(function: Any) -> str:
     """Return `path.py:function` or `package.module:function` for a function at hand: a trial must import it anew.
 
-    Raises UsageError with the reason if that cannot be done.
+    Also for a partial, or an object that can be called, which has a name at the top of a file. Raises UsageError with
+    the reason if that cannot be done.
     """
-    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
-    if name is None or module is None or not callable(function):
-        raise UsageError(f"{function!r} is no function of a file; give a function, defined with def at a file's top")
-    again = "each trial is a fresh process that imports it: define it with def at a file's top"
-    if "<lambda>" in name:
-        raise UsageError(f"the loader is a lambda, which has no name to import; {again}")
-    if "." in name:
-        inside = name.replace(".<locals>", "").rpartition(".")[0]
-        raise UsageError(f"{name.rpartition('.')[2]} is defined inside {inside}, where nobody can import it; {again}")
-    file = getattr(sys.modules.get(module), "__file__", None)
+    found = _place_of(function) if callable(function) else None
+    if found is None:
+        raise UsageError(_why_not(function))
+    module, name = found
+    file = getattr(sys.modules[module], "__file__", None)
     if module == "__main__" and file is None:
         raise UsageError(
-            f"{name} was typed into a notebook or an interactive session; {again}. Or measure in this process: "
+            f"{name} was typed into a notebook or an interactive session; {_AGAIN}. Or measure in this process: "
             "torchstone.measure, torchstone.Diagnostics"
         )
     by_file = file is not None and (module == "__main__" or "." not in module)
@@ -80,11 +103,28 @@ def spelled(function: Any) -> str:
     return word
 
 
-def _definition(target: Target) -> ast.FunctionDef | None:
-    file = _py_source.file_of(target)
-    if file is None:
-        return None
-    tops: Sequence[ast.stmt] = ast.parse(file.read_bytes()).body  # `find` has read it before
-    found = [node for node in tops if isinstance(node, ast.FunctionDef) and node.name == target.function]
-    plain = [node for node in found if not node.decorator_list]  # a decorator may change what it takes
-    return plain[-1] if found and len(plain) == len(found) else None
+def _place_of(function: Any) -> tuple[str, str] | None:
+    """Return the module at whose top the function is, and its name there: what it calls itself comes first."""
+    inner = getattr(function, "func", None)  # of a partial
+    own = getattr(function, "__qualname__", "")
+    for place in (getattr(one, "__module__", None) for one in (function, inner, type(function))):
+        names = vars(sys.modules[place]) if place in sys.modules else {}
+        if names.get(own) is function:
+            return str(place), own
+        for name, value in names.items():
+            if value is function:
+                return str(place), name
+    there = [name for name, value in vars(sys.modules["__main__"]).items() if value is function]
+    return ("__main__", there[0]) if there else None
+
+
+def _why_not(function: Any) -> str:
+    name = getattr(function, "__qualname__", None)
+    if name is None or not callable(function):
+        return f"{function!r} is no function of a file; give a function, defined with def at a file's top"
+    if "<lambda>" in name:
+        return f"the loader is a lambda, which has no name to import; {_AGAIN}"
+    inside = name.replace(".<locals>", "").rpartition(".")[0]
+    if not inside:
+        return f"{name} is not in {function.__module__}, where it says it is; {_AGAIN}"
+    return f"{name.rpartition('.')[2]} is defined inside {inside}, where nobody can import it; {_AGAIN}"

@@ -1,10 +1,15 @@
-"""Finds the file and the function of `py:` without running a line of the user's code."""
+"""Finds the file and the function of `py:` without running a line of the user's code.
+
+The text of a file is the fast way, and says no only where nothing in it could make a name that it does not show. Else
+what the import has counts: the rehearsal in the worker finds out (_user_code.py).
+"""
 
 from __future__ import annotations
 
 import ast
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -14,6 +19,10 @@ import msgspec
 from torchstone.errors import UsageError, unknown
 
 _LARGEST_FILE_BYTES = 10 << 20
+# What makes names that the text does not show, where it is a name of the text itself.
+_MAKERS = frozenset(
+    {"globals", "locals", "vars", "exec", "eval", "setattr", "__dict__", "__getattr__", "modules", "f_globals", "*"}
+)
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -38,11 +47,11 @@ def find(name: str) -> Target:
         if not function:
             raise UsageError(f"py:{name}: name the function: py:{place}:function")
         return Target(None, place, function)
-    bound, callables, starred = _names_in(file)
+    text = read(file)
     if not function:
-        raise UsageError(f"py:{name}: name the function: py:{place}:{callables[0] if callables else 'function'}")
-    if function not in bound and not starred:
-        raise UsageError(f"py:{name}: {unknown('function', function, callables)} (in {file})")
+        raise UsageError(f"py:{name}: name the function: py:{place}:{next(iter(text.functions), 'function')}")
+    if not text.binds(function):
+        raise UsageError(f"py:{name}: {unknown('function', function, text.functions)} (in {file})")
     return Target(file if is_path else None, None if is_path else place, function)
 
 
@@ -102,8 +111,8 @@ def _here() -> list[str]:
     return [name for files, inits in found for name in (*(p.stem for p in files), *(p.parent.name for p in inits))]
 
 
-def _names_in(file: Path) -> tuple[set[str], list[str], bool]:
-    """Return the names bound at a file's top, the public functions among them, and whether `import *` adds more."""
+def read(file: Path) -> Text:
+    """Read a file's text. Raises UsageError where it is no Python."""
     try:
         data = file.read_bytes() if file.stat().st_size <= _LARGEST_FILE_BYTES else None
         tree = ast.parse(data, str(file)) if data is not None else None
@@ -113,20 +122,57 @@ def _names_in(file: Path) -> tuple[set[str], list[str], bool]:
         raise UsageError(f"{file}: cannot be read as Python: {error}") from error
     if tree is None:
         raise UsageError(f"{file}: larger than {_LARGEST_FILE_BYTES} bytes; this is not a file that somebody wrote")
-    bound: set[str] = set()
-    callables: list[str] = []
-    starred = False
-    for node in _statements(tree.body):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
-            callables += [node.name] if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") else []
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-            starred = starred or any(alias.name == "*" for alias in node.names)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            bound |= {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return bound, callables, starred
+    return Text(tree)
+
+
+class Text:
+    """What the text of a file says of the names in it."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._tops = [node for node in _statements(tree.body) if isinstance(node, ast.FunctionDef)]
+        self._words: Counter[str] = Counter()
+        self._bound: Counter[str] = Counter()
+        for node in ast.walk(tree):
+            self._bound.update(_binds(node))
+            self._words.update(_says(node))
+        self._makes_more = bool(_MAKERS & (self._bound.keys() | self._words.keys()))
+
+    @property
+    def functions(self) -> list[str]:
+        """The public functions at the file's top."""
+        return [node.name for node in self._tops if not node.name.startswith("_")]
+
+    def binds(self, name: str) -> bool:
+        """Say whether the file may have that name, once it is imported."""
+        return name in self._bound or name in self._words or self._makes_more
+
+    def definition(self, name: str) -> ast.FunctionDef | None:
+        """Return the function that the name is, where the text shows that it can be nothing else."""
+        found = [node for node in self._tops if node.name == name]
+        plain = len(found) == self._bound[name] == 1 and not found[0].decorator_list  # which may change what it takes
+        return found[0] if plain and name not in self._words and not self._makes_more else None
+
+
+def _binds(node: ast.AST) -> list[str]:
+    """Return the names that a statement or expression binds, at the top of the file or not."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    if isinstance(node, ast.Name):
+        return [node.id] if isinstance(node.ctx, ast.Store) else []
+    if isinstance(node, ast.MatchAs | ast.MatchStar):
+        return [node.name] if node.name is not None else []
+    return node.names if isinstance(node, ast.Global) else []
+
+
+def _says(node: ast.AST) -> list[str]:
+    """Return the word that a name, an attribute or a string of the text is: `setattr(module, "load", …)` says load."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in _MAKERS:
+        return [node.id]
+    if isinstance(node, ast.Attribute) and node.attr in _MAKERS:
+        return [node.attr]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from torchstone.errors import TorchstoneError, Unsupported, UsageError
+from torchstone.errors import TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.models import _py_arguments, _py_source
 from torchstone.models._py_source import Target
 from torchstone.terms.axis import Scalar
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+_MISSING = object()
 _running = 0  # how many of the user's functions are being imported or called just now
 
 
@@ -27,10 +28,23 @@ def call(name: str, target: Target, arguments: Mapping[str, Scalar]) -> Any:
     Raises UsageError with the user's own lines if it raises; running out of memory is the trial's outcome and passes.
     """
     module = _guarded(name, lambda: _imported(target))
-    function = getattr(module, target.function, None)
+    function = _guarded(name, lambda: getattr(module, target.function, _MISSING))  # a module may have a __getattr__
+    if function is _MISSING:
+        where = f"in {getattr(module, '__file__', None) or module.__name__}"
+        raise UsageError(f"py:{name}: {unknown('function', target.function, _functions(module))} ({where})")
     if not callable(function):
         raise UsageError(f"py:{name}: {target.function} is {type(function).__name__}, not a function")
+    _py_arguments.check_call(name, function, arguments)
     return _guarded(name, lambda: function(**_py_arguments.completed(function, arguments)))
+
+
+def _functions(module: ModuleType) -> list[str]:
+    """Return the public names of a module that can be called and are no classes: its own, or all if none is its own."""
+    found = {name: getattr(module, name, None) for name in dir(module) if not name.startswith("_")}
+    found = {name: value for name, value in found.items() if callable(value) and not isinstance(value, type)}
+    made = {name: getattr(value, "func", value) for name, value in found.items()}  # of a partial what it calls
+    own = [name for name, value in made.items() if getattr(value, "__module__", None) == module.__name__]
+    return own or list(found)
 
 
 def _imported(target: Target) -> ModuleType:
@@ -53,9 +67,8 @@ def _taken(name: str, root: Path) -> bool:
     """Say whether the package of that name is another one here, which torchstone has imported already."""
     package = name.partition(".")[0]
     there = sys.modules.get(package)
-    return there is not None and str(root / package) not in [
-        str(Path(p).resolve()) for p in getattr(there, "__path__", ())
-    ]
+    places = [str(Path(place).resolve()) for place in getattr(there, "__path__", ())]
+    return there is not None and str(root / package) not in places
 
 
 def _alone(file: Path) -> ModuleType:

@@ -8,6 +8,7 @@ import pytest
 from build import STEPS_S, a_case, a_run, a_trial
 
 from torchstone import registry
+from torchstone.terms.case import Task
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Measurement, Stage, Status, Trial
@@ -35,6 +36,29 @@ def test_nan_loss_advises_by_the_configuration() -> None:
         case = a_case(configuration)
         trial = with_values("loss", math.nan, case_id=case.case_id)
         assert word in look("nan_loss", a_run([trial], cases=[case]))[0].advice
+
+
+@pytest.mark.parametrize(
+    ("mean", "severity", "said"),
+    [
+        (math.nan, Severity.ERROR, "NaN in 1 of 2 trials"),
+        (math.inf, Severity.WARNING, "infinite in 1 of 2 trials"),
+        (-math.inf, Severity.WARNING, "infinite in 1 of 2 trials"),
+    ],
+)
+def test_an_output_that_is_no_number_is_found_whatever_the_data(mean: float, severity: Severity, said: str) -> None:
+    for data in ("synthetic", "example", "loader:DataLoader"):
+        case = a_case(task=Task.INFER, data=data)
+        prints = [with_values("fingerprint", one, 1.0, case_id=case.case_id) for one in (0.1, mean)]
+        (found,) = look("nan_output", a_run(prints, cases=[case]))
+        assert (found.severity, found.subject) == (severity, case.case_id)
+        assert said in found.message
+        assert not look("nan_output", a_run(prints[:1], cases=[case]))
+        assert not look("constant_output", a_run(prints, cases=[case])), "it is said once"
+    half = a_case({"precision": "fp16"}, task=Task.INFER)
+    trial = with_values("fingerprint", math.nan, math.nan, case_id=half.case_id)
+    assert "precision=bf16" in look("nan_output", a_run([trial], cases=[half]))[0].advice
+    assert not look("nan_output", a_run([with_values("fingerprint", math.nan)])), "of a training the loss tells"
 
 
 def test_fingerprint_moved_shows_both_values() -> None:

@@ -98,6 +98,100 @@ def test_what_a_fresh_process_cannot_import_is_refused_with_the_reason(file, mon
     with pytest.raises(UsageError, match=r"typed into a notebook .* torchstone\.measure, torchstone\.Diagnostics"):
         PY.spelled(of_module("__main__", None))
     monkeypatch.setitem(sys.modules, "mine", None)
-    renamed = of_module("mine", file, __qualname__="gone")
-    with pytest.raises(UsageError, match="unknown function 'gone'"):
+    renamed = of_module("mine", file, __qualname__="other")
+    assert PY.spelled(renamed) == f"{file}:plain", "its name in the module is what can be imported"
+    del sys.modules["mine"].plain
+    with pytest.raises(UsageError, match="other is not in mine, where it says it is"):
         PY.spelled(renamed)
+
+
+MADE = """from functools import partial
+import torch
+from torch.nn import *
+
+class Maker:
+    def __call__(self, hidden=8):
+        return torch.nn.Linear(4, int(hidden)), torch.zeros(2, 4)
+
+def build(hidden, depth=1):
+    return torch.nn.Linear(4, int(hidden)), torch.zeros(2, 4)
+
+narrow = partial(build, 2)
+made = Maker()
+for name in ("one", "two"):
+    globals()[f"load_{name}"] = partial(build, hidden=5)
+short = lambda: build(6)
+
+def build_other(a): ...
+build_other = made
+
+def __getattr__(name):
+    if name == "late":
+        return made
+    raise AttributeError(name)
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    path = tmp_path / "made.py"
+    path.write_text(MADE)
+    return path
+
+
+def loaded(word: str, options: Any) -> Any:
+    card = PY.card(word, options)
+    return PY.load(word, Workload(Task.INFER, f"py:{word}", "example", "sample", None, card.fixed), {}).module
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "width"),
+    [
+        ("narrow", {}, 2), ("made", {"hidden": 3}, 3), ("load_two", {}, 5), ("load_one", {"hidden": 4}, 4),
+        ("short", {}, 6), ("late", {}, 8), ("build_other", {}, 8),
+    ],
+)  # fmt: skip
+def test_what_the_import_has_counts(made, name, options, width):
+    assert loaded(f"{made}:{name}", options).out_features == width
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("load_three", {}, r"unknown function 'load_three'. Did you mean 'load_one'.* Known: .*\(in .*made.py\)"),
+        ("name", {}, "name is str, not a function"),
+        ("narrow", {"hiden": 3}, "unknown option of py:.*'hiden'. Known: depth"),
+        ("build", {}, "build needs hidden: --option hidden=…"),
+    ],
+)
+def test_what_it_has_not_is_told_in_one_line_by_what_it_has(made, name, options, says):
+    with pytest.raises(UsageError, match=says) as refused:
+        loaded(f"{made}:{name}", options)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from elsewhere import *\n", "import sys\nsys.modules[__name__] = object()\n",
+        "import sys\nsetattr(sys.modules[__name__], 'lo' + 'ad', print)\n", "import other\nother.add(1, 'load')\n",
+        "def make():\n    global load\n    load = print\nmake()\n", "for load in (print,): pass\n",
+        "def __getattr__(name): return print\n", "exec('load = print')\n", "if (load := print): pass\n",
+        "try:\n    pass\nfinally:\n    from lib import load\n", "match 3:\n    case load: pass\n",
+    ],
+)  # fmt: skip
+def test_the_text_says_no_only_where_it_can_be_sure(tmp_path, text):
+    (tmp_path / "mine.py").write_text(text)
+    PY.card(f"{tmp_path}/mine.py:load", {})
+    (tmp_path / "mine.py").write_text("import torch\ndef laod(): ...\nif __name__ == '__main__': laod()\n")
+    with pytest.raises(UsageError, match="unknown function 'load'"):
+        PY.card(f"{tmp_path}/mine.py:load", {})
+
+
+def test_a_partial_or_an_object_is_spelled_by_its_name(made, monkeypatch):
+    module = ModuleType("made_of_test")
+    module.__file__ = str(made)
+    monkeypatch.setitem(sys.modules, "made_of_test", module)
+    exec(compile(MADE, str(made), "exec"), module.__dict__)
+    for name in ("narrow", "made", "load_two", "short"):
+        assert PY.spelled(vars(module)[name]) == f"{made}:{name}"
