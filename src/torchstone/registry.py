@@ -6,15 +6,18 @@ must mean the same everywhere. Two packages that offer the same name are both le
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from importlib.resources import files
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.errors import MissingError, unknown
 
+_HERE = Path(__file__).parent
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
@@ -79,11 +82,7 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 
 @cache
 def _own(family: str) -> frozenset[str]:
-    return frozenset(
-        entry.name.removesuffix(".py")
-        for entry in files(f"torchstone.{family}").iterdir()
-        if entry.name.endswith(".py") and not entry.name.startswith("_")
-    )
+    return frozenset(file.stem for file in (_HERE / family).glob("*.py") if not file.name.startswith("_"))
 
 
 def _foreign(family: str) -> dict[str, list[Any]]:
@@ -102,5 +101,31 @@ def _package(entry: Any) -> str:
 
 @cache
 def _entry_points() -> Any:  # EntryPoints
-    """Read the metadata of everything that is installed once: it takes 10 ms."""
+    """Read the metadata of everything that is installed, once, and only where a package names a family of ours.
+
+    To import what reads it (email, zipfile and socket come with it) takes longer than all else that `list` does.
+    """
+    if not _anything_offered():
+        return SimpleNamespace(select=lambda group: ())  # noqa: ARG005  as EntryPoints.select is called
+    from importlib.metadata import entry_points
+
     return entry_points()
+
+
+def _anything_offered() -> bool:
+    """Say whether a package on the path may have an entry point of ours; what cannot be looked into, may."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    for folder in map(Path, sys.path):
+        if folder.is_file():  # a zip file with packages in it
+            return True
+        if any(_offers(about) for kind in ("dist-info", "egg-info") for about in folder.glob(f"*.{kind}")):
+            return True
+    return False
+
+
+def _offers(about: Path) -> bool:
+    try:
+        return b"[torchstone." in (about / "entry_points.txt").read_bytes()
+    except OSError:  # it has none
+        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,12 +15,14 @@ from torchstone.cli._case_table import print_cases
 from torchstone.cli._findings import print_findings
 from torchstone.cli._report import print_head
 from torchstone.cli._table import plain, terminal_width
-from torchstone.runner.results import Results
 from torchstone.summary import RunSummary
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.trial import Purpose
+
+if TYPE_CHECKING:
+    from torchstone.runner.results import Results
 
 _UNCLEAR = "not certain, more --trials would tell"
 

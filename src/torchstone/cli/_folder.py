@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from pathlib import Path
 
 from torchstone.errors import UsageError
@@ -31,6 +30,8 @@ def writable(folder: Path) -> Path:
     there = existing(folder)
     if not there.is_dir():
         raise UsageError(f"--output-dir {folder}: {there} is a file; name a folder")
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(dir=there):
             return folder

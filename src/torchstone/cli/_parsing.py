@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Iterable
 from typing import NoReturn
@@ -22,6 +21,8 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError; a misspelt flag gets the nearest one."""
         flags = [flag for action in self._actions for flag in action.option_strings]
         strange = re.findall(r"(?<=unrecognized arguments: )(--[\w-]+)", message)
+        import difflib
+
         near = difflib.get_close_matches(strange[0], flags, n=1) if strange else []
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"{message}.{hint} See {self.prog} --help")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from torchstone.config.reading import read_file
-from torchstone.config.request import RunRequest, read_request
 from torchstone.errors import UsageError, unknown
-from torchstone.terms.run import Source
 
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest
+
+_FOLDER = Path(__file__).parents[1] / "recipes"
 _FILES = (".yaml", ".yml", ".json", ".toml")
 
 
 def recipe_names() -> list[tuple[str, str]]:
     """Return (name, one line) of each recipe, sorted: only first lines are read, and no YAML parser is loaded."""
     found = []
-    for entry in files("torchstone").joinpath("recipes").iterdir():
+    for entry in _FOLDER.iterdir():
         if entry.name.endswith(".yaml"):
             with entry.open(encoding="utf-8") as file:
                 about = file.readline().partition("about:")[2].strip()
@@ -34,35 +30,39 @@ def load_request(word: str | Path) -> RunRequest:
 
     Raises UsageError for an unknown recipe, a file that is not there, and whatever is wrong in it.
     """
-    with _file(word) as path:
-        request = read_request(read_file(path))
-        request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
-        # Its own stem: a packaged recipe may lie in a temporary file.
-        return request if request.name is not None else msgspec.structs.replace(request, name=Path(word).stem)
+    import msgspec
+
+    from torchstone.config.reading import read_file
+    from torchstone.config.request import read_request
+    from torchstone.terms.run import Source
+
+    path = _file(word)
+    request = read_request(read_file(path))
+    request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
+    return request if request.name is not None else msgspec.structs.replace(request, name=path.stem)
 
 
 def digest_of(word: str | Path) -> str:
     """Return the SHA-256 of a recipe's or file's text as it is now. Raises UsageError if it is not there."""
-    with _file(word) as path:
-        try:
-            return _digest(path)
-        except OSError as fault:
-            raise UsageError(f"cannot read {path}: {fault.strerror}") from None
+    path = _file(word)
+    try:
+        return _digest(path)
+    except OSError as fault:
+        raise UsageError(f"cannot read {path}: {fault.strerror}") from None
 
 
-@contextmanager
-def _file(word: str | Path) -> Iterator[Path]:
+def _file(word: str | Path) -> Path:
     path = Path(word)
     if path.suffix.lower() in _FILES or "/" in str(word):
-        yield path
-        return
+        return path
     names = [name for name, _ in recipe_names()]
     if str(word) not in names:
         raise unknown("recipe", str(word), names)
-    with as_file(files("torchstone").joinpath("recipes", f"{word}.yaml")) as recipe:
-        yield recipe
+    return _FOLDER / f"{word}.yaml"
 
 
 def _digest(path: Path) -> str:
+    import hashlib
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

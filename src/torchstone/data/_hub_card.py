@@ -6,7 +6,6 @@ python -m torchstone.data._hub_card NAME OPTIONS, the options as JSON, writes an
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -34,6 +33,8 @@ def ask(name: str, options: Mapping[str, Scalar]) -> DataCard:
     # to the user's stderr; what the libraries tell of each of six attempts, half a minute long, does not.
     command = [sys.executable, "-P", "-m", __name__, *words]
     quiet = {"HF_HUB_VERBOSITY": "error", "DATASETS_VERBOSITY": "error", **os.environ}
+    import subprocess
+
     done = subprocess.run(command, stdout=subprocess.PIPE, env=quiet, check=False)
     try:
         answer = msgspec.json.decode(done.stdout.rstrip(b"\n").rpartition(b"\n")[2], type=Answer)

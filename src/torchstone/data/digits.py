@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from torchstone.errors import UsageError
@@ -59,7 +59,7 @@ class HandwrittenDigits:
         return DataCard("image", _ITEMS, _CLASSES, labels=tuple(map(str, range(_CLASSES))))
 
     def samples(self, path: str, view: View) -> Samples:
-        data = gzip.decompress(files("torchstone.data").joinpath("_digits.csv.gz").read_bytes())
+        data = gzip.decompress(Path(__file__).with_name("_digits.csv.gz").read_bytes())
         return Digits(data.decode().splitlines(), view.input.channels, int(view.configuration.get("image_size") or 224))
 
 

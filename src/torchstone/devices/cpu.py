@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -121,6 +120,8 @@ def _precisions(facts: Mapping[str, str]) -> tuple[str, ...]:
 def _sysctl_name() -> str | None:
     if platform.system() != "Darwin":
         return None
+    import subprocess
+
     command = ["sysctl", "-n", "machdep.cpu.brand_string"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip() or None

@@ -6,9 +6,7 @@ model and command: `python -m torchstone.models._classifiers LIBRARY NAME` print
 
 from __future__ import annotations
 
-import difflib
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -130,6 +128,8 @@ class Classifiers:
 
 def near(library: str, name: str, known: Sequence[str], listing: str) -> UsageError:
     """Return the error for a name that a library does not know: there are too many to print."""
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f" Did you mean {', '.join(close)}?" if close else ""
     return UsageError(f"unknown {library} model '{name}'.{hint} All {len(known)}: {listing}")
@@ -149,6 +149,8 @@ def _classes(options: Mapping[str, Scalar], default: int) -> int:
 @cache
 def ask(library: str, name: str) -> Told:
     """Return what a library says of a model, asked in a process of its own. Raises what it answers with."""
+    import subprocess
+
     command = [sys.executable, "-m", __name__, library, name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_S, check=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +27,8 @@ def load_pickle(file: Path, device: str) -> Any:
 
     Raises UsageError for code and for a torn file, which makes torch raise nearly any exception.
     """
+    import zipfile
+
     import torch
 
     try:

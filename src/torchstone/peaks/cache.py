@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +29,8 @@ def folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 def keep(peaks: Peaks, where: Path) -> Path:
     """Write them, in the place of older ones of the same device, torch and threads. Raises MissingError if it fails."""
+    import tempfile
+
     identity = (peaks.hostname, peaks.processor, peaks.kind, peaks.index, peaks.device_name, peaks.uuid, peaks.torch,
                 peaks.threads)  # fmt: skip
     name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]

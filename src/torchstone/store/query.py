@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -159,6 +158,8 @@ def _is_path(word: str) -> bool:
 
 def _none(connection: sqlite3.Connection, word: str) -> UsageError:
     known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
+    import difflib
+
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else " `torchstone runs` lists what is stored."
     return UsageError(f"no run '{word}' (a path, an id, the beginning of one, a name, or latest).{hint}")

@@ -90,7 +90,7 @@ def ended(verdict: str, ratio: float | None = 1.04) -> Comparison:
     ("verdict", "fail_on", "closed"),
     [
         ("worse", ["worse"], True), ("better", ["worse"], False), ("unclear", ["worse"], False),
-        ("unclear", ["worse", "unclear"], True), ("not_comparable", ["worse"], True), ("not_comparable", [], False),
+        ("unclear", ["worse", "unclear"], True), ("not_comparable", ["worse"], True), ("not_comparable", [], True),
         ("worse", ["worse:5%"], False), ("worse", ["worse:3%"], True), ("unclear", ["worse:3%,unclear"], True),
         ("worse", [], False), ("better", ["better"], True), ("not_comparable", ["worse:5%"], True),
     ],

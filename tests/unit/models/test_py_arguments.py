@@ -158,7 +158,7 @@ def test_what_the_import_has_counts(made, name, options, width):
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("load_three", {}, r"unknown function 'load_three'. Did you mean 'load_one'.* Known: .*\(in .*made.py\)"),
+        ("load_three", {}, r"unknown function 'load_three'. Did you mean 'load_two'.* Known: .*\(in .*made.py\)"),
         ("name", {}, "name is str, not a function"),
         ("narrow", {"hiden": 3}, "unknown option of py:.*'hiden'. Known: depth"),
         ("build", {}, "build needs hidden: --option hidden=…"),
