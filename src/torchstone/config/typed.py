@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from torchstone.data_choice import has_end
 from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Workload
+from torchstone.terms.case import Case, Workload
 
 _OF_A_FUNCTION = "argument_"  # of a user's own function, as models/py.py records them
 _OWN_FLAG = ("split", "limit")  # of the data's options
@@ -21,6 +22,18 @@ def workload_flags(workload: Workload) -> list[str]:
         own = name in _OWN_FLAG
         words += [f"--{name}", word(value)] if own else ["--data-option", f"{name}={word(value)}"]
     return words
+
+
+def of_data(case: Case) -> tuple[str, ...]:
+    """Return the axes whose value the data decide where nobody names it (plan.settled): they have no one default."""
+    settings, data = case.configuration, case.workload.data
+    if data != "example":
+        return ("feed",) if has_end(data) else ()
+    if settings.get("feed") == "resident":
+        return ("batch_size", "feed")
+    with_workers = ("prefetch_factor",) if settings.get("num_workers") else ()
+    pinned = ("pin_memory",) if case.placement.device != "cpu" else ()
+    return ("batch_size", "num_workers", *with_workers, *pinned)
 
 
 def _options(fixed: Mapping[str, Scalar]) -> Iterator[str]:

@@ -60,6 +60,11 @@ class Evidence(msgspec.Struct, frozen=True):
         """Items of a step."""
         return self.batch_size * (self._number("grad_accumulation") or 1)
 
+    def fixes(self, axis: str) -> bool:
+        """Whether the user's own batches are used as they come, so that an axis can have no other value."""
+        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": models/_own_data.py
+        return axis in told.partition(" (")[0].split(", ")
+
     @property
     def workers(self) -> int:
         """Processes that load."""

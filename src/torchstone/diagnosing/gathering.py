@@ -87,7 +87,7 @@ class Gathering:
         loading = self.take(loader_case(e.case), host_profile=not e.setting("num_workers"))
         look = self._listening.profile()
         alone = loading
-        if e.setting("num_workers"):
+        if e.setting("num_workers") and not e.fixes("num_workers"):
             alone = self.take(loader_case(e.case, num_workers=0), host_profile=True)
             look = self._listening.profile()
         return msgspec.structs.replace(
@@ -96,6 +96,8 @@ class Gathering:
 
     def _enlarged(self, e: Evidence) -> Evidence:
         """Measure a step of a larger batch right after one of the present, resident where a loader would hide both."""
+        if e.fixes("batch_size"):
+            return e
         size = _LARGER * e.batch_size
         self._say(f"a step of batch_size {size}")
         resident: dict[str, Scalar] = {"feed": "resident"} if e.device_rate else {}

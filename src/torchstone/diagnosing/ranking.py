@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from torchstone.diagnosing.causes.batch import small_batch
 from torchstone.diagnosing.causes.computing import computing, precision
 from torchstone.diagnosing.causes.loader import loader
@@ -27,7 +29,13 @@ def causes_of(e: Evidence) -> tuple[Cause, ...]:
     for look in _RESIDUAL:
         if (cause := look(e, found)) is not None:
             found.append(cause)
-    return tuple(sorted(found, key=lambda cause: (cause.sound, -cause.share)))
+    return tuple(_possible(cause, e) for cause in sorted(found, key=lambda cause: (cause.sound, -cause.share)))
+
+
+def _possible(cause: Cause, e: Evidence) -> Cause:
+    """Return a cause without what-ifs that the user's own batches rule out."""
+    what_ifs = tuple(one for one in cause.what_ifs if not any(map(e.fixes, one.settings)))
+    return msgspec.structs.replace(cause, what_ifs=what_ifs)
 
 
 def ranked(causes: Sequence[Cause], tried: Sequence[Tried]) -> tuple[Cause, ...]:

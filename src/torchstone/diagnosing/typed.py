@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Collection
 
 from torchstone.config.recipes import load_request
-from torchstone.config.typed import word, workload_flags
-from torchstone.data_choice import has_end
+from torchstone.config.typed import of_data, word, workload_flags
 from torchstone.diagnosing.diagnosis import WhatIf
 from torchstone.errors import TorchstoneError
 from torchstone.plan import SHAPES, sketch
@@ -58,7 +57,7 @@ def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
 
     A model brings its own sizes of an input, and data a loader, the user's own with settings of its own.
     """
-    by_data = _of_data(case)
+    by_data = of_data(case)
     said = {
         axis: value for axis, value in case.configuration.items()
         if axis in AXES and (axis in named or axis in SHAPES or axis in by_data or value != AXES[axis].default)
@@ -66,15 +65,3 @@ def _said(case: Case, named: Collection[str]) -> dict[str, Scalar]:
     if "feed" in case.configuration and not said.keys().isdisjoint(LOADER_AXES):
         said["feed"] = case.configuration["feed"]
     return said
-
-
-def _of_data(case: Case) -> tuple[str, ...]:
-    """Return the axes whose value the data decide where nobody names it (plan.settled)."""
-    settings, data = case.configuration, case.workload.data
-    if data != "example":
-        return ("feed",) if has_end(data) else ()
-    if settings.get("feed") == "resident":
-        return ("batch_size", "feed")
-    with_workers = ("prefetch_factor",) if settings.get("num_workers") else ()
-    pinned = ("pin_memory",) if case.placement.device != "cpu" else ()
-    return ("batch_size", "num_workers", *with_workers, *pinned)

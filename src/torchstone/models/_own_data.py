@@ -32,8 +32,8 @@ from torchstone.models._returned import kind_of
 from torchstone.terms.axis import Scalar
 
 
-class OwnData(msgspec.Struct):
-    """Data at hand. `batch`: the first one as the user's loader gives it, `naming` how its tensors are called."""
+class DataAtHand(msgspec.Struct):
+    """A user's data, opened. `batch`: the first one as their loader gives it, `naming` how its tensors are called."""
 
     samples: Items | OwnLoader | Stream
     batch: Any
@@ -54,7 +54,7 @@ class Items:
         return self._naming(self._dataset[index], tensors_only=False)
 
 
-def opened(where: str, module: Any, loss: Any, data: Any) -> OwnData:
+def opened(where: str, module: Any, loss: Any, data: Any) -> DataAtHand:
     """Open a user's data and look at its first batch. Raises UsageError if there is none."""
     if type(data) is DataLoader:
         found = _of_loader(where, module, loss, data)
@@ -75,10 +75,10 @@ def _facts(samples: Items | OwnLoader | Stream) -> Mapping[str, Scalar]:
     return facts
 
 
-def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> OwnData:
+def _of_items(where: str, module: Any, loss: Any, dataset: Any) -> DataAtHand:
     first = _first_items(where, dataset, default_collate)
     naming = naming_of(where, loss, first, module)
-    return OwnData(Items(dataset, naming), first, naming, {})
+    return DataAtHand(Items(dataset, naming), first, naming, {})
 
 
 def _first_items(where: str, dataset: Any, collate: Any) -> Any:
@@ -88,21 +88,21 @@ def _first_items(where: str, dataset: Any, collate: Any) -> Any:
     return collate([dataset[number] for number in range(min(2, len(dataset)))])
 
 
-def _of_loader(where: str, module: Any, loss: Any, loader: Any) -> OwnData:
+def _of_loader(where: str, module: Any, loss: Any, loader: Any) -> DataAtHand:
     if in_usual_order(loader):
         first = _first_items(where, loader.dataset, loader.collate_fn)
         naming = naming_of(where, loss, first, module)
-        return OwnData(OwnItems(naming, loader, None), first, naming, {})
+        return DataAtHand(OwnItems(naming, loader, None), first, naming, {})
     first, size = _first(where, made_anew(loader, {}, 0)), None
     if counts(loader):
         size, first = first
     naming = naming_of(where, loss, first, module)
     if makes_its_batches(loader):
-        return OwnData(OwnLoader(naming, loader, None), first, naming, {})
-    return OwnData(OwnLoader(naming, loader, size or batch_of(naming, first, None).items), first, naming, {})
+        return DataAtHand(OwnLoader(naming, loader, None), first, naming, {})
+    return DataAtHand(OwnLoader(naming, loader, size or batch_of(naming, first, None).items), first, naming, {})
 
 
-def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> OwnData:
+def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> DataAtHand:
     if not hasattr(batches, "__iter__"):
         raise UsageError(f"{where}: no batches can be taken from {kind_of(batches)}; return a Dataset or a DataLoader")
     if iter(batches) is batches:
@@ -115,7 +115,7 @@ def _as_it_is(where: str, module: Any, loss: Any, batches: Any) -> OwnData:
     }
     stream = Stream(naming, batches, fixed, f"{kind_of(batches)} is used as it comes")
     facts = {f"own_{axis}": value for axis, value in fixed.items()} if isinstance(batches, DataLoader) else {}
-    return OwnData(stream, first, naming, {**facts, **_facts(stream)})
+    return DataAtHand(stream, first, naming, {**facts, **_facts(stream)})
 
 
 def _first(where: str, batches: Iterable[Any]) -> Any:

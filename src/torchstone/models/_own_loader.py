@@ -48,8 +48,7 @@ class OwnLoader:
         has = {name: getattr(self._loader, name) for name in SETTINGS}
         sampler: Any = self._loader.batch_sampler
         if type(sampler) is BatchSampler:  # one short batch may be all there is
-            rows = len(sampler.sampler) if isinstance(sampler.sampler, Sized) else sampler.batch_size
-            has["batch_size"] = max(1, min(sampler.batch_size, rows))
+            has["batch_size"] = max(1, min(sampler.batch_size, _rows(self._loader) or sampler.batch_size))
         return {name: value for name, value in {**has, **self.fixed}.items() if value is not None}
 
     def open_batches(self, configuration: Mapping[str, Scalar]) -> Streamed:
@@ -60,8 +59,10 @@ class OwnLoader:
         refuse_others(self._naming.where, self.fixed, configuration)
         workers = 0 if configuration.get("feed") == "resident" else int(configuration.get("num_workers") or 0)
         made = made_anew(self._loader, configuration, workers)
-        if not isinstance(made.dataset, IterableDataset) and not len(made):
-            raise Unsupported(f"batch_size={configuration.get('batch_size')}: the data set has less than one batch")
+        rows = _rows(made)
+        if rows is not None and rows < int(configuration.get("batch_size") or 1):
+            size = configuration.get("batch_size")
+            raise Unsupported(f"batch_size={size}: the data set has {rows} items, less than one batch")
         return Streamed(made, self._naming, counted=counts(made))
 
 
@@ -89,6 +90,14 @@ def in_usual_order(loader: DataLoader[Any]) -> bool:
     """Say whether a loader takes all items of a data set in their own or in a random order."""
     of_torch = type(loader.batch_sampler) is BatchSampler and not isinstance(loader.dataset, IterableDataset)
     return of_torch and type(loader.batch_sampler.sampler) in (RandomSampler, SequentialSampler)  # type: ignore[union-attr]
+
+
+def _rows(loader: DataLoader[Any]) -> int | None:
+    """Return how many items an epoch has that torch puts together to batches; None where that is not known."""
+    batches: Any = loader.batch_sampler
+    if type(batches) is not BatchSampler or not isinstance(batches.sampler, Sized):
+        return None
+    return len(batches.sampler)
 
 
 def counts(loader: DataLoader[Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from torchstone.config.typed import word, workload_flags
+from torchstone.config.typed import of_data, word, workload_flags
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import AXES, Scalar
 
@@ -20,9 +20,10 @@ def run_command(
     """Return the `torchstone run` that measures this workload over the values of these axes, all else as it was."""
     words = ["torchstone", "run", *workload_flags(one.case.workload)]
     words += ["--device", device or str(one.case.placement)]
+    by_data = of_data(one.case)
     fixed = {
         name: [value] for name, value in one.case.configuration.items()
-        if name not in vary and name in AXES and value != AXES[name].default
+        if name not in vary and name in AXES and (value != AXES[name].default or name in by_data)
     }  # fmt: skip
     for name, values in {**vary, **fixed}.items():
         listed = ",".join(map(word, values))

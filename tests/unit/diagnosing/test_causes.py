@@ -207,3 +207,16 @@ def test_words_where_a_stranger_s_record_should_have_counts_are_none():
 
 def test_without_a_look_at_the_host_the_rest_is_still_read():
     assert causes_of(an_evidence(LOADER, FED, look=None, larger=None))[0].id == "loader"
+
+
+def test_what_the_users_own_batches_rule_out_is_not_tried():
+    known, evidence = PLANTED["slow loader"]
+    assert known.startswith("loader")
+    fixed = msgspec.structs.replace(
+        evidence, facts={"own_fixed": "batch_size, num_workers (a list is used as it comes)"}
+    )
+    assert fixed.fixes("num_workers")
+    assert not fixed.fixes("feed")
+    first = causes_of(fixed)[0]
+    assert [w.name for w in first.what_ifs] == ["feed=resident"]
+    assert "return the Dataset" in first.remedies[0].text

@@ -255,6 +255,12 @@ def test_without_a_recipe_it_is_all_that_does_not_go_without_saying():
     )
 
 
+def test_a_loader_of_the_users_own_is_overruled_by_what_was_measured():
+    case = a_case({**SETTINGS, "feed": "loader", "num_workers": 0}, model="py:mine.py:load", data="example")
+    command = command_for(case, WhatIf({"threads": 2}, ""), None, Procedure())
+    assert "--axis num_workers=0" in command, "its own may have workers"
+
+
 def test_the_way_it_was_measured_is_said_where_it_was_asked_for():
     how = Procedure(seed=3, isolation="spawn", heap="default", settings="torch", trials=9)
     command = command_for(a_case(SETTINGS), WhatIf({"threads": 2}, ""), None, how)

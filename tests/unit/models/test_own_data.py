@@ -204,3 +204,15 @@ def test_data_that_cannot_be_used_says_why(data, says):
 def test_too_little_data_is_unsupported(data):
     with pytest.raises(Unsupported, match=r"batch_size=11: the data set has .*less than one batch"):
         feed(adopted(data), batch_size=11)
+
+
+class Endless:
+    def __iter__(self):
+        while True:
+            yield from (0, 1, 2)
+
+
+def test_a_sampler_may_have_no_length():
+    model = adopted(DataLoader(PAIRS, batch_size=2, sampler=Endless()))
+    assert model.facts["own_batch_size"] == 2
+    assert feed(model, batch_size=4).next().items == 4

@@ -36,7 +36,7 @@ def loader(e: Evidence) -> Cause | None:
         "loader_waits": "the loader waits for its source: the step waits for the loader",
     }[which]
     usual = ("slow disk", "too few workers", "costly preprocessing")
-    fixed = "num_workers" in str(e.facts.get("own_fixed") or "")
+    fixed = e.fixes("num_workers")
     more = "num_workers" if not fixed else None
     remedies = [Remedy(f"more processes that load: {_AS_DATASET if fixed else 'num_workers 4, 8, 12, 16'}", more)]
     if e.accelerator:
@@ -48,7 +48,7 @@ def loader(e: Evidence) -> Cause | None:
     ]
     return Cause(
         which, Kind.IO, title, share, tuple(_evidence(e, busy)), where=places(e.loader_look, share),
-        usual=usual, remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e, computes=computes, fixed=fixed)),
+        usual=usual, remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e, computes=computes)),
     )  # fmt: skip
 
 
@@ -77,11 +77,8 @@ def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
         yield f"the device is in use {100 * used:.0f} % of the time, less than the usual 70 %"
 
 
-def _what_ifs(e: Evidence, *, computes: bool, fixed: bool) -> Iterator[WhatIf]:
-    """Yield what could help. `fixed`: the user's batches are used as they come, whoever makes them."""
+def _what_ifs(e: Evidence, *, computes: bool) -> Iterator[WhatIf]:
     yield WhatIf({"feed": "resident"}, "a loader that is never waited for", ceiling=True)
-    if fixed:
-        return
     now = e.workers
     needed = _MOST_WORKERS
     if e.device_rate and e.loader_alone_rate:
