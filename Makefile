@@ -11,7 +11,8 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-ab bench-compare bench-peaks bench-diagnose clean
+        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
+        bench-defaults clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +103,10 @@ bench-spread: setup-dev ## how far runs of the same code differ, and whether the
 bench-peers: setup-dev ## the same work measured by other tools, in an environment of their own
 	@test -x benchmarks/peers/.venv/bin/python || benchmarks/peers/setup.sh
 	@$(BIN)/python benchmarks/peers/run.py
+
+bench-defaults: setup-dev ## what a person gets who types one line, beside other tools in the same wall time
+	@test -d benchmarks/peers/.pyperf || $(INSTALL) --target benchmarks/peers/.pyperf --no-deps 'pyperf==2.10.0'
+	@$(BIN)/python benchmarks/defaults.py
 
 bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
 	@$(BIN)/python benchmarks/anatomy.py

@@ -74,6 +74,10 @@ class RunSummary(msgspec.Struct, frozen=True):
         lines.append(f"record {self.record}")
         return "\n".join("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines)
 
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with a run."""
+        return str(self)
+
 
 def _lines(case: CaseSummary) -> Iterator[str]:
     good = sum(trial.outcome.status == Status.OK for trial in case.trials)

@@ -50,6 +50,10 @@ class Benchmark(msgspec.Struct, frozen=True):
         """Return a few lines to print."""
         return str(self.summary)
 
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with a benchmark."""
+        return str(self)
+
 
 def benchmark(
     model: str | Callable[..., Any],

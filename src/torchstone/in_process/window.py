@@ -84,6 +84,10 @@ class Window:
         ]
         return "\n".join((str(self.summary), "where a step's time goes (means)", *parts))
 
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with a window."""
+        return str(self)
+
     def __enter__(self) -> Self:
         """Open the device."""
         self._current = CurrentDevices()

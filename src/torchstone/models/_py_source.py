@@ -70,9 +70,27 @@ def _file(place: str) -> Path:
     raise UsageError(f"py:{place}: {unknown('file', file.name, beside)} (in {file.parent.absolute()})")
 
 
+def own_places() -> list[str]:
+    """Return where a user's packages lie: the working folder, and the `src` that many projects keep them in."""
+    here = Path.cwd()
+    return [str(here), *([str(here / "src")] if (here / "src").is_dir() else [])]
+
+
+def package_of(file: Path) -> tuple[Path, str]:
+    """Return the folder that a file is imported from, and its name there: `package.module` if it is in a package."""
+    if not file.stem.isidentifier():
+        return file.parent, file.stem
+    names = [] if file.name == "__init__.py" else [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(names)
+
+
 def module_file(module: str) -> Path | None:
     """Walk down the packages by their folders: importlib.util.find_spec would import the outer ones."""
-    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    places: Sequence[str] | None = [*own_places(), *sys.path]
     origin: str | None = None
     parts = module.split(".")
     for n in range(1, len(parts) + 1):
@@ -88,8 +106,9 @@ def module_file(module: str) -> Path | None:
 
 
 def _here() -> list[str]:
-    here = Path.cwd()
-    return [p.stem for p in here.glob("*.py")] + [p.parent.name for p in here.glob("*/__init__.py")]
+    places = [Path(place) for place in own_places()]
+    found = [(place.glob("*.py"), place.glob("*/__init__.py")) for place in places]
+    return [name for files, inits in found for name in (*(p.stem for p in files), *(p.parent.name for p in inits))]
 
 
 def read(file: Path) -> Text:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from torchstone.errors import TorchstoneError, Unsupported, UsageError, unknown
-from torchstone.models import _py_arguments
+from torchstone.models import _py_arguments, _py_source
 from torchstone.models._py_source import Target
 from torchstone.terms.axis import Scalar
 
@@ -49,10 +49,29 @@ def _functions(module: ModuleType) -> list[str]:
 
 def _imported(target: Target) -> ModuleType:
     if target.file is None:
-        _on_path(str(Path.cwd()))
+        for place in reversed(_py_source.own_places()):
+            _on_path(place)
         return importlib.import_module(str(target.module))
     file = target.file.resolve()
+    root, name = _py_source.package_of(file)
+    if root != file.parent and not _taken(name, root):
+        _on_path(str(root))
+        if str(file.parent) not in sys.path:
+            sys.path.append(str(file.parent))  # last: a module of a package may be called `types`
+        return importlib.import_module(name)
     _on_path(str(file.parent))
+    return _alone(file)
+
+
+def _taken(name: str, root: Path) -> bool:
+    """Say whether the package of that name is another one here, which torchstone has imported already."""
+    package = name.partition(".")[0]
+    there = sys.modules.get(package)
+    places = [str(Path(place).resolve()) for place in getattr(there, "__path__", ())]
+    return there is not None and str(root / package) not in places
+
+
+def _alone(file: Path) -> ModuleType:
     # A name of its own: a user's file called `torch.py` or `data.py` must not stand in for another module.
     name = f"_torchstone_model_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)

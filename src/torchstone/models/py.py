@@ -1,6 +1,7 @@
 """`py:path.py:function` and `py:package.module:function`: the user's own model, data, loss and optimizer.
 
-What the function may return is written at the top of _returned.py. Packages are looked for in the working folder first.
+What the function may return is written at the top of _returned.py. Packages are looked for in the working folder
+first, then in its `src`; a file in a package is imported as a part of it.
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ LOADER_AXES = ("num_workers", "pin_memory", "prefetch_factor")  # they mean some
 
 
 class OwnData(msgspec.Struct, frozen=True):
-    """Data that a user's code returned. The default: it returned none, but an example batch, or a tokenizer.
+    """Data that a user's code returned. The default: it returned none, but a tokenizer.
 
-    `settings`: what its own loader has. `fixed`: axes whose value cannot be another, for the reason `why`.
+    `settings`: what its own loader has, or how many items its example batch has. `fixed`: axes whose value cannot be
+    another, for the reason `why`.
     """
 
     is_data: bool = False
@@ -27,11 +28,10 @@ class OwnData(msgspec.Struct, frozen=True):
         """Return a Configuration with what follows from the data for the axes that were left open.
 
         Real data come through the loader, with the settings that it has. Resident batches need no workers.
+        An example batch is measured as it is.
         """
         filled = dict(configuration)
-        if not self.is_data:
-            return filled
-        if "feed" in left_open:
+        if self.is_data and "feed" in left_open:
             filled["feed"] = "loader"
         feeds = task == Task.LOAD or filled.get("feed") == "loader"
         for axis in left_open:

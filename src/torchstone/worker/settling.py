@@ -53,8 +53,11 @@ def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -
 def brought(model: LoadedModel, case: Case) -> OwnData:
     """Return what a user's own code gave to work on, where it is that of the Case."""
     samples = model.samples
-    if samples is None or case.workload.data != "example":
+    if case.workload.data != "example":
         return OwnData()
+    if samples is None:
+        example = model.example
+        return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
     # What is the loader's own is among the facts of its model, as models/_own_data.py finds it.
     own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}

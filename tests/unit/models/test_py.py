@@ -183,3 +183,39 @@ def test_a_file_may_import_its_neighbour_and_have_any_name(tmp_path: Path, monke
     (tmp_path / "neighbour_of_torch.py").write_text(NET)
     (tmp_path / "random.py").write_text("from neighbour_of_torch import net, x\ndef load():\n    return net, x\n")
     assert set(example(load(f"{tmp_path}/random.py:load"))) == {"input"}
+
+
+def packaged(folder: Path, package: str) -> Path:
+    """A package whose module imports another one of it, in both ways."""
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text("")
+    (folder / package / "nets.py").write_text(NET)
+    file = folder / package / "types.py"
+    file.write_text(f"from .nets import net\nfrom {package}.nets import x\n\ndef load():\n    return net, x\n")
+    return file
+
+
+def test_a_file_of_a_package_is_imported_as_a_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    file = packaged(tmp_path / "src", "a_package_of_nets")
+    assert set(example(load(f"{file}:load"))) == {"input"}
+    assert __import__("types").SimpleNamespace, "the module of that name is still Python's own"
+
+
+def test_a_package_that_has_the_name_of_a_library_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise RuntimeError")
+    (tmp_path / "torch" / "mine.py").write_text(f"{NET}\ndef load():\n    return net, x\n")
+    assert set(example(load(f"{tmp_path}/torch/mine.py:load"))) == {"input"}
+
+
+def test_a_package_under_src_is_found_from_the_projects_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.chdir(tmp_path)
+    packaged(tmp_path / "src", "a_package_under_src")
+    assert set(example(load("a_package_under_src.types:load"))) == {"input"}
+    with pytest.raises(UsageError, match="Did you mean 'a_package_under_src'"):
+        PY.card("a_package_under_sr.types:load", {})

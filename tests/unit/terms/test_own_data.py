@@ -30,8 +30,11 @@ def test_resident_batches_have_the_loaders_size_and_no_workers():
     assert LOADER.fill(Task.LOAD, alone, without_feed) == {"batch_size": 32, "num_workers": 2}, "it has no feed axis"
 
 
-def test_an_example_batch_decides_nothing():
+def test_an_example_batch_decides_its_size_and_nothing_else():
     assert OwnData().fill(Task.TRAIN, ASKED, OPEN) == ASKED
+    example = OwnData(settings={"batch_size": 16})
+    assert example.fill(Task.TRAIN, ASKED, OPEN) == {**ASKED, "batch_size": 16}
+    assert example.fill(Task.TRAIN, ASKED, ("feed",)) == ASKED, "a size was named"
 
 
 def test_a_fixed_value_cannot_be_another_and_resident_batches_need_no_workers():

@@ -151,6 +151,12 @@ def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     assert card.settings["pin_memory"] is True
 
 
-def test_an_example_and_data_that_were_named_bring_nothing():
+def test_an_example_brings_the_rows_that_it_has():
+    model = a_model()
+    model.example = {"input": torch.zeros(5, 3, 8, 8)}
+    assert brought(model, own_case()) == OwnData(settings={"batch_size": 5})
+
+
+def test_a_tokenizer_and_data_that_were_named_bring_nothing():
     assert brought(a_model(), own_case()) == OwnData()
     assert brought(a_model(samples=SimpleNamespace()), own_case(data="csv:a.csv")) == OwnData()

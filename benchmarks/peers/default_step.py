@@ -1,0 +1,90 @@
+"""One step of a default case, timed as other tools time it, until a given moment of the machine's monotonic clock.
+
+python default_step.py bare|torch STEP END_S        prints {"seconds": …, "low": …, "high": …} of one step
+DEFAULT_STEP=STEP python default_step.py --copy-env …    pyperf's own command line, which starts processes like this one
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # steps.py
+
+
+def distilbert() -> Callable[[], None]:
+    """Return the step of `run distilbert --task infer --axis batch_size=1`: 1 × 128 tokens, nothing masked."""
+    from steps import distilbert as made
+
+    one = made(1)
+    tensors = one.model.example
+    return lambda: one.bare_step(tensors)  # type: ignore[arg-type]
+
+
+def cnn() -> Callable[[], None]:
+    """Return the step of `run --task train --model builtin:cnn`: one image of 32 pixels, AdamW."""
+    import torch
+
+    from torchstone.models._builtin_nets import SmallConvNet
+
+    module = SmallConvNet()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=5e-5)
+    images, labels = torch.randn(1, 3, 32, 32), torch.randint(0, 10, (1,))
+
+    def step() -> None:
+        torch.nn.functional.cross_entropy(module(images), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+STEPS: dict[str, Callable[[], Callable[[], None]]] = {"distilbert": distilbert, "cnn": cnn}
+
+
+def bare(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
+    """Time step after step; the median with the interval that takes steps for independent."""
+    from torchstone.stats.quantile import bounds
+
+    laps_s: list[float] = []
+    clock = time.perf_counter
+    for _ in range(10):
+        step()
+    while time.monotonic() < end_s or len(laps_s) < 10:
+        begin_s = clock()
+        step()
+        laps_s.append(clock() - begin_s)
+    low, high = bounds(laps_s, 0.5)
+    return {"seconds": statistics.median(laps_s), "low": low, "high": high}
+
+
+def by_torch(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
+    """Time it by torch.utils.benchmark with as many threads as torch has; the median ± half its IQR."""
+    import torch
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
+    found = timer.blocked_autorange(min_run_time=max(0.2, end_s - time.monotonic()))
+    if len(found.times) < 2:  # one block has no quartiles: it prints a number without any
+        return {"seconds": found.median, "low": None, "high": None}
+    half_s = found.iqr / 2.0
+    return {"seconds": found.median, "low": found.median - half_s, "high": found.median + half_s}
+
+
+def main() -> None:
+    if os.environ.get("DEFAULT_STEP"):
+        import pyperf  # type: ignore[import-not-found]
+
+        pyperf.Runner().bench_func("step", STEPS[os.environ["DEFAULT_STEP"]]())
+        return
+    tool, name, end_s = sys.argv[1:]
+    print(json.dumps({"bare": bare, "torch": by_torch}[tool](STEPS[name](), float(end_s))))
+
+
+if __name__ == "__main__":
+    main()
