@@ -28,8 +28,9 @@ _PROCEDURE = {
     "settings": "what was chosen for the device is part of the difference",
     "seed": "another seed computes other numbers",
     "nvtx": "ranges cost time in the measured windows",
+    "pin_threads": "threads that are bound to their cores take other times",
     "warmup": None, "warmup_budget_s": None, "iterations": None, "epochs": None, "target": None, "budget_s": None,
-    "min_steps": None, "trials": None, "telemetry_period_s": None,
+    "min_steps": None, "trials": None, "within_s": None, "aim": None, "percentiles_s": None, "telemetry_period_s": None,
 }  # fmt: skip
 
 

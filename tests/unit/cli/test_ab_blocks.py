@@ -5,6 +5,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from build import a_case, a_trial
 
@@ -35,7 +36,8 @@ def printed(
     trials = tuple(
         a_trial(**{**told, "facts": {"side": side, **told.get("facts", {})}}) for side, told in (("A", a), ("B", b))
     )
-    results: Any = SimpleNamespace(summary=SimpleNamespace(record="r.jsonl", cases=cases), document="d.json")
+    summarized = tuple(SimpleNamespace(**msgspec.structs.asdict(case), trials=()) for case in cases)
+    results: Any = SimpleNamespace(summary=SimpleNamespace(record="r.jsonl", cases=summarized), document="d.json")
     print_ab(results, Contested(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled"))
     text: str = capsys.readouterr().out
     return text

@@ -223,7 +223,9 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
 def test_what_differs_is_listed_and_what_matters_comes_first():
     other = a_machine(software={"torch": "2.10.0", "python": "3.12"}, settings={"OMP_NUM_THREADS": "1"})
     run = a_stored_run(BASE)
-    changed = a_stored_run(BASE, machine=other, minutes=1, head={"procedure": Procedure(heap="default", budget_s=9.0)})
+    changed = a_stored_run(
+        BASE, machine=other, minutes=1, head={"procedure": Procedure(trials=3, heap="default", budget_s=9.0)}
+    )
     found = the(judged(run, changed)).differing
     names = [one.what for one in found]
     assert {"torch", "python", "OMP_NUM_THREADS", "heap", "budget_s"} == set(names)

@@ -29,3 +29,9 @@ def test_records_of_every_schema_are_read(schema):
         assert run.comparison is not None
         assert entry.comparison == run.comparison
         assert run.comparison.verdict == "worse"
+    if schema >= 4:
+        assert run.head.procedure.in_rounds
+        assert run.head.usual is not None
+        assert run.comparison is not None
+        assert run.comparison.with_other_threads is not None
+        assert run.end.why == "narrow"
