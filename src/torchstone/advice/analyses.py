@@ -13,14 +13,16 @@ import msgspec
 from torchstone import units
 from torchstone.advice.choices import memory_figures
 from torchstone.advice.grouping import equal_but_for, groups
+from torchstone.advice.in_rounds import InRounds
 from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.axis import Scalar
-from torchstone.terms.estimate import Estimate, Verdict
+from torchstone.terms.estimate import Verdict
 
 # Axis → title, and which values come first where they are words.
 _AXES = {"batch_size": "by batch size", "optimizer": "by optimizer", "precision": "mixed precision"}
 _FIRST = {"precision": ("fp32", "tf32", "bf16", "fp16")}
+_ALARMS = 0.05
 _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
 _FOLLOWS = {"batch_size": ("learning_rate",)}  # which often follows it, and changes no speed
@@ -108,11 +110,11 @@ def _analysis(
 
 def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
     first = cases[0].estimates["throughput"]
-    least = _memory(cases[0])
+    least, rounds = _memory(cases[0]), InRounds(cases)
     found = []
     for case, value in zip(cases, values, strict=True):
         rate, held = case.estimates["throughput"], _memory(case)
-        low, high = _interval(rate, first) if case is not cases[0] else (1.0, 1.0)
+        low, high = _interval(case, cases[0], rounds, len(cases) - 1) if case is not cases[0] else (1.0, 1.0)
         found.append(
             Line(
                 value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
@@ -123,8 +125,15 @@ def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]
     return found
 
 
-def _interval(one: Estimate, other: Estimate) -> tuple[float | None, float | None]:
-    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in (one, other)]
+def _interval(
+    one: CaseSummary, other: CaseSummary, rounds: InRounds, comparisons: int
+) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of a ratio of throughputs, so that all ratios of the analysis hold together."""
+    paired = rounds.ratio(one.case_id, other.case_id, 1.0 - _ALARMS / comparisons)
+    if paired is not None:
+        return paired[1], paired[2]
+    rates = (one.estimates["throughput"], other.estimates["throughput"])
+    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in rates]
     return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
 
 

@@ -1,7 +1,8 @@
 """Reads throughput over batch sizes: where it is low and why, where it stops to rise, whether it falls again.
 
 A difference is only named where it is larger than the noise: the largest of many noisy values looks better than it is,
-so each comparison is made at the level 0.05 ÷ number of pairs (Bonferroni), with the spread of all points pooled.
+so each comparison is made at the level 0.05 ÷ number of pairs (Bonferroni): round by round within a run, or with the
+spread of all points pooled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from torchstone import units
 from torchstone.advice.advice import Advice
+from torchstone.advice.in_rounds import InRounds
 from torchstone.stats.ratio import LogMean, pooled, ratio
 from torchstone.stats.student import t_quantile
 from torchstone.terms.axis import Scalar
@@ -35,6 +37,7 @@ class BatchPoint(msgspec.Struct, frozen=True):
     throughput: float
     mean: LogMean | None = None
     memory_share: float | None = None
+    case_id: str = ""
     retries: float | None = None
 
 
@@ -42,7 +45,8 @@ class Curve(msgspec.Struct, frozen=True):
     """What the points (by batch size) say. `saturated`: the smallest batch within 95 % of the top.
 
     `overhead_s` is what a step costs whatever its size, from a fit of step time = overhead + batch ÷ rate; None where
-    that line does not fit. `fell`: the worst point beyond the top that is below it by more than the noise.
+    that line does not fit. `fell`: the worst point beyond the top that is below it by more than the noise. `apart`:
+    whether each point can be told from the first.
     """
 
     points: tuple[BatchPoint, ...]
@@ -52,14 +56,18 @@ class Curve(msgspec.Struct, frozen=True):
     rising: bool
     fell: BatchPoint | None
     overhead_s: float | None
+    apart: tuple[bool, ...]
 
 
-def read_curve(points: Sequence[BatchPoint]) -> Curve | None:
-    """Return the reading of one curve; None under three batch sizes. Batch sizes differ, throughputs are positive."""
+def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> Curve | None:
+    """Return the reading of one curve; None under three batch sizes. Batch sizes differ, throughputs are positive.
+
+    `rounds`: the cases of the points, where one run measured them in turn.
+    """
     ordered = tuple(sorted(points, key=lambda p: p.batch))
     if len(ordered) < _FEWEST:
         return None
-    noise = _Noise(ordered)
+    noise = _Noise(ordered, rounds)
     top = max(ordered, key=lambda p: p.throughput)
     at = ordered.index(top)
     beyond = [p for p in ordered[at + 1 :] if p.throughput <= _FELL * top.throughput and noise.above(top, p)]
@@ -73,26 +81,47 @@ def read_curve(points: Sequence[BatchPoint]) -> Curve | None:
         and noise.above(top, ordered[-2]),
         fell=min(beyond, key=lambda p: p.throughput, default=None),
         overhead_s=_overhead_s(ordered[: at + 1], noise),
+        apart=tuple(noise.apart(p, ordered[0]) for p in ordered),
     )  # fmt: skip
 
 
 class _Noise:
     """How far two points must lie apart to be two."""
 
-    def __init__(self, points: Sequence[BatchPoint]) -> None:
+    def __init__(self, points: Sequence[BatchPoint], rounds: InRounds | None) -> None:
+        self._rounds = rounds
         means = [p.mean for p in points if p.mean is not None]
         deviation, df = pooled(means) if means else (_ASSUMED_DEVIATION, math.inf)
         self.deviation, self._df = deviation, float(df)
+        self._points = len(points)
         self._pairs = len(points) * (len(points) - 1) / 2
 
     def above(self, high: BatchPoint, low: BatchPoint) -> bool:
         """Return whether `high` is above `low` by more than the noise: pooled over all points, and in these two."""
+        if (paired := self._paired(high, low, self._pairs)) is not None:
+            return paired[1] > 1.0
         trials = [p.mean.trials if p.mean is not None else 1 for p in (high, low)]
         error = self.deviation * math.sqrt(sum(1.0 / n for n in trials))
         gap = math.log(high.throughput / low.throughput)
         if gap <= t_quantile(1.0 - _LEVEL / self._pairs, self._df) * error:
             return False
         return high.mean is None or low.mean is None or ratio(high.mean, low.mean)[0] > 1.0
+
+    def apart(self, a: BatchPoint, b: BatchPoint) -> bool:
+        """Return whether two points can be told from one another, when all are compared with one of them."""
+        if a is b:
+            return False
+        if (paired := self._paired(a, b, self._points - 1)) is not None:
+            return not paired[1] <= 1.0 <= paired[2]
+        if a.mean is None or b.mean is None:
+            return True
+        low, high = ratio(a.mean, b.mean)
+        return not low <= 1.0 <= high
+
+    def _paired(self, a: BatchPoint, b: BatchPoint, comparisons: float) -> tuple[float, float, float] | None:
+        if self._rounds is None:
+            return None
+        return self._rounds.ratio(a.case_id, b.case_id, 1.0 - _LEVEL / comparisons)
 
 
 def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:
@@ -141,14 +170,8 @@ def ratios(curve: Curve) -> list[tuple[int, float | None]]:
     None in place of a ratio whose interval holds 1: the two cannot be told apart.
     """
     first = curve.points[0]
-    return [(p.batch, p.throughput / first.throughput if _apart(p, first) else None) for p in curve.points[1:]]
-
-
-def _apart(a: BatchPoint, b: BatchPoint) -> bool:
-    if a.mean is None or b.mean is None:
-        return True
-    low, high = ratio(a.mean, b.mean)
-    return not low <= 1.0 <= high
+    others = zip(curve.points[1:], curve.apart[1:], strict=True)
+    return [(p.batch, p.throughput / first.throughput if apart else None) for p, apart in others]
 
 
 def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:

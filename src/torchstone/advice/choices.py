@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from torchstone import units
+from torchstone.advice.in_rounds import InRounds
 from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary
 from torchstone.terms.answer import Choice
@@ -51,17 +52,17 @@ def memory_figures(device: str) -> tuple[str, ...]:
     return MEMORY if device == "cpu" else _OF_A_DEVICE
 
 
-def choose(choices: Sequence[Choice]) -> Chosen | None:
+def choose(choices: Sequence[Choice], rounds: InRounds | None = None) -> Chosen | None:
     """Return what to name among measured Cases; None where fewer than two have a throughput that is known well enough.
 
-    See `unusable` for what is left out.
+    See `unusable` for what is left out. `rounds`: the Cases of the choices, where one run measured them in turn.
     """
     wide, choices = unusable(choices), [c for c in choices if not is_unusable(c)]
-    highest, best = highest_throughput(choices), recommended(choices)
+    highest, best = highest_throughput(choices), recommended(choices, rounds)
     if highest is None or best is None or sum(c.throughput is not None for c in choices) < 2:
         return None
     others = sorted((c for c in choices if c is not highest), key=lambda c: -(c.throughput or 0.0))
-    same = tuple((c, within) for c in others if (within := same_within(highest, c)) is not None)
+    same = tuple((c, within) for c in others if (within := same_within(highest, c, rounds)) is not None)
     return Chosen(highest, best_efficiency(choices), best, pareto(choices), same, tuple(wide))
 
 
@@ -122,11 +123,14 @@ def is_safe(choice: Choice) -> bool | None:
     return None if choice.memory_share is None else choice.memory_share <= SAFE_SHARE
 
 
-def same_within(a: Choice, b: Choice) -> float | None:
+def same_within(a: Choice, b: Choice, rounds: InRounds | None = None) -> float | None:
     """Return x where the throughputs are the same within ±x (0.01: 1 %).
 
     None where the interval of their ratio leaves 1 out, and where one has no interval.
     """
+    if rounds is not None and (paired := rounds.ratio(a.case_id, b.case_id)) is not None:
+        _, low, high = paired
+        return max(1.0 - low, high - 1.0) if low <= 1.0 <= high else None
     means = [log_mean(c.throughput or 0.0, c.throughput_low, c.throughput_high, c.trials) for c in (a, b)]
     if means[0] is None or means[1] is None:
         return None
@@ -134,15 +138,14 @@ def same_within(a: Choice, b: Choice) -> float | None:
     return max(1.0 - low, high - 1.0) if low <= 1.0 <= high else None
 
 
-def recommended(choices: Sequence[Choice]) -> Choice | None:
+def recommended(choices: Sequence[Choice], rounds: InRounds | None = None) -> Choice | None:
     """Return the fastest that is safe (of all, where none is known to be), or what is as fast with less memory."""
     among = [c for c in choices if is_safe(c)] or list(choices)
     top = highest_throughput(among)
     if top is None or top.throughput is None or top.memory_bytes is None:
         return top
-    as_fast = [
-        c for c in among if (c.throughput or 0.0) >= AS_FAST * top.throughput and same_within(top, c) is not None
-    ]
+    close = [c for c in among if (c.throughput or 0.0) >= AS_FAST * top.throughput]
+    as_fast = [c for c in close if same_within(top, c, rounds) is not None]
     return min((c for c in as_fast if c.memory_bytes is not None), key=lambda c: c.memory_bytes or 0.0, default=top)
 
 

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torchstone.advice.in_rounds import InRounds
 from torchstone.stats.ratio import log_mean, ratio
 from torchstone.terms.estimate import Estimate
 
 BEST, SAME = "*", "="
 
 
-def marks(column: Sequence[Estimate | None], *, higher: bool) -> list[str]:
+def marks(
+    column: Sequence[Estimate | None], *, higher: bool, cases: Sequence[str] = (), rounds: InRounds | None = None
+) -> list[str]:
     """Return BEST for the best value, SAME where the interval of the ratio to it holds 1, "" for the others.
 
-    A column with fewer than two values has no best, and one whose interval is too wide to be shown has no mark.
+    `cases`: the ids of the column's Cases, and `rounds` how they compare on this figure, where one run measured them in
+    turn. A column with fewer than two values has no best, and one whose interval is too wide to be shown has no mark.
     """
     column = [None if e is not None and e.is_wide else e for e in column]
     values = [e.value for e in column if e is not None]
     if len(values) < 2:
         return [""] * len(column)
     top = (max if higher else min)(values)
-    best = next(e for e in column if e is not None and e.value == top)
-    return ["" if e is None else BEST if e is best else SAME if _same(e, best) else "" for e in column]
+    place = next(at for at, e in enumerate(column) if e is not None and e.value == top)
+    best = column[place]
+
+    def same(at: int, one: Estimate) -> bool:
+        paired = rounds.ratio(cases[at], cases[place]) if rounds is not None else None
+        return paired[1] <= 1.0 <= paired[2] if paired is not None else best is not None and _same(one, best)
+
+    return [
+        "" if e is None else BEST if at == place else SAME if same(at, e) else "" for at, e in enumerate(column)
+    ]  # fmt: skip
 
 
 def _same(a: Estimate, b: Estimate) -> bool:

@@ -8,6 +8,7 @@ from torchstone.advice import batch_curve, phases
 from torchstone.advice.advice import Advice
 from torchstone.advice.batch_curve import BatchPoint, Curve
 from torchstone.advice.choices import memory_figures
+from torchstone.advice.in_rounds import InRounds
 from torchstone.figures import PHASE
 from torchstone.stats.ratio import log_mean
 from torchstone.summary import CaseSummary
@@ -31,7 +32,8 @@ def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
 
 def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:
     """Return the curve over the batch sizes of the Cases that are otherwise like `case`; None under three."""
-    return batch_curve.read_curve([p for c in _alike(case, cases) if (p := _point(c, machine)) is not None])
+    alike = _alike(case, cases)
+    return batch_curve.read_curve([p for c in alike if (p := _point(c, machine)) is not None], InRounds(alike))
 
 
 def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
@@ -69,5 +71,6 @@ def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
     flushed = case.estimates.get("allocator_retries")
     return BatchPoint(
         size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),
-        memory / held if memory is not None and held else None, flushed.value if flushed is not None else None,
+        memory / held if memory is not None and held else None, case.case_id,
+        flushed.value if flushed is not None else None,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from torchstone.advice.choices import (
     unusable,
 )
 from torchstone.advice.grouping import groups, varying_axes
+from torchstone.advice.in_rounds import InRounds
 from torchstone.advice.reading import curve_of, curves, read_phases
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
@@ -42,7 +43,7 @@ def print_blocks(
     width = width or terminal_width()
     believed = [c for c in cases if c.verdict != Verdict.INVALID]
     choices = [choice_of(c, run.machine, _named(c, varying)) for c in believed]
-    chosen = choose(choices)
+    chosen = choose(choices, InRounds(believed))
     if chosen is None:
         if len(believed) > 1 and (wide := unusable(choices)):
             fewest = min(one.trials for one in wide)
@@ -73,7 +74,7 @@ def print_readings(run: RunSummary, width: int | None = None, *, every: bool = F
 def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
     believed = [c for c in cases if c.verdict != Verdict.INVALID]
     varying = varying_axes(cases)
-    chosen = choose([choice_of(c, run.machine, varying) for c in believed])
+    chosen = choose([choice_of(c, run.machine, varying) for c in believed], InRounds(believed))
     if chosen is not None:
         best = next(c for c in believed if c.case_id == chosen.recommended.case_id)
         yield from _readings(run, best, believed, varying, every=every)

@@ -11,6 +11,7 @@ from torchstone import units
 from torchstone.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
 from torchstone.advice.fed import data_words, facts_of, fed_words
 from torchstone.advice.grouping import groups, varying_axes
+from torchstone.advice.in_rounds import InRounds
 from torchstone.advice.marks import BEST, SAME, marks
 from torchstone.cli._blocks import print_blocks
 from torchstone.cli._table import Column, plain, show, terminal_width
@@ -132,7 +133,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
         found = [c.estimates.get(figure.name) for c in cases]
         judged = [c.estimates.get(figure.name) if c is not None else None for c in believed]
         best = {"throughput": True, "output_token_throughput": True, memory: False}.get(figure.name)
-        marked = marks(judged, higher=best) if best is not None else [""] * len(cases)
+        marked = _marked(judged, cases, figure.name, higher=best) if best is not None else [""] * len(cases)
         rank = _MEMORY_RANK if figure.name == memory else figure.rank
         title = (
             figure.title.replace("items", f"{cases[0].workload.item}s") if figure.name == "throughput" else figure.title
@@ -145,6 +146,11 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
             yield _efficiency(cases, machine)
     yield Column("trials", [_trials(c) for c in cases], _TRIALS_RANK)
     yield Column("status", [_status(c) for c in cases], 0, left=True)
+
+
+def _marked(judged: Sequence[Estimate | None], cases: Sequence[CaseSummary], figure: str, *, higher: bool) -> list[str]:
+    rounds = InRounds(cases, figure) if figure not in MEMORY else None  # memory does not come and go with a round
+    return marks(judged, higher=higher, cases=[case.case_id for case in cases], rounds=rounds)
 
 
 def _figures_with(memory: str | None, task: Task) -> Iterator[_Figure]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchstone import units
 from torchstone.advice.choices import Chosen, choice_of, choose, memory_figures
 from torchstone.advice.grouping import groups, varying_axes
+from torchstone.advice.in_rounds import InRounds
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
@@ -49,7 +50,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
         return _alone(cases[0]) + _doubt(cases)
     believed = [case for case in having if case.verdict != Verdict.INVALID]
     axes = varying_axes(cases)
-    chosen = choose([choice_of(case, run.machine, axes) for case in believed])
+    chosen = choose([choice_of(case, run.machine, axes) for case in believed], InRounds(believed))
     lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
         return _not_known(believed, cases, axes) + lost

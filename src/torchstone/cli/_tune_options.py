@@ -25,6 +25,7 @@ N = TypeVar("N", int, float)
 _QUICK = {"budget_s": 0.8, "warmup_budget_s": 0.4}
 _USUAL = {"budget_s": 2.0, "warmup_budget_s": 1.5}
 _QUICK_PROBES = 10
+_SEARCH_SHARE = 0.5  # of --within; the rest is for the duel and what stands behind it
 
 
 def add_tune_options(parser: argparse.ArgumentParser) -> None:
@@ -87,9 +88,18 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
         only=tuple(words_of([options.only] if options.only else None)),
         constraints=constraints, max_memory_share=share,
         learning_rate_rule=None if options.learning_rate_rule == "none" else options.learning_rate_rule,
-        most_cost_s=duration_s(options.search_time, "--search-time") if options.search_time is not None else None,
+        most_cost_s=_search_time_s(options),
         most_probes=probes if probes is not None or not options.quick else _QUICK_PROBES,
     )  # fmt: skip
+
+
+def _search_time_s(options: argparse.Namespace) -> float | None:
+    """Return the most time of the search: as given, or half of what the whole command has."""
+    from torchstone.cli._run_options import positive_s
+
+    within_s = positive_s("--within", options.within)
+    given_s = positive_s("--search-time", options.search_time)
+    return given_s if given_s is not None else _SEARCH_SHARE * within_s if within_s is not None else None
 
 
 def _memory(text: str | None) -> tuple[float | None, float | None]:

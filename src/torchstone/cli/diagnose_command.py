@@ -8,7 +8,9 @@ torchstone diagnose --task train --model py:mine.py:load --axis batch_size=32
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument("--case", metavar="ID", help="of a stored run: the case whose id begins so (default: the best)")
     how = parser.add_argument_group("how")
+    how.add_argument("--within", metavar="T", help="most time of the whole command (default: as it comes)")
     how.add_argument(
         "--budget", dest="try_budget", metavar="T", help="time for trying what could help (default 60s; 0: try nothing)"
     )
@@ -60,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
     folder = writable(folder_of(options))
-    budget_s = _budget_s(options.try_budget)
+    left_s = _time_to_try(options)
     request, busy = requested(options), busy_of(options)
     if options.apply is not None:
         from torchstone.config.applying import check_target
@@ -70,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         with answered():
             target = target_of(options, request, folder, progress, busy)
-            results, diagnosis = _diagnosed(target, budget_s, folder, progress, busy)
+            results, diagnosis = _diagnosed(target, left_s, folder, progress, busy)
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
@@ -80,20 +83,26 @@ def run(options: argparse.Namespace) -> int:
     return _told(options, folder, target, results, diagnosis)
 
 
-def _budget_s(text: str | None) -> float:
-    if text is None:
-        return _BUDGET_S
-    return 0.0 if text.strip() in ("0", "0s") else positive_s("--budget", text) or _BUDGET_S
+def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
+    """Return what tells how long remedies may be tried, once it is known what they are. Raises UsageError."""
+    from torchstone.instrument.clock import system_clock
+
+    text = options.try_budget
+    budget_s = 0.0 if text is not None and text.strip() in ("0", "0s") else positive_s("--budget", text)
+    if (within_s := positive_s("--within", options.within)) is None:
+        return lambda: _BUDGET_S if budget_s is None else budget_s
+    ends_s = system_clock() + within_s
+    return lambda: max(0.0, min(math.inf if budget_s is None else budget_s, ends_s - system_clock()))
 
 
 def _diagnosed(
-    target: Target, budget_s: float, folder: Path, progress: DiagnoseProgress, busy: Any
+    target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
 ) -> tuple[Results | None, Diagnosis]:
     from torchstone.diagnosing.campaign import DiagnosisCampaign, diagnosed_from_record
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)
-    return DiagnosisCampaign(target, budget_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
+    return DiagnosisCampaign(target, left_s, progress, progress.say, busy).carry_out(folder, sys.argv[1:])
 
 
 def _told(

@@ -48,17 +48,20 @@ class Work(msgspec.Struct):
 
 
 class DiagnosisCampaign:
-    """One `torchstone diagnose` that measures. `say` is told what is done; `budget_s` is for the what-ifs."""
+    """One `torchstone diagnose` that measures. `say` is told what is done.
+
+    `left_s`: asked when the causes are known, for how long what could help may be tried.
+    """
 
     def __init__(
         self,
         target: Target,
-        budget_s: float,
+        left_s: Callable[[], float],
         watcher: Watcher | None = None,
         say: Callable[[str], None] = lambda _: None,
         busy: WhenBusy = SHARE,
     ) -> None:
-        self._target, self._budget_s = target, budget_s
+        self._target, self._left_s = target, left_s
         self._listening = Listening(watcher or Silent())
         self._say, self._busy = say, busy
 
@@ -104,7 +107,7 @@ class DiagnosisCampaign:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
         contest = LiveContest(work.case, open_run.session, gathering.take, keep)
-        trying = Trying(work.case, gathering.take, contest, self._budget_s, self._say)
+        trying = Trying(work.case, gathering.take, contest, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))
         work.causes = ranked(work.causes, work.tried)
         work.applied = trying.combined(work.tried)

@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone import machine_facts, plan, registry
 from torchstone.advice.choices import choice_of, recommended
+from torchstone.advice.in_rounds import InRounds
 from torchstone.errors import UsageError
 from torchstone.runner.same_machine import of_devices, of_host
 from torchstone.summary import CaseSummary, RunSummary
@@ -172,5 +173,5 @@ def _chosen(summary: RunSummary, which: str | None) -> CaseSummary:
         known = ", ".join(f"{case.case_id} ({case.workload.model})" for case in training[:6])
         raise UsageError(f"{summary.run_id} measured several models: choose a case with --case, of {known}")
     choices = {case.case_id: choice_of(case, summary.machine, ()) for case in training}
-    best = recommended(list(choices.values()))
+    best = recommended(list(choices.values()), InRounds(training))
     return next((case for case in training if best is not None and case.case_id == best.case_id), training[0])

@@ -143,8 +143,8 @@ class OpenRun:
     @property
     def is_measured(self) -> bool:
         """Whether every case of a run whose number of trials was open has ended well once: more time is no need."""
-        if not self.session.procedure.in_rounds:
-            return False
+        if not self.session.procedure.in_rounds or not self.head.plan.slots:
+            return False  # it was asked for so many trials, or it is no plan but a search
         return bool(self._known) and self._known <= self._well
 
     def elapsed_s(self) -> float:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from torchstone.figures import figures
-from torchstone.runner.open_run import OpenRun
+from torchstone.runner.open_run import OpenRun, OutOfTime
 from torchstone.stats.interval import over_trials
 from torchstone.terms.answer import Quest
 from torchstone.terms.case import Case
@@ -33,15 +33,19 @@ def fight(
     done = {(t.case_id, t.number): t for t in whole}
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
-    for number in range(quest.duel_trials):
-        order = list(cases)
-        dice.shuffle(order)
-        for case in order:
-            trial = done.get((case.case_id, number))
-            if trial is None:
-                open_run.add(case)
-                trial = open_run.take(case, number)
-            found[case.case_id].append(trial)
+    try:
+        for number in range(quest.duel_trials):
+            order = list(cases)
+            dice.shuffle(order)
+            for case in order:
+                trial = done.get((case.case_id, number))
+                if trial is None:
+                    open_run.add(case)
+                    trial = open_run.take(case, number)
+                found[case.case_id].append(trial)
+    except OutOfTime:
+        if open_run.session.procedure.within_s is None or not all(found.values()):
+            raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
     return found
 
 

@@ -36,7 +36,9 @@ def printed(
     trials = tuple(
         a_trial(**{**told, "facts": {"side": side, **told.get("facts", {})}}) for side, told in (("A", a), ("B", b))
     )
-    summarized = tuple(SimpleNamespace(**msgspec.structs.asdict(case), trials=()) for case in cases)
+    summarized = tuple(
+        SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
+    )
     results: Any = SimpleNamespace(summary=SimpleNamespace(record="r.jsonl", cases=summarized), document="d.json")
     print_ab(results, Contested(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled"))
     text: str = capsys.readouterr().out
