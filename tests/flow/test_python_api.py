@@ -166,6 +166,13 @@ def test_a_lazy_module_is_measured_and_lazy_again():
         assert torch.nn.parameter.is_lazy(module[0].weight)
 
 
+def test_a_lazy_module_that_is_refused_is_lazy_again():
+    module: Any = nn.Sequential(nn.LazyLinear(5), nn.Linear(7, 3))
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        torchstone.measure(module, torch.randn(8, 6), **QUICK)
+    assert torch.nn.parameter.is_lazy(module[0].weight)
+
+
 def test_batches_that_come_only_once_are_refused_before_any_is_taken(outputs):
     batches = (torch.randn(4, 6) for _ in range(3))
     with pytest.raises(torchstone.UsageError, match="gives its batches only once") as refused:

@@ -12,15 +12,15 @@ import pytest
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 
 
-def torchstone(*words: str, check: bool = True, **settings) -> subprocess.CompletedProcess[str]:
+def torchstone(*words: str, check: bool = True, code: int = 0, **settings: Any) -> subprocess.CompletedProcess[str]:
     answer = subprocess.run([*TORCHSTONE, *words], capture_output=True, text=True, timeout=240, check=False, **settings)
     if check:
-        assert answer.returncode == 0, answer.stderr
+        assert answer.returncode == code, answer.stderr
     return answer
 
 
-def run_json(*words: str) -> dict[str, Any]:
-    return json.loads(torchstone("run", *words, "--json", "--quiet").stdout)
+def run_json(*words: str, code: int = 0) -> dict[str, Any]:
+    return json.loads(torchstone("run", *words, "--json", "--quiet", code=code).stdout)
 
 
 QUICK = ("--trials", "2", "--warmup", "1", "--iterations", "4")
@@ -98,7 +98,8 @@ def test_settings_a_user_knows():
     [("precision=tf32", "tf32"), ("pin_memory=true", "accelerator"), ("channels_last=true", "channels_last")],
 )
 def test_what_the_device_or_model_cannot_do_is_unsupported_with_the_reason(axis, reason):
-    run = run_json("--task", "train", "--model", "hf:bert-tiny", "--axis", axis, "--axis", "sequence_length=16", *QUICK)
+    words = ("--task", "train", "--model", "hf:bert-tiny", "--axis", axis, "--axis", "sequence_length=16")
+    run = run_json(*words, *QUICK, code=1)
     first, *others = (trial["outcome"] for trial in run["cases"][0]["trials"])
     assert first["status"] == "unsupported"
     assert {outcome["status"] for outcome in others} == {"skipped"}, "it would not be supported the next time"
@@ -174,7 +175,7 @@ def test_a_diverged_loss_survives_the_pipe_and_the_record(tmp_path):
         "    example = (torch.ones(4, 3), torch.ones(4, 1))\n"
         "    return torch.nn.Linear(3, 1), example, lambda out, y: out.mean() * float('nan')\n"
     )
-    run = run_json("--task", "train", "--model", f"py:{tmp_path}/mine.py:load", *QUICK)
+    run = run_json("--task", "train", "--model", f"py:{tmp_path}/mine.py:load", *QUICK, code=1)
     (case,) = run["cases"]
     assert case["verdict"] == "INVALID"
     assert [f["check"] for f in case["findings"] if f["severity"] == "error"] == ["nan_loss"]

@@ -44,9 +44,11 @@ class Bench:
         self._kept, self._where = kept, f"{who}({title})"
         self._given = {name: part for name, part in parts.items() if part is not None}
         self._lazy = _is_lazy(parts["model"])
-        self.model = self._adopted()
-        if self._lazy:  # it was called once, to see what it is
-            kept.put_back()
+        try:
+            self.model = self._adopted()
+        finally:
+            if self._lazy:  # it was called once, to see what it is
+                kept.put_back()
         if task == "train" and self.model.loss is None:
             how = f"pass {loss_word}=…, or batches that are mappings with labels"
             raise UsageError(f"{who}: task train needs a loss: {how}")

@@ -108,7 +108,8 @@ def _place_of(function: Any) -> tuple[str, str] | None:
     inner = getattr(function, "func", None)  # of a partial
     own = getattr(function, "__qualname__", "")
     for place in (getattr(one, "__module__", None) for one in (function, inner, type(function))):
-        names = vars(sys.modules[place]) if place in sys.modules else {}
+        module = sys.modules.get(str(place))
+        names = vars(module) if module is not None else {}
         if names.get(own) is function:
             return str(place), own
         for name, value in names.items():
