@@ -98,7 +98,7 @@ def test_show_tells_the_answer_again(compared):
     shown = subprocess.run(
         [*TORCHSTONE, "show", run["run_id"], "--output-dir", str(out)], capture_output=True, text=True, check=True
     ).stdout
-    told = " ".join(shown.split("\n\n")[1].split())
+    told = " ".join(shown.split())
     assert re.match(r"HEAD~1 \(\w+\) takes ([\d.]+ % )?more time than HEAD~2 \(\w+\).*: worse\. \d", told)
     assert "one thread a side to pin" in told
     assert "false alarms; " in shown, "the interval"

@@ -85,7 +85,7 @@ def settings_of(case: Any) -> tuple[Any, ...]:
         ("collated", ("loader", 8, 0), 0.8, "fed by the DataLoader of collated(), no workers"),
         ("flow", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Flow of flow(), no workers"),
         ("batches", ("loader", 4, 0), None, "fed by the list of batches(), no workers"),
-        ("example", ("resident", 1, 0), None, "fed from memory: the example batch, kept on the device"),
+        ("example", ("resident", 4, 0), None, "fed from memory: the example batch, kept on the device"),
     ],
 )
 def test_training_is_fed_as_the_users_code_feeds_it_and_the_table_says_how(

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(whole(results.summary, course_told(ended)))
     else:
         print_ab(results, ended)
-    return ExitCode.NO if fails(ended.comparison, gate) else ExitCode.DONE
+    return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 
 def fails(found: Comparison, gate: Mapping[Judgement, float]) -> bool:

@@ -177,14 +177,15 @@ class Streamed:
         self.next: Callable[[], Batch] = self._batches.__next__
 
     def _endless(self) -> Iterator[Batch]:
-        some = True
-        while some:
-            some = False
+        given, before = 0, -1
+        while given > before:  # what gives its batches only once has no second pass
+            before = given
             for batch in self._source:
-                some = True
+                given += 1
                 items, tensors = batch if self._counted else (None, batch)
                 yield batch_of(self._naming, tensors, items)
-        raise Unsupported(f"{self._naming.where}: its data gives no whole batch of this size")
+        if not given:
+            raise Unsupported(f"{self._naming.where}: its data gives no whole batch of this size")
 
     def close(self) -> None:
         """Let the loader end its processes: they live as long as its iterator does."""

@@ -67,7 +67,10 @@ def _import_for(models: Sequence[str]) -> None:
 
 def _fork_for_request(control: socket.socket, living: set[int]) -> bool:
     """Read one request and its descriptor, fork, tell the pid. Returns False when the controller has gone."""
-    data, descriptors, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 1)
+    try:
+        data, descriptors, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 1)
+    except ConnectionResetError:  # it went without having read what it was told last
+        return False
     if not data:
         return False
     while not data.endswith(b"\n"):
