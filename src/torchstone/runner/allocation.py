@@ -18,7 +18,7 @@ from torchstone.figures import closed_loop_only, raw
 from torchstone.stats.noise import relative_error
 from torchstone.terms.trial import Trial
 
-UNKNOWN_S = 0.7  # while nothing is known of a case
+UNKNOWN_S = 0.5  # while nothing is known of a case
 _SHORTEST_S, _LONGEST_S = 0.3, 2.5
 _FEWEST = 3
 _LEAST_SHARE = 0.02  # of the variance within: so much is between processes, whatever three of them show

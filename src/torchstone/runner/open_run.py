@@ -12,7 +12,7 @@ import msgspec
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.checking import look
 from torchstone.runner.foresight import Foresight, skipped
-from torchstone.runner.rounds import OVER, Rounds
+from torchstone.runner.rounds import OVER, Rounds, time_of
 from torchstone.runner.session import Session
 from torchstone.runner.trial import TrialDrive
 from torchstone.store.reading import read_record, record_path
@@ -61,6 +61,9 @@ class OpenRun:
             math.inf if limit_s is None else clock() + limit_s,
             math.inf if within_s is None else self.began_s + _OVERRUN * within_s,
         )
+        self._until_s = math.inf
+        if session.procedure.in_rounds and self.head.plan.slots:
+            self._until_s = self.began_s + time_of(session.procedure, len(self.head.plan.cases))
         self.session = session
         self._writer = writer
         self._folder = folder
@@ -92,7 +95,7 @@ class OpenRun:
         if purpose == Purpose.REPLICATE and number != self._round:
             # Forks of one template share its address layout, so that replicates would not sample layout luck: a run has
             # several, as many as cost little beside what they are used for.
-            if self._round is not None and self.session.is_worth_renewing:
+            if self._round is not None and self.session.is_worth_renewing(self._until_s - self._clock()):
                 self.session.renew()
             self._round = number
         device = self.head.machine.device(case.placement.device, case.placement.index)
@@ -146,6 +149,11 @@ class OpenRun:
         if not self.session.procedure.in_rounds or not self.head.plan.slots:
             return False  # it was asked for so many trials, or it is no plan but a search
         return bool(self._known) and self._known <= self._well
+
+    def renewal_s(self) -> float:
+        """Return how long the next round will first wait for what its trials are forked from."""
+        due = self.session.is_worth_renewing(self._until_s - self._clock())
+        return self.session.renewal_s if due else 0.0
 
     def elapsed_s(self) -> float:
         """Return how long ago the run began."""
@@ -215,9 +223,7 @@ def further(open_run: OpenRun, rounds: Rounds, take: Callable[[Slot, int], None]
     """Take round after round until no more are worth it; return why."""
     order = len(open_run.head.plan.slots)
     while True:
-        session = open_run.session
-        renewal_s = session.renewal_s if session.is_worth_renewing else 0.0
-        found = rounds.next(open_run.elapsed_s() + renewal_s)
+        found = rounds.next(open_run.elapsed_s() + open_run.renewal_s())
         for place in found.cases:
             take(Slot(place, rounds.number), order)
             order += 1

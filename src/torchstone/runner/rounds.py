@@ -29,10 +29,10 @@ from torchstone.terms.trial import Purpose, Status, Trial
 FEWEST = 8  # trials of a case before its interval may say that they are enough
 LEAST_ROUNDS = 3  # of a run whose time was not given
 MOST_ROUNDS = 100
-_IN_FULL = 3  # trials of a case with everything: phases, operations counted
+_COUNTED, _DISSECTED = 1, 2  # trials of a case in which operations are counted, and in which a step is cut into phases
 _FAILURES = 2  # a case that failed so often, and never ended well, is not tried again
 _FIRST_S, _CASE_S, _MOST_S = 30.0, 25.0, 900.0  # the time of a run that was given none
-_WARM_UP_S, _MIN_STEPS, _PERCENTILES_S, _PERCENTILES_FIRST_S = 1.0, 3, 2.0, 5.0
+_WARM_UP_S, _MIN_STEPS, _PERCENTILES_S, _PERCENTILES_FIRST_S = 0.5, 3, 0.5, 5.0
 
 _PACE = "throughput"
 
@@ -85,12 +85,11 @@ class Rounds:
         """Return how the next trial of a case is taken: short windows, and what is counted only in the first few."""
         how = self._procedure
         good = [trial for trial in self._taken[place] if trial.outcome.status == Status.OK]
-        full = len(good) < _IN_FULL
         return msgspec.structs.replace(
             how, budget_s=window_s(good, how.budget_s), target=None, min_steps=min(_MIN_STEPS, how.min_steps),
             warmup_budget_s=min(_WARM_UP_S, how.warmup_budget_s),
             percentiles_s=_PERCENTILES_S if number else min(_PERCENTILES_FIRST_S, how.budget_s),
-            phases=how.phases and full, count_flops=how.count_flops and full,
+            phases=how.phases and len(good) < _DISSECTED, count_flops=how.count_flops and len(good) < _COUNTED,
         )  # fmt: skip
 
     def next(self, elapsed_s: float) -> Next:

@@ -100,10 +100,12 @@ class Session:
         """How long it takes to start what trials are forked from: as long as it took last time."""
         return self._opening_s
 
-    @property
-    def is_worth_renewing(self) -> bool:
-        """Whether what trials are forked from has served for so long that starting it anew costs a sixth at most."""
-        return self._clock() - self._opened_s >= _SERVES * self._opening_s
+    def is_worth_renewing(self, left_s: float) -> bool:
+        """Say whether what trials are forked from has served so long, and what follows would, that it costs little.
+
+        `left_s`: the time that is left to the run.
+        """
+        return min(self._clock() - self._opened_s, left_s) >= _SERVES * self._opening_s
 
     def begin(self) -> None:
         """Start what trials are forked from and leave it to import; entering, or `renew`, then waits for that."""

@@ -58,8 +58,14 @@ def session(clock, **procedure):
 
     how = Procedure(**{"foresee": False, "trials": 2, **procedure})
     return SimpleNamespace(
-        procedure=how, watcher=Silent(), launcher=None, renew=renew, is_worth_renewing=True, renewal_s=3.0, openings=1
-    )
+        procedure=how,
+        watcher=Silent(),
+        launcher=None,
+        renew=renew,
+        is_worth_renewing=lambda left_s: True,
+        renewal_s=3.0,
+        openings=1,
+    )  # fmt: skip
 
 
 def begun(path, clock, notes=(), **procedure):
