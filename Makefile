@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-decode bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
+        bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults clean
 
 help: ## list what there is to type
@@ -135,6 +135,9 @@ bench-tune: setup-dev ## one real tune on this machine against everything tried
 
 bench-diagnose: setup-dev ## ten planted bottlenecks: named first, and does each advised gain come true?
 	@$(BIN)/python benchmarks/diagnose.py
+
+bench-intervals: setup-dev ## how often the intervals of a run hold, simulated and replayed
+	@$(BIN)/python benchmarks/intervals.py
 
 bench-kill: setup-dev ## what is left after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py

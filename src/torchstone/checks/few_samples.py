@@ -11,11 +11,11 @@ from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
 
 ENOUGH = 5
-_ENOUGH_IN_ALL = 15
+_ENOUGH_IN_ALL = 10
 
 
 class FewSamples:
-    """Fires where the shortest window of a Case has fewer than 5 steps, and its trials together fewer than 15."""
+    """Fires where the shortest window of a Case has fewer than 5 steps, and its trials together fewer than 10."""
 
     describes = "a window with fewer than 5 steady steps"
 

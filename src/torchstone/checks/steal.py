@@ -25,7 +25,9 @@ class Steal:
             if shares and max(shares) > TOLERATED:
                 message = f"the hypervisor gave up to {max(shares):.1%} of the CPU time to other virtual machines"
                 procedure = run.head.procedure
-                more = option(procedure, "trials", max(5, 2 * (procedure.trials or max(t.number + 1 for t in trials))))
+                more = "--within 10m"
+                if not procedure.in_rounds:
+                    more = option(procedure, "trials", max(5, 2 * procedure.repetitions))
                 spread = f", or spread it: {more}" if procedure.fit is None else ""
                 advice = f"measure at a quieter hour or on a host of your own{spread}"
                 yield Finding("steal", Severity.WARNING, message, advice, case_id)

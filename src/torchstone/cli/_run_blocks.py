@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
+from torchstone.advice.longer import longer
 from torchstone.cli._blocks import print_readings
 from torchstone.cli._case_table import print_cases
 from torchstone.cli._convergence import print_convergence
 from torchstone.cli._findings import print_findings
 from torchstone.cli._report import print_head
+from torchstone.cli._table import terminal_width
 from torchstone.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ def print_run(run: RunSummary, width: int | None = None, *, every: bool = False)
     print()
     print_head(run)
     print_cases(run, width)
+    if (more := longer(run)) is not None:
+        print("\n" + textwrap.fill(more, width or terminal_width(), break_on_hyphens=False))
     print_findings(run, every=every)
     if run.answer is None and run.comparison is None:
         print_readings(run, width, every=every)

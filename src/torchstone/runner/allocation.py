@@ -54,6 +54,11 @@ def window_s(trials: Sequence[Trial], most_s: float) -> float:
     return min(max(best, _SHORTEST_S), _LONGEST_S, most_s)
 
 
+def usual_step_s(trials: Sequence[Trial]) -> float:
+    """Return what a step takes, over the trials of a case; 0 where none tells."""
+    return fmean([_pace(trial) for trial in trials if _steps(trial)] or [0.0])
+
+
 def _steps(trial: Trial) -> tuple[float, ...]:
     return raw(trial, "latency_s", True) if closed_loop_only(trial) else raw(trial, "step_time_s", False)
 

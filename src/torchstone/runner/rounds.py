@@ -19,7 +19,7 @@ import msgspec
 from torchstone.estimates import priors_of
 from torchstone.figures import Figures, figures
 from torchstone.plan import rank
-from torchstone.runner.allocation import window_s
+from torchstone.runner.allocation import usual_step_s, window_s
 from torchstone.stats.interval import over_trials
 from torchstone.terms.condition import Condition
 from torchstone.terms.procedure import Procedure
@@ -29,6 +29,7 @@ from torchstone.terms.trial import Purpose, Status, Trial
 FEWEST = 8  # trials of a case before its interval may say that they are enough
 LEAST_ROUNDS = 3  # of a run whose time was not given
 MOST_ROUNDS = 100
+_SLOW_S, _SLOW_STEPS = 0.5, 2  # from here on a step is slow, and a window has so many
 _COUNTED, _DISSECTED = 1, 2  # trials of a case in which operations are counted, and in which a step is cut into phases
 _FAILURES = 2  # a case that failed so often, and never ended well, is not tried again
 _FIRST_S, _CASE_S, _MOST_S = 30.0, 25.0, 900.0  # the time of a run that was given none
@@ -85,6 +86,9 @@ class Rounds:
         """Return how the next trial of a case is taken: short windows, and what is counted only in the first few."""
         how = self._procedure
         good = [trial for trial in self._taken[place] if trial.outcome.status == Status.OK]
+        if good and how.warmup is None and usual_step_s(good) > _SLOW_S:
+            # A trial of slow steps is mostly what comes before its windows: one step of warm-up after the first.
+            how = msgspec.structs.replace(how, warmup=1, warmup_budget_s=0.0, min_steps=_SLOW_STEPS)
         return msgspec.structs.replace(
             how, budget_s=window_s(good, how.budget_s), target=None, min_steps=min(_MIN_STEPS, how.min_steps),
             warmup_budget_s=min(_WARM_UP_S, how.warmup_budget_s),
@@ -113,17 +117,6 @@ class Rounds:
         random.Random(f"{self._procedure.seed} {self.number}").shuffle(order)
         order.sort(key=self._ranks.__getitem__)
         return Next(tuple(order))
-
-    def forecast_s(self, elapsed_s: float) -> float | None:
-        """Return how long the run would have to be for every interval to be as narrow as aimed at; None: not known."""
-        halves, needed_s = self._half_widths(), 0.0
-        for place in range(len(self._cases)):
-            half, trials = halves[place], len(self._figures[place])
-            if half is None or self._given_up(place):
-                continue
-            more = max(FEWEST, trials * (half / self._procedure.aim) ** 2) - trials
-            needed_s += max(0.0, more) * self._cost_s(place)
-        return elapsed_s + needed_s if needed_s > 0.0 else None
 
     def _is_narrow(self, place: int, half: float | None) -> bool:
         return half is not None and half <= self._procedure.aim and len(self._figures[place]) >= FEWEST

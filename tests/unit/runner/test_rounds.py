@@ -124,3 +124,13 @@ def test_the_first_trials_measure_everything_and_the_others_what_moves():
 )
 def test_the_time_of_a_run(given, cases, time_s):
     assert time_of(Procedure(within_s=given), cases) == time_s
+
+
+def test_slow_steps_get_few_of_them_once_it_is_known_that_they_are_slow():
+    rounds = a_beginning(Procedure())
+    assert rounds.procedure_for(0, 0).warmup is None
+    rounds.note(taken(0, 0, step_s=1.5))
+    slow, asked = rounds.procedure_for(0, 1), a_beginning(Procedure(warmup=20), [taken(0, 0, step_s=1.5)])
+    assert (slow.warmup, slow.min_steps) == (1, 2)
+    assert asked.procedure_for(0, 1).warmup == 20, "who asked for more gets it"
+    assert rounds.procedure_for(1, 1).warmup is None, "of another case nothing is known"
