@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,11 +177,9 @@ def _written(
     files = {"predictions": str(predictions), "metrics": str(folder / FIGURES), "gauges": str(folder / GAUGES)}
     _write_gauges(trial, folder / GAUGES)
     if quality is not None:
-        try:
+        with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
             (folder / PICTURE).write_bytes(confusion_chart(quality))
             files["picture"] = str(folder / PICTURE)
-        except MissingError:  # a picture is not worth the test; the matrix is in the metrics
-            pass
     split = request.evaluation.split if request.evaluation is not None else None
     results = TestResults(
         card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
