@@ -55,13 +55,14 @@ SLOW = {
 }
 # name → task, kind of stack, its size, layers of A (a slowdown is whole layers more), further axes
 ALL_CORES: dict[str, tuple[str, str, dict[str, int], int, dict[str, Any]]] = {
-    "mlp train, 5 ms": ("train", "mlp", {"width": 64, "rows": 16}, 100, {}),
-    "transformer train, 28 ms": ("train", "transformer", {"width": 96, "length": 32}, 33, {}),
+    "mlp train, 5 ms": ("train", "mlp", {"width": 64, "rows": 16}, 33, {}),
+    "transformer train, 28 ms": ("train", "transformer", {"width": 96, "length": 32}, 14, {}),
+    "transformer train, 60 ms": ("train", "transformer", {"width": 96, "length": 32}, 33, {}),
     "conv train, loader": (
         "train", "conv", {"channels": 16, "side": 16}, 100, {"feed": ["loader"], "num_workers": [2]},
     ),
-    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 256}, 100, {}),
-    "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 128}, 100, {}),
+    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 640}, 100, {}),
+    "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 168}, 100, {}),
 }  # fmt: skip
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
 
@@ -144,9 +145,19 @@ def course_of(ended: Contested, wall_s: float, options: argparse.Namespace) -> d
         "half_width": round(math.log(ends[1] / ends[0]) / 2.0, 6) if ends[0] and ends[1] else None,
         "needed_s": ended.needed_s, "threads_pinned": min(pinned, default=None),
         "spent_s": {k: round(v, 2) for k, v in msgspec.structs.asdict(spent).items()} if spent is not None else None,
-        "couples": [len(t.values("turn_time_s")) for t in ended.trials[::2]],
+        "couples": [len(t.values("turn_time_s")) for t in ended.trials[::2]], "noise": noise_of(ended.trials),
         "other_threads": msgspec.structs.asdict(other) if (other := ended.comparison.with_other_threads) else None,
     }  # fmt: skip
+
+
+def noise_of(trials: Sequence[Trial]) -> float | None:
+    """Return by how much neighbouring turns of the two sides differ, which says how quiet the machine was.
+
+    The standard deviation of the logarithm of their ratio within a pair; the median over pairs.
+    """
+    turns = [[t.values("turn_time_s") for t in pair] for pair in zip(trials[::2], trials[1::2], strict=True)]
+    found = [stdev(math.log(b / a) for a, b in zip(*both, strict=False)) for both in turns if min(map(len, both)) > 3]
+    return round(median(found), 5) if found else None
 
 
 def beside(options: argparse.Namespace) -> str:
