@@ -254,14 +254,20 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a line for each slowdown put in, and below it one for each kind of run of it."""
-    whole: dict[tuple[int, bool], dict[tuple[float, float, str, str], list[dict[str, Any]]]] = {}
+    """Return a line for each slowdown put in, and below it one for each kind of run of it.
+
+    Workloads on all cores have lines of their own.
+    """
+    whole: dict[tuple[str, int, bool], dict[tuple[float, float, str, str], list[dict[str, Any]]]] = {}
     for row in rows:
         kind = (row["margin"], row["budget_s"], row["heap"], row["beside"])
-        whole.setdefault((row["extra_percent"], row["step_s"] > 0.06), {}).setdefault(kind, []).append(row)
+        name = row["workload"] if row["workload"] in ALL_CORES else ""
+        whole.setdefault((name, row["extra_percent"], row["step_s"] > 0.06 and not name), {}).setdefault(
+            kind, []
+        ).append(row)
     lines = []
-    for (extra, slow), kinds in sorted(whole.items()):
-        shared = {"extra_percent": extra, "slow_steps": slow}
+    for (name, extra, slow), kinds in sorted(whole.items()):
+        shared = {"workload": name, "extra_percent": extra, "slow_steps": slow}
         if len(kinds) > 1:
             lines.append({**shared, **counted(extra, [row for of in kinds.values() for row in of])})
         for (margin, budget_s, heap, where), of in sorted(kinds.items()):
@@ -281,7 +287,7 @@ def counted(extra: int, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "same": sum(r["verdict"] == "same" for r in rows), "unclear": sum(r["verdict"] == "unclear" for r in rows),
         "median_s": median(r["elapsed_s"] for r in rows), "longest_s": max(r["elapsed_s"] for r in rows),
         "covered": sum(covers(r) for r in with_interval) / len(with_interval) if with_interval else None,
-        **{name: middle(rows, name) for name in ("measured_share", "overrun", "half_width")},
+        **{name: middle(rows, name) for name in ("measured_share", "overrun", "half_width", "noise", "step_s")},
         "others": {rule: sum(r["others"][rule] for r in rows) / len(rows) for rule in _RULES},
     }  # fmt: skip
 
@@ -319,12 +325,12 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     out = []
     for line in lines:
         what = "equal code" if line["extra_percent"] == 0 else f"{line['extra_percent']} % slower"
-        what += " (slow steps)" if line["slow_steps"] else ""
+        what += " (slow steps)" if line["slow_steps"] else f", {line['workload']}" if line["workload"] else ""
         if "margin" in line:
             what += f", margin {line['margin']:.1%}, {line['budget_s']:.0f} s, {line['heap']} heap"
             what += f", beside {line['beside']}"
         low, high = line["limits_95"]
-        shown = {"measured_share": "measured", "overrun": "overrun at most", "half_width": "±"}
+        shown = {"measured_share": "measured", "overrun": "overrun at most", "half_width": "±", "noise": "noise"}
         course = "".join(f"; {word} {line[n]:.1%}" for n, word in shown.items() if line[n] is not None)
         covered = "none" if line["covered"] is None else f"{line['covered']:.0%}"
         out.append(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchstone.ab import waiting
 from torchstone.ab.turns import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
 from torchstone.extend_machine import Launcher
 from torchstone.instrument.clock import system_clock
@@ -65,10 +66,12 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class _Side:
-    """A process of one side, from its start to its trial."""
+    """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
 
-    def __init__(self, contender: Contender, launcher: Launcher, drive: TrialDrive, plan: TurnPlan) -> None:
-        self._drive = drive
+    def __init__(
+        self, contender: Contender, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
+    ) -> None:
+        self._drive, self._stops = drive, stops
         self._items = items_of(contender.case)
         self._launcher, self._plan = launcher, plan
         self.ready: Ready | None = None
@@ -80,13 +83,19 @@ class _Side:
         self._drive.start(self._launcher)
         by_s = self._plan.ready_by_s
         self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
+        if self._stops and self.ready is not None:
+            waiting.stop(self._drive.pid)
         return self.ready is not None
 
     def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
         """Have it take one turn; False where it ended meanwhile."""
         word = word_for(steps, ready, cores)
+        if self._stops:
+            waiting.go_on(self._drive.pid)
         self._drive.say(word)
         taken = self._drive.hear(TurnTaken, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
+        if self._stops and taken is not None:
+            waiting.stop(self._drive.pid)
         if taken is None or taken.elapsed_s <= 0.0:
             return False
         self.times_s.append(taken.elapsed_s / (steps * self._items))
@@ -95,6 +104,8 @@ class _Side:
 
     def let_go(self) -> None:
         """Tell it that there are no further turns."""
+        if self._stops and self.ready is not None:
+            waiting.go_on(self._drive.pid)
         self._drive.say(Finish())
 
     def finish(self, order: int) -> Trial:
@@ -133,7 +144,8 @@ def take_pair(
             contender, launcher = sides[which]
             shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
             request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
-            living[which] = _Side(contender, launcher, TrialDrive(request, None, watcher), plan)
+            drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
+            living[which] = _Side(contender, launcher, drive, plan, stops=stops)
             are_warm = living[which].warm_up()
             if not are_warm:
                 break

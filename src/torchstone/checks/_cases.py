@@ -15,6 +15,7 @@ from torchstone.terms.trial import Purpose, Stage, Status, Trial
 
 _STEP_METRICS = ("step_time_s", "latency_s")
 TOLERATED_CORES = 0.15  # that other processes may keep busy
+_FEW = 0.1  # of the trials
 INLINE = "inline"  # the isolation of what was measured in the user's own process, through Python
 _MORE = 1.02
 ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
@@ -71,6 +72,14 @@ def of_their_work(trial: Trial, window: str, slow: Sequence[bool]) -> bool:
 def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
     return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
+
+
+def many(disturbed: int, trials: int) -> bool:
+    """Say whether so many trials were disturbed that it may have decided what is said of all: more than a tenth.
+
+    Of many short trials some meet a busy moment, whatever the machine. Their spread is in the interval.
+    """
+    return disturbed > _FEW * trials
 
 
 def longer(procedure: Procedure) -> str:

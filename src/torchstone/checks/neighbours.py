@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import TOLERATED_CORES, sound
+from torchstone.checks._cases import TOLERATED_CORES, many, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import other_cpu_cores
 from torchstone.terms.estimate import Finding, Severity
@@ -12,16 +12,16 @@ from torchstone.terms.run import Run
 
 
 class Neighbours:
-    """Fires where others used more than 0.15 cores during the windows of any trial."""
+    """Fires where others used more than 0.15 cores during the windows of more than a tenth of the trials."""
 
-    describes = "other processes busy on the CPU during a trial"
+    describes = "other processes busy on the CPU during the trials"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, naming the worst of its trials."""
         for case_id, _, trials in sound(run):
             used = [cores for trial in trials if (cores := other_cpu_cores(trial)) is not None]
             disturbed = [cores for cores in used if cores > TOLERATED_CORES]
-            if disturbed:
+            if many(len(disturbed), len(used)):
                 message = (
                     f"other processes kept up to {max(disturbed):.2f} CPU cores busy in {len(disturbed)} of {len(used)}"
                     " trials; beside one busy process a 2-thread step takes 5 to 15 times as long"

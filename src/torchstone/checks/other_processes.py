@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import sound
+from torchstone.checks._cases import many, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import gauge
 from torchstone.terms.case import Case
@@ -13,7 +13,7 @@ from torchstone.terms.run import Run
 
 
 class OtherProcesses:
-    """Fires where another process held the device during the windows of any trial."""
+    """Fires where another process held the device during the windows of more than a tenth of the trials."""
 
     describes = "other processes on the device during a trial"
 
@@ -21,9 +21,13 @@ class OtherProcesses:
         """Yield a warning a Case, with the most processes seen."""
         for case_id, case, trials in sound(run):
             counts = [found[0] for trial in trials if (found := gauge(trial, "device_other_processes")) is not None]
-            if counts and max(counts) > 0:
-                most = int(max(counts))
-                message = f"{most} other process{'es' * (most != 1)} used {case.placement} during the trials"
+            beside = [count for count in counts if count > 0]
+            if many(len(beside), len(counts)):
+                most = int(max(beside))
+                message = (
+                    f"{most} other process{'es' * (most != 1)} used {case.placement} during {len(beside)} of "
+                    f"{len(counts)} trials"
+                )
                 yield Finding("other_processes", Severity.WARNING, message, _advice(run, case), case_id)
 
 

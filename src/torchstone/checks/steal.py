@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.checks._cases import option, sound
+from torchstone.checks._cases import many, option, sound
 from torchstone.extend import Check
 from torchstone.stats.readings import steal_share
 from torchstone.terms.estimate import Finding, Severity
@@ -14,7 +14,7 @@ TOLERATED = 0.02
 
 
 class Steal:
-    """Fires where the hypervisor took more than 2 % of the CPU time during the windows of any trial."""
+    """Fires where the hypervisor took more than 2 % of the CPU time in the windows of more than a tenth of trials."""
 
     describes = "CPU time stolen by other virtual machines"
 
@@ -22,8 +22,12 @@ class Steal:
         """Yield a warning a Case, naming the worst of its trials."""
         for case_id, _, trials in sound(run):
             shares = [share for trial in trials if (share := steal_share(trial)) is not None]
-            if shares and max(shares) > TOLERATED:
-                message = f"the hypervisor gave up to {max(shares):.1%} of the CPU time to other virtual machines"
+            stolen = [share for share in shares if share > TOLERATED]
+            if many(len(stolen), len(shares)):
+                message = (
+                    f"the hypervisor gave up to {max(stolen):.1%} of the CPU time to other virtual machines in "
+                    f"{len(stolen)} of {len(shares)} trials"
+                )
                 procedure = run.head.procedure
                 more = "--within 10m"
                 if not procedure.in_rounds:

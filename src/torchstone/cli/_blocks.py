@@ -28,6 +28,7 @@ from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.answer import Choice
 from torchstone.terms.axis import Scalar
+from torchstone.terms.case import model_name
 from torchstone.terms.estimate import Verdict, too_wide
 
 _SETTINGS = ("batch_size", "num_workers", "precision")  # named in a block even where they do not vary
@@ -66,7 +67,7 @@ def print_readings(run: RunSummary, width: int | None = None, *, every: bool = F
     if any(lines for _, lines in found):
         print()
     for group, lines in found:
-        name = f"{group[0].workload.task} {group[0].workload.model.rpartition(':')[2]}: " if several else ""
+        name = f"{group[0].workload.task} {model_name(group[0].workload.model)}: " if several else ""
         for line in lines:
             print(textwrap.fill(plain(f"note: {name}{line}"), width, subsequent_indent="  "))
 

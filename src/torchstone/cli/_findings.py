@@ -9,6 +9,7 @@ from torchstone.advice.grouping import groups, varying_axes
 from torchstone.cli._table import plain
 from torchstone.store.query import TrialRow
 from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.case import model_name
 from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.trial import Status
 
@@ -89,7 +90,7 @@ def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:
     for group in groups(cases):
         axes = varying_axes(group)
         for case in group:
-            model = case.workload.model.rpartition(":")[2]
+            model = model_name(case.workload.model)
             values = ", ".join(f"{axis} {case.configuration.get(axis)}" for axis in axes)
             found[case.case_id] = f"{case.workload.task} {model}, {values}"
     return found

@@ -14,6 +14,7 @@ from torchstone.cli._remaining import Remaining
 from torchstone.cli._table import plain
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.rounds import time_of
+from torchstone.terms.case import model_name
 from torchstone.terms.message import Entered, Event, Progress
 from torchstone.terms.trial import Status
 
@@ -139,8 +140,7 @@ class ProgressBar:
         if self._head is None:
             return ""
         case = self._head.plan.cases[self._case]
-        model = case.workload.model.rpartition(":")[2]
-        return f"{case.workload.task} {model}, batch {case.configuration.get('batch_size')}"
+        return f"{case.workload.task} {model_name(case.workload.model)}, batch {case.configuration.get('batch_size')}"
 
     def _print(self, text: str) -> None:
         if self._bar is not None:

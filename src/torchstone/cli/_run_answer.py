@@ -13,7 +13,7 @@ from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Task
+from torchstone.terms.case import Task, model_name
 from torchstone.terms.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.terms.trial import Purpose, Status
 
@@ -36,7 +36,7 @@ def answer_lines(run: RunSummary) -> Iterator[str]:
     found = groups(run.cases)
     for group in found:
         first = group[0]
-        name = f"{first.workload.task} {first.workload.model.rpartition(':')[2]}"
+        name = f"{first.workload.task} {model_name(first.workload.model)}"
         several = len({str(cases[0].placement) for cases in found}) > 1
         place = f" on {first.placement}" if several else ""
         yield (f"{name}{place}: " if len(found) > 1 else "") + _of_group(run, group)

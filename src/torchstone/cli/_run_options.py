@@ -13,6 +13,7 @@ from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.errors import UsageError, unknown
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import model_name
 from torchstone.terms.condition import Condition, parse
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
             options.task or "infer", options.model, options.data, _options(options), axes, data_options_of(options)
         )
         workloads = of_families((own,), options.model_families)
-        request = RunRequest(name=options.model.rpartition(":")[2], workloads=workloads)
+        request = RunRequest(name=model_name(options.model), workloads=workloads)
     return _with_procedure(_with_conditions(request, options), options)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from torchstone.comparing.participants import Participant
 from torchstone.errors import UsageError
 from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.case import Case
+from torchstone.terms.case import Case, model_name
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Purpose, Status, Trial
 
@@ -154,7 +154,7 @@ def _matched(
             values = ", ".join(
                 f"{name} {value}" for name, value in zip(varying, key, strict=True) if name not in ("fixed", "data")
             )
-            label = f"{task} {model.rpartition(':')[2] or model}"
+            label = f"{task} {model_name(model)}"
             kept = {letter: tuple(having) for letter, side in sides.items() if (having := _having(side))}
             yield Matched(f"{label}, {values}" if values else label, task, kept)
 

@@ -52,6 +52,11 @@ class TrialDrive:
         """The line for the user, where the user's own model or data was at fault."""
         return self._ended.mistake if self._ended is not None else None
 
+    @property
+    def pid(self) -> int:
+        """The process of a trial that was started, which leads the group of all that it starts."""
+        return self._live.pid
+
     def run(self, launcher: Launcher, order: int) -> Trial:
         """Start the trial, wait for its end, and return what is known of it."""
         self.start(launcher)

@@ -97,6 +97,11 @@ def portable(spec: str) -> str:
     return f"{scheme}:{PurePath(rest).name}" if colon and _is_path(scheme, rest) else spec
 
 
+def model_name(spec: str) -> str:
+    """Return a model as people know it, without its source and its folders: "cnn", "mine.py:load", "owner/name"."""
+    return portable(spec).partition(":")[2] or spec
+
+
 def _is_path(scheme: str, rest: str) -> bool:
     """Tell a folder, or a file after an @, from an owner/name of the model hub."""
     if scheme in ("hf", "hub"):

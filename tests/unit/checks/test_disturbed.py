@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
+import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone import registry
@@ -38,6 +40,28 @@ def test_neighbours_says_how_much() -> None:
     assert "0.75 CPU cores busy in 1 of 2 trials" in found[0].message
     assert not look("neighbours", a_run([disturbed(host_busy_s=2.1, process_cpu_s=2.0)]))
     assert not look("neighbours", a_run())
+
+
+@pytest.mark.parametrize(
+    ("check", "bad", "good"),
+    [
+        ("neighbours", {"host_busy_s": 2.5, "process_cpu_s": 1.75}, {"host_busy_s": 1.0, "process_cpu_s": 1.0}),
+        ("steal", {"host_steal_s": 0.24}, {"host_steal_s": 0.1}),
+    ],
+)
+def test_of_many_short_trials_a_tenth_may_meet_a_busy_moment(
+    check: str, bad: Mapping[str, float], good: Mapping[str, float]
+) -> None:
+    assert not look(check, a_run([disturbed(**bad)] * 2 + [disturbed(**good)] * 18))
+    assert "in 3 of 20 trials" in look(check, a_run([disturbed(**bad)] * 3 + [disturbed(**good)] * 17))[0].message
+
+
+@pytest.mark.parametrize("check", ["other_processes", "throttled"])
+def test_of_many_short_trials_on_a_device_too(check: str) -> None:
+    gauge = f"device_{check}"
+    quiet, beside = gauged(gauge, 0, 0, 0, 0, 0), gauged(gauge, 0, 0, 1, 0, 0)
+    assert not look(check, a_run([beside] * 2 + [quiet] * 18))
+    assert "3 of 20 trials" in look(check, a_run([beside] * 3 + [quiet] * 17))[0].message
 
 
 def test_steal_counts_all_cores() -> None:

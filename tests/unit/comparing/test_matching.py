@@ -74,7 +74,7 @@ def test_an_older_record_without_an_axis_has_its_default():
 
 def test_a_file_in_another_folder_is_the_same_model():
     runs = [a_stored_run(STEPS, a_case(model=f"py:/{home}/mine.py:load")) for home in ("alice", "bob")]
-    assert matched(*runs) == [("train load", ["A", "B"])]
+    assert matched(*runs) == [("train mine.py:load", ["A", "B"])]
 
 
 def test_no_case_in_common_names_what_there_is():

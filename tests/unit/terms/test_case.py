@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from build import a_case
 
-from torchstone.terms.case import Placement, portable
+from torchstone.terms.case import Placement, model_name, portable
 
 
 def changed(**fields):
@@ -58,3 +58,14 @@ def test_what_could_not_be_asked_for_then_has_an_id_of_its_own():
     ids = {a_case({"channels_last": word}).case_id for word in ("auto", "on", "off")}
     ids |= {a_case({"sdpa": word}).case_id for word in ("flash", "efficient", "cudnn", "math")}
     assert len(ids) == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("builtin:cnn", "cnn"), ("py:/home/alice/mine.py:load", "mine.py:load"), ("py:pkg.nets:load", "pkg.nets:load"),
+        ("hf:owner/name", "owner/name"), ("hf:/models/mine", "mine"), ("resnet50", "resnet50"),
+    ],
+)  # fmt: skip
+def test_a_model_has_the_name_that_people_know_it_by(spec, name):
+    assert model_name(spec) == name
