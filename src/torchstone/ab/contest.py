@@ -110,6 +110,12 @@ def in_turns(procedure: Procedure) -> Procedure:
     )
 
 
+def as_ab_does(how: Procedure) -> Procedure:
+    """Return a Procedure with what `ab` sets where nobody says otherwise: huge pages, pinned threads."""
+    heap = "huge" if how.heap == "fixed" else how.heap
+    return msgspec.structs.replace(how, heap=heap, pin_threads=how.pin_threads is not False)
+
+
 class Arena(Protocol):
     """What a bout needs of a Ring."""
 

@@ -3,7 +3,8 @@
 A thread of OpenMP that has done its part looks for the next for some milliseconds before it sleeps (libgomp:
 GOMP_SPINCOUNT), on the core where the other side's thread is to compute. Stopped, it spins for nobody: measured on two
 cores, the error after the same time is 0.6 to 0.75 of what it is otherwise, and steps are not slowed down by the other
-side (docs/decisions/0014-a-waiting-side-is-stopped.md). A side has computed everything by then, and nothing is measured while it is stopped.
+side (docs/decisions/0014-a-waiting-side-is-stopped.md). A side has computed everything by then, and nothing is measured
+while it is stopped.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from torchstone.ab.contest import as_ab_does
 from torchstone.cli._parsing import words_of
 from torchstone.cli._run_options import asked, positive_s
 from torchstone.errors import UsageError, unknown
@@ -145,9 +146,9 @@ def _asked(options: argparse.Namespace) -> RunRequest:
     """
     request = asked(options)
     how = request.procedure
-    heap = "huge" if options.heap is None and how.heap == "fixed" else how.heap
-    pin = options.pin_threads if options.pin_threads is not None else how.pin_threads is not False
-    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(how, heap=heap, pin_threads=pin))
+    typed = {"heap": options.heap, "pin_threads": options.pin_threads}
+    said = {name: value for name, value in typed.items() if value is not None}
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **said))
 
 
 def _is_recipe(word: str) -> bool:

@@ -12,7 +12,7 @@ from statistics import fmean, median, stdev
 import msgspec
 
 from torchstone import plan
-from torchstone.ab.contest import Contender, Contested, contest
+from torchstone.ab.contest import Contender, Contested, as_ab_does, contest
 from torchstone.errors import MissingError
 from torchstone.fitness import conditions, sensing
 from torchstone.fitness.conditions import Condition, Fitness, worst
@@ -86,7 +86,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
             tell("an A/A test")
             # So small a margin settles nothing: the whole time is used.
             rules = Rules(margin=1e-6, false_alarms=_FALSE_ALARMS, budget_s=_CONTEST_S)
-            contested = contest(Contender("A", case), Contender("A again", case), rules, _procedure())
+            contested = contest(Contender("A", case), Contender("A again", case), rules, as_ab_does(_procedure()))
     difference = None if contested is None else settled_in_a_minute(contested)
     if contested is not None:
         seen.append(conditions.settled(difference, str(contested.comparison.why or contested.comparison.verdict)))
