@@ -123,6 +123,23 @@ def test_an_imported_report_keeps_its_total_runtime(desk):
     assert "None" not in desk.claimed("S0-20").out
 
 
+def test_the_names_of_the_seeds_tables_are_read(desk):
+    """The tables of training and inference metrics, as the one file that a reader of them would write."""
+    told = {"experiment_name": "flat", "total_runtime_minutes": 30.85, "avg_epoch_time": 12.34, "throughput": 1587.3,
+            "final_train_accuracy": 98.76, "test_accuracy": 87.23, "predictions_per_second": 2341.5,
+            "avg_time_per_prediction": 0.43, "time_to_first_prediction": 12.56}  # fmt: skip
+    desk.write("benchmark_nvidia_20251029_150134.json", json.dumps(told))
+    document = desk.type("torchstone show benchmark_nvidia_20251029_150134.json --json").document
+    train, infer = ({name: one["value"] for name, one in case["estimates"].items()} for case in document["cases"])
+    assert document["total_runtime_s"] == pytest.approx(30.85 * 60)
+    assert {trial["duration_s"] for case in document["cases"] for trial in case["trials"]} == {None}
+    assert (train["epoch_time_s"], train["throughput"]) == (12.34, 1587.3)
+    assert (infer["throughput"], infer["time_per_item_s"]) == (2341.5, pytest.approx(0.43e-3))
+    assert infer["time_to_first_prediction_s"] == pytest.approx(12.56e-3)
+    shown = desk.type("torchstone show benchmark_nvidia_20251029_150134.json --full").out
+    assert {"98.76%", "87.23%"} <= {line.split()[1] for line in blocks(shown)["TRAINING"]}
+
+
 def test_only_the_same_model_is_compared(desk):
     said = desk.claimed("S0-54").out
     assert "not the same model: 4,123,456 parameters and 4,000,000" in " ".join(said.split())

@@ -188,7 +188,7 @@ def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
 
 def _reached(case: CaseSummary) -> Iterator[str]:
     """Yield how many epochs a training to its end had, and the accuracies that it reached."""
-    last = next((trial.facts for trial in reversed(case.trials) if EPOCHS in trial.facts), {})
+    last = next((t.facts for t in reversed(case.trials) if EPOCHS in t.facts or accuracies(t.facts)), {})
     if (epochs := last.get(EPOCHS)) is not None:
         best = last.get("best_epoch")
         yield f"{'epochs':<28} {epochs}" + (f" (best: {best})" if best else "")
