@@ -62,12 +62,13 @@ def _ratio(case: str, baseline: Participant, candidate: Participant, a: Taken, b
 
 
 def _total_s(taken: Taken, one: Participant) -> float | None:
-    """Return how long a training to its end took; None where this is none."""
-    fitted = taken.run.head.procedure.fit is not None
-    if not taken.trials or not (fitted or any(RUNTIME in trial.facts for trial in taken.trials)):
+    """Return how long a training to its end took; None where this is none, or only the part after a cut is known."""
+    fit = taken.run.head.procedure.fit
+    if not taken.trials or (fit is None and not any(RUNTIME in trial.facts for trial in taken.trials)):
         return None
-    if (metrics := one.trainings.get(taken.run.head.run_id)) is not None:  # of its part before a cut, too
-        return metrics.total_runtime_minutes * 60.0
+    if fit is not None and fit.resume:
+        metrics = one.trainings.get(taken.run.head.run_id)
+        return metrics.total_runtime_minutes * 60.0 if metrics is not None else None
     return total_runtime_s((trial.facts, trial.duration_s) for trial in taken.trials)
 
 

@@ -16,11 +16,11 @@ from torchstone.training.diary import TrainingMetrics
 STEPS_S = (0.01, 0.0101, 0.0099)
 
 
-def side(letter, *, task=Task.TRAIN, fit=False, reached=None, case=None, **facts):
-    head = {"procedure": Procedure(trials=1, fit=Fit())} if fit else {}
+def side(letter, *, task=Task.TRAIN, fit=None, reached=None, **facts):
+    head = {"procedure": Procedure(trials=1, fit=fit)} if fit else {}
     machine = a_gpu(letter, host=letter)
-    run = a_stored_run(STEPS_S[: 1 if facts or fit else 3], case or a_case(task=task), facts=facts, machine=machine,
-                       head=head)  # fmt: skip
+    steps_s = STEPS_S[: 1 if facts or fit else 3]
+    run = a_stored_run(steps_s, a_case(task=task), facts=facts, machine=machine, head=head)
     trainings = {run.head.run_id: reached} if reached is not None else {}
     return Participant(letter, letter, letter, (run,), trainings)
 
@@ -59,12 +59,16 @@ def test_how_long_a_run_measured_is_no_time_of_a_training():
     assert not ratios(*inferred)
 
 
-def test_a_training_of_ours_took_as_long_as_its_trial_or_its_folder_says():
-    (one,) = ratios(side("A", fit=True, epochs=2), side("B", fit=True, epochs=2))
+def test_a_training_of_ours_took_as_long_as_its_trial():
+    (one,) = ratios(side("A", fit=Fit(), epochs=2), side("B", fit=Fit(), epochs=2))
     assert (one.baseline_s, one.candidate_s, one.faster) == (6.0, 6.0, None)
+
+
+def test_of_a_training_that_was_cut_the_part_before_counts_too():
     whole = TrainingMetrics("r", "m", "d", "cpu", "image", (), 30.0, 1.5, 100.0, 0.9, 0.8, 1)
-    (other,) = ratios(side("A", fit=True), side("B", fit=True, reached=whole))
-    assert (other.baseline_s, other.candidate_s, other.faster) == (6.0, 90.0, "A"), "its part before a cut, too"
+    (one,) = ratios(side("A", fit=Fit()), side("B", fit=Fit(resume=True), reached=whole))
+    assert (one.baseline_s, one.candidate_s, one.faster) == (6.0, 90.0, "A")
+    assert not ratios(side("A", fit=Fit()), side("B", fit=Fit(resume=True))), "without its folder that is not known"
 
 
 def test_what_cannot_be_compared_has_no_ratio_of_times():
