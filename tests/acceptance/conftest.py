@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from feature_rows import row_of
+from acceptance.feature_rows import row_of
 
 _PROGRAMS = {"torchstone": (sys.executable, "-m", "torchstone"), "python": (sys.executable,)}
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from printed_files import blocks, printed
+from acceptance.printed_files import blocks, printed
 
 CARDS = {"AMD": ("AMD", "Radeon RX 7900 XTX"), "NVIDIA": ("NVIDIA", "RTX 4090")}
 

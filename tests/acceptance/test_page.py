@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from feature_rows import LAST, PAGE, SEEDS, STATES, page, rows
+from acceptance.feature_rows import LAST, PAGE, SEEDS, STATES, page, rows
 
 ROOT = Path(__file__).parents[2]
 ROWS = [(seed, row) for seed in SEEDS for row in rows(seed)]

@@ -5,8 +5,8 @@ import math
 import re
 
 import pytest
-from printed_files import blocks, printed
-from s0_reports import a_report, number, sides
+from acceptance.printed_files import blocks, printed
+from acceptance.s0_reports import a_report, number, sides
 
 AMD, NVIDIA = sides()
 

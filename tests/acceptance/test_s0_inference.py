@@ -12,8 +12,8 @@ from statistics import fmean, median
 import numpy as np
 import pytest
 import torch
-from feature_rows import row_of
-from printed_files import blocks, printed
+from acceptance.feature_rows import row_of
+from acceptance.printed_files import blocks, printed
 
 CHECKPOINT = "outputs/clip_gesture_model_pytorch.pth"
 # The seed's line → the figure that says it.

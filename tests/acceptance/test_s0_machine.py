@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from acceptance.printed_files import printed
 from build import a_machine, a_trial
-from printed_files import printed
 from ruamel.yaml import YAML
 
 from torchstone import plan

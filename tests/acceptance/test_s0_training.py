@@ -12,7 +12,7 @@ from statistics import fmean
 import pytest
 import sklearn.metrics
 import torch
-from printed_files import blocks, printed
+from acceptance.printed_files import blocks, printed
 from safetensors.torch import load_file
 
 FRAMES, JOINTS = 12, 25
