@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults clean
@@ -73,8 +73,11 @@ benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is h
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 test: setup-dev lint types ## lint, types and all tests
-	@$(BIN)/python -m pytest -n 2 -m 'not alone'
-	@$(BIN)/python -m pytest -n 0 -m alone || test $$? -eq 5  # 5: there is no such test
+	@$(BIN)/python -m pytest -n 2 -m 'not alone and not long'
+	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
+
+acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
+	@$(BIN)/python -m pytest -n 2 tests/acceptance
 
 test-all: test smoke ## the tests, then a real run on this machine
 

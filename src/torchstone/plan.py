@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 import msgspec
 
@@ -28,6 +29,7 @@ SHAPES = {
 }  # fmt: skip
 # What to do where the user's own batches are used as they come.
 INSTEAD = "return the Dataset, of which loaders of any kind are made"
+_WEIGHTS = (".pth", ".pt", ".safetensors", ".ckpt", ".bin")  # what a file of weights ends in, wherever it is from
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
@@ -147,6 +149,9 @@ def _split(spec: str, family: str, what: str) -> tuple[str, str]:
         schemes = [scheme for scheme, found in listed.items() if spec in found]
         if schemes:
             return schemes[0], spec
+        if PurePath(spec).suffix in _WEIGHTS:
+            told = f"builtin:NAME@{spec} (torchstone list models), or py:FILE.py:FUNCTION that loads it"
+            raise UsageError(f"model {spec}: weights do not say of which network they are; write {told}")
         every = [name for found in listed.values() for name in found]
         raise unknown("model", spec, every)
     if scheme not in registry.names(family):

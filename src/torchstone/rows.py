@@ -11,6 +11,7 @@ from torchstone.store.query import entry_of
 from torchstone.summary import CaseSummary, summarize
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.claim import IMPORTED_FROM
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.run import Run
 from torchstone.terms.trial import Status, Trial
@@ -117,7 +118,7 @@ def _trial(trial: Trial) -> Row:
         "number": trial.number,
         "order": trial.order,
         "trial_started_utc": trial.started_utc,
-        "duration_s": trial.duration_s,
+        "duration_s": None if IMPORTED_FROM in trial.facts else trial.duration_s,
         "status": str(trial.outcome.status),
         "message": trial.outcome.message,
     }

@@ -17,6 +17,7 @@ from torchstone.store.query import Entry, TrialRow
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload
+from torchstone.terms.claim import total_runtime_s
 from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.terms.machine import Machine
@@ -48,7 +49,10 @@ class CaseSummary(msgspec.Struct, frozen=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """The document that `--json` prints. `findings` are those of the run as a whole."""
+    """The document that `--json` prints. `findings` are those of the run as a whole.
+
+    `total_runtime_s`: of all its trials; of another tool's, as that tells it, or None.
+    """
 
     schema: int
     run_id: str
@@ -61,7 +65,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     cases: tuple[CaseSummary, ...]
     findings: tuple[Finding, ...]
     record: str
-    total_runtime_s: float
+    total_runtime_s: float | None
     answer: Answer | None = None
     comparison: Comparison | None = None
 
@@ -120,7 +124,7 @@ def summarize(entry: Entry) -> RunSummary:
     return RunSummary(
         SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
         cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
-        sum(trial.duration_s for trial in entry.trials), entry.answer, entry.comparison,
+        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer, entry.comparison,
     )  # fmt: skip
 
 

@@ -137,6 +137,7 @@ def test_what_comes_first_comes_first_in_every_round():
         (Ask("infer", "bultin:mlp"), "Did you mean 'builtin'"),
         (Ask("infer", "distilbrt"), "Did you mean 'distilbert'"),
         (Ask("infer", "builtin:mpl"), "mlp"),
+        (Ask("infer", "outputs/a model.pth"), "write builtin:NAME@outputs/a model.pth .*, or py:FILE.py:FUNCTION that"),
         (Ask("infer", "builtin:mlp", "manual"), "is text, but builtin:mlp takes image"),
         (Ask("infer", "builtin:mlp", "example"), "brings no example"),
         (Ask("infer", "builtin:mlp", axes={"batchsize": (1,)}), "Did you mean 'batch_size'"),

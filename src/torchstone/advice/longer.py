@@ -18,12 +18,13 @@ def longer(run: RunSummary) -> str | None:
     The half-width of an interval falls with the root of the trials. Only of a run whose number of trials was open.
     """
     aim = run.procedure.aim
-    if not run.procedure.in_rounds or run.comparison is not None or run.answer is not None:
+    spent_s = run.total_runtime_s
+    if spent_s is None or not run.procedure.in_rounds or run.comparison is not None or run.answer is not None:
         return None
     more = [(case, needed) for case in run.cases if (needed := _more_s(case, aim)) > 0.0]
     if not more:
         return None
-    whole_s = _BESIDE * (run.total_runtime_s + sum(needed for _, needed in more))
+    whole_s = _BESIDE * (spent_s + sum(needed for _, needed in more))
     what = "a throughput is" if len(more) == 1 else f"{len(more)} throughputs are"
     known = f"{what} not known to ±{100 * aim:g} %"
     if whole_s > _MOST_S:
@@ -35,7 +36,7 @@ def _more_s(case: CaseSummary, aim: float) -> float:
     """Return the seconds that further trials of a case would take."""
     rate = case.estimates.get("throughput")
     half = units.half_width(rate.value, rate.low, rate.high) if rate is not None else None
-    spent_s = [trial.duration_s for trial in case.trials if trial.outcome.status == Status.OK]
+    spent_s = [trial.duration_s or 0.0 for trial in case.trials if trial.outcome.status == Status.OK]
     if half is None or half <= aim or not spent_s:
         return 0.0
     return sum(spent_s) * ((half / aim) ** 2 - 1.0)

@@ -11,6 +11,7 @@ from torchstone.comparing.answer import Answer
 from torchstone.comparing.compare import ComparedRuns, Judged
 from torchstone.comparing.compared_figures import primary
 from torchstone.comparing.matching import left_out
+from torchstone.comparing.runtimes import RuntimeRatio, runtime_ratios
 from torchstone.comparing.specifications import specifications
 from torchstone.terms.comparison import Comparison, Differing, Judgement
 
@@ -86,8 +87,8 @@ def _print_sides(compared: ComparedRuns, width: int) -> None:
 
 
 def _print_speedup(compared: ComparedRuns, width: int, *, every: bool) -> None:
-    """Print the ratio of times: that of the first figure of each Case, turned over."""
-    lines = []
+    """Print the ratio of times: of whole trainings, and of an item, which is that of the first figure turned over."""
+    lines = [_of_runtimes(one) for one in runtime_ratios(compared)]
     for one in compared.judged:
         found = one.comparison
         if found.metric != primary(one.task) or found.ratio is None:
@@ -96,8 +97,18 @@ def _print_speedup(compared: ComparedRuns, width: int, *, every: bool) -> None:
         low, high = found.ratio.low or found.ratio.value, found.ratio.high or found.ratio.value
         times = units.ratio(1.0 / found.ratio.value, 1.0 / high, 1.0 / low)
         faster = {Judgement.BETTER: b, Judgement.WORSE: a, Judgement.SAME: "neither"}.get(found.verdict, "unclear")
-        lines.append(f"{b} vs {a}, {one.case}: time ratio {times}, faster: {faster}")
+        lines.append(f"{b} vs {a}, {one.case}, an item: time ratio {times}, faster: {faster}")
     _print_lines("SPEEDUP ANALYSIS", lines, width, every=every)
+
+
+def _of_runtimes(one: RuntimeRatio) -> str:
+    """Return the ratio of two total runtimes. Each was taken once, so there is no interval to it."""
+    what = f"{one.candidate} vs {one.baseline}, {one.case}, total runtime"
+    times = [units.quantity(seconds, "s", 4) for seconds in (one.candidate_s, one.baseline_s)]
+    told = f"{what}: time ratio {units.significant(one.ratio, 3)} ({times[0]} and {times[1]})"
+    if not one.same_work:
+        return f"{told}, not of the same work: {one.epochs[1]} epochs and {one.epochs[0]}"
+    return f"{told}, faster: {one.faster or 'neither'}, one run each: no interval"
 
 
 def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> Iterator[Column]:

@@ -12,10 +12,13 @@ from torchstone.cli._table import plain, terminal_width
 from torchstone.figures import ANATOMY_STEP, PHASE
 from torchstone.peaks.bound import UNKNOWN
 from torchstone.summary import CaseSummary, RunSummary
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Task
 from torchstone.terms.claim import IMPORTED, IMPORTED_FROM
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.metric import FIGURES
 from torchstone.terms.procedure import Procedure
+from torchstone.terms.reached import EPOCHS, accuracies, accuracy_name
 from torchstone.terms.trial import Status
 
 _BLOCKS = {
@@ -30,7 +33,7 @@ _BLOCKS = {
     "time_to_first_token_p95_s time_to_first_token_p99_s time_per_output_token_mean_s time_per_output_token_p50_s "
     "time_per_output_token_p90_s time_per_output_token_p95_s time_per_output_token_p99_s output_token_throughput "
     "prompt_token_throughput kv_cache_bytes",
-    "TRAINING": "first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
+    "TRAINING": "epoch_time_s first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
     "loss_convergence_rate loss_rate_per_1000_items",
     "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes mean_rss_bytes "
     "device_memory_used_bytes allocator_retries",
@@ -92,16 +95,33 @@ def print_report(run: RunSummary) -> None:
         print("\n" + plain(f"── {known[case.case_id]} on {case.placement}: {case.verdict}"))
         print(plain("   " + ", ".join(f"{name}={value}" for name, value in case.configuration.items())))
         for title, names in _BLOCKS.items():
-            _print_block(title, [*_figures(case, names.split()), *(_limits(case) if title == "ROOFLINE" else ())])
+            _print_block(title, list(_block(title, names.split(), case)))
         phases = [name for name in case.estimates if name.startswith(PHASE)]
         _print_block("PHASES", list(_figures(case, [*phases, ANATOMY_STEP])))
     _print_block("PEAKS", list(_peaks(run)))
     _print_block("PERFORMANCE SUMMARY", list(_performance_summary.lines(run)))
     print_analyses(run)
-    total_s = run.total_runtime_s
-    _print_block(
-        "TOTAL RUNTIME", [f"{total_s:.2f} s ({total_s / 60:.2f} min) in {sum(len(c.trials) for c in run.cases)} trials"]
-    )
+    _print_block("TOTAL RUNTIME", [_runtime(run)])
+
+
+def _block(title: str, names: Sequence[str], case: CaseSummary) -> Iterator[str]:
+    if title == "TRAINING":
+        yield from _reached(case)
+    epochs_in = "TRAINING" if case.workload.task == Task.TRAIN else "THROUGHPUT"
+    yield from _figures(case, [name for name in names if name != "epoch_time_s" or title == epochs_in])
+    if title == "ROOFLINE":
+        yield from _limits(case)
+
+
+def _runtime(run: RunSummary) -> str:
+    """Return how long it took; a dash where another tool measured it and does not tell."""
+    total_s, trials = run.total_runtime_s, sum(len(case.trials) for case in run.cases)
+    if total_s is None:
+        return f"{units.MISSING} (its file has none)"
+    told = f"{total_s:.2f} s ({total_s / 60:.2f} min)"
+    if run.procedure.isolation == IMPORTED:
+        return told
+    return f"{told} in {trials} trial{'s' * (trials != 1)}"
 
 
 def _print_block(title: str, lines: Sequence[str]) -> None:
@@ -114,7 +134,8 @@ def _print_block(title: str, lines: Sequence[str]) -> None:
 def _system(run: RunSummary) -> Iterator[str]:
     host = run.machine.host
     yield f"Platform: {host.platform}"
-    yield f"Processor: {host.processor or units.MISSING}, {host.physical_cores} cores ({host.logical_cores} logical)"
+    cores = f", {host.physical_cores} cores ({host.logical_cores} logical)" if host.logical_cores is not None else ""
+    yield f"Processor: {host.processor or units.MISSING}{cores}"
     yield f"Memory: {units.quantity(host.memory_bytes, 'bytes')}, governor {host.governor or units.MISSING}"
     yield ", ".join(f"{name} {version}" for name, version in run.machine.software.items() if version)
     settings = ", ".join(f"{name}={value}" for name, value in run.machine.settings.items() if value is not None)
@@ -139,22 +160,40 @@ def _models(run: RunSummary) -> Iterator[str]:
         if case.workload.model in seen:
             continue
         seen.add(case.workload.model)
-        facts = next((t.facts for t in case.trials if "parameters" in t.facts), {})
-        count = facts.get("parameters")
-        parameters = f"{count:,} parameters" if isinstance(count, int) else "parameters not counted"
+        count = _fact([case], "parameters")
+        parameters = f"{count:,.0f} parameters" if isinstance(count, int | float) else "parameters not counted"
         fixed = ", ".join(f"{name} {value}" for name, value in case.workload.fixed.items())
         yield f"{case.workload.model}: {parameters}, item {case.workload.item}{', ' + fixed if fixed else ''}"
 
 
 def _data(run: RunSummary) -> Iterator[str]:
     for data in dict.fromkeys(case.workload.data for case in run.cases):
-        items = next((t.facts["dataset_items"] for c in run.cases if c.workload.data == data for t in c.trials
-                      if "dataset_items" in t.facts), None)  # fmt: skip
-        lengths = {c.configuration.get("sequence_length") for c in run.cases if c.workload.data == data} - {None}
-        length = f", sequence length {', '.join(sorted(map(str, lengths)))}" if lengths else ""
-        known = next((c.workload.fixed.get("data_classes") for c in run.cases if c.workload.data == data), None)
-        classes = f", {known} classes" if known is not None else ""
-        yield f"{data}: {f'{items:,} items' if isinstance(items, int) else 'made as needed'}{classes}{length}"
+        cases = [case for case in run.cases if case.workload.data == data]
+        items = _fact(cases, "dataset_items")
+        told = [f"{items:,} items" if isinstance(items, int) else "made as needed"]
+        for fact, what in (("validation_items", "held out"), ("test_items", "to test on")):
+            if isinstance(count := _fact(cases, fact), int):
+                told.append(f"{count:,} {what}")
+        classes = next((n for c in cases if (n := c.workload.fixed.get("data_classes")) is not None), None)
+        classes = classes if classes is not None else _fact(cases, "data_classes")
+        told += [f"{classes} classes"] if classes is not None else []
+        lengths = {case.configuration.get("sequence_length") for case in cases} - {None}
+        told += [f"sequence length {', '.join(sorted(map(str, lengths)))}"] if lengths else []
+        yield f"{data}: {', '.join(told)}"
+
+
+def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
+    return next((t.facts[name] for c in cases for t in c.trials if t.facts.get(name) is not None), None)
+
+
+def _reached(case: CaseSummary) -> Iterator[str]:
+    """Yield how many epochs a training to its end had, and the accuracies that it reached."""
+    last = next((t.facts for t in reversed(case.trials) if EPOCHS in t.facts or accuracies(t.facts)), {})
+    if (epochs := last.get(EPOCHS)) is not None:
+        best = last.get("best_epoch")
+        yield f"{'epochs':<28} {epochs}" + (f" (best: {best})" if best else "")
+    for name, share in accuracies(last).items():
+        yield f"{name:<28} {f'{share:.2%}':<34} {accuracy_name(name).lower()} after the last epoch"
 
 
 def _limits(case: CaseSummary) -> Iterator[str]:

@@ -13,6 +13,8 @@ from torchstone.comparing.answer import Answer
 from torchstone.comparing.compare import ComparedRuns, Judged
 from torchstone.comparing.matching import left_out
 from torchstone.comparing.participants import COMPARISON, Participant
+from torchstone.comparing.runtimes import runtime_ratios
+from torchstone.comparing.specifications import reached_by, runtime_s
 from torchstone.errors import TorchstoneError, UsageError
 from torchstone.store.document import write_new
 from torchstone.terms.codec import encode
@@ -35,6 +37,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
         "participants": [_participant(one) for one in compared.participants],
         "machines": {one.letter: one.runs[-1].head.machine for one in compared.participants},
         "comparisons": [_comparison(one) for one in compared.judged],
+        "total_runtimes": runtime_ratios(compared),
         "compared_with_nothing": left_out(compared.participants, compared.matched),
     }
 
@@ -46,6 +49,7 @@ def _participant(one: Participant) -> Mapping[str, Any]:
             {"run_id": head.run_id, "name": head.name, "started_utc": head.started_utc, "procedure": head.procedure}
             for head in (run.head for run in one.runs)
         ],
+        "runtime_s": runtime_s(one), "accuracies": reached_by(one),
     }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from torchstone import units
 from torchstone.comparing.compare import ComparedRuns
 from torchstone.comparing.compared_figures import primary
 from torchstone.comparing.participants import Participant, device_of
+from torchstone.terms.claim import total_runtime_s
+from torchstone.terms.reached import HELD_OUT, TRAIN, accuracies, accuracy_name
 from torchstone.terms.run import Run
 
 _MOST_MODELS = 2
@@ -40,10 +42,9 @@ def _facts(one: Participant, compared: ComparedRuns) -> Iterator[tuple[str, str]
     yield "Processor", f"{machine.host.processor or units.MISSING}{cores}"
     yield "Torch", str(machine.software.get("torch") or units.MISSING)
     yield "Model", _models(one.runs)
-    seconds = sum(trial.duration_s for run in one.runs for trial in run.trials)
-    if seconds > 0.0:
+    if (seconds := runtime_s(one)) is not None:
         yield "Runtime", f"{seconds / 60:.2f} min"
-    yield from _reached(one)
+    yield from ((accuracy_name(name), f"{share:.2%}") for name, share in reached_by(one).items())
     rates = list(_throughputs(one, compared))
     if rates:
         yield "Throughput", rates[0] if len(rates) == 1 else f"{rates[0]} (first of {len(rates)} cases)"
@@ -61,20 +62,26 @@ def _models(runs: Sequence[Run]) -> str:
     return ", ".join(names[:_MOST_MODELS]) + (f" and {len(names) - _MOST_MODELS} more" if len(names) > 2 else "")
 
 
-def _reached(one: Participant) -> Iterator[tuple[str, str]]:
-    """Yield the accuracies of the newest training in a folder, or what another tool told of its own."""
-    told = next((t.facts["test_accuracy"] for run in one.runs for t in run.trials if "test_accuracy" in t.facts), None)
-    if isinstance(told, float):  # in percent, as the benchmark reports that have it write it
-        yield "Test accuracy", f"{told:.2f}%"
+def runtime_s(one: Participant) -> float | None:
+    """Return how long all runs of a participant took; None where another tool does not tell of one, or there is none.
+
+    What took no time was not taken.
+    """
+    each = [total_runtime_s((t.facts, t.duration_s) for t in run.trials) for run in one.runs]
+    known = [seconds for seconds in each if seconds is not None]
+    return sum(known) or None if len(known) == len(each) else None
+
+
+def reached_by(one: Participant) -> dict[str, float]:
+    """Return the accuracies of the newest training that tells any, as shares by fact (terms.reached)."""
     for run in reversed(one.runs):
-        if run.head.run_id in one.trainings:
-            metrics = one.trainings[run.head.run_id]
-            for name, value in (
-                ("Train accuracy", metrics.final_train_accuracy), ("Test accuracy", metrics.final_val_accuracy),
-            ):  # fmt: skip
-                if value is not None:
-                    yield name, f"{value:.2%}"
-            return
+        for trial in reversed(run.trials):
+            if found := accuracies(trial.facts):
+                return found
+        if (metrics := one.trainings.get(run.head.run_id)) is not None:  # of a record from before they were facts
+            told = {TRAIN: metrics.final_train_accuracy, HELD_OUT: metrics.final_val_accuracy}
+            return {name: share for name, share in told.items() if share is not None}
+    return {}
 
 
 def _throughputs(one: Participant, compared: ComparedRuns) -> Iterator[str]:

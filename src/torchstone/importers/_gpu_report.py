@@ -10,7 +10,9 @@ from torchstone.importers import _draft as draft
 from torchstone.importers._reading import digest, number, part, scaled, whole, word
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Task
+from torchstone.terms.claim import RUNTIME
 from torchstone.terms.machine import DeviceInfo, Machine
+from torchstone.terms.reached import EPOCHS, TEST, TRAIN
 from torchstone.terms.run import Run
 
 _GIB = 2.0**30
@@ -36,19 +38,19 @@ def runs(found: Mapping[str, Any], path: Path, text: str) -> Iterator[Run]:
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
     settings: dict[str, Scalar] = {"sequence_length": whole(about.get("sequence_length"))}
     facts: dict[str, Scalar] = {
-        "parameters": number(part(found, "model").get("num_parameters")),
-        "dataset_items": whole(about.get("train_samples")),
-        "test_accuracy": number(part(found, "training").get("final_test_accuracy", found.get("test_accuracy"))),
+        "parameters": whole(part(found, "model").get("num_parameters")), "test_items": whole(about.get("test_samples")),
+        "data_classes": whole(about.get("num_classes")), RUNTIME: _runtime_s(found),
     }  # fmt: skip
-    training = _training(found)
+    training, learnt = _training(found), _reached(found)
     inference = part(found, "inference")
     summary = part(inference, "summary") or inference or {k: v for k, v in found.items() if k in _FLAT}
-    if training.get("throughput") is not None or training.get("epoch_time_s") is not None:
+    if any(v is not None for v in (training["throughput"], training["epoch_time_s"], learnt[EPOCHS], learnt[TRAIN])):
         case = draft.a_case(Task.TRAIN, f"external:{model}", settings, placement)
-        making.add(case, training | _memory(found), facts=facts)
+        items: dict[str, Scalar] = {"dataset_items": whole(about.get("train_samples"))}
+        making.add(case, training | _memory(found), facts={**facts, **items, **learnt})
     if summary:
         answering = draft.a_case(Task.INFER, f"external:{model}", settings, placement)
-        _add_inference(making, answering, inference.get("batches"), summary, flat=not inference)
+        _add_inference(making, answering, inference.get("batches"), summary, facts, flat=not inference)
     made = making.run(word(found.get("experiment_name")))
     if made.trials:
         yield made
@@ -108,13 +110,30 @@ def _training(found: Mapping[str, Any]) -> _Figures:
     }
 
 
+def _runtime_s(found: Mapping[str, Any]) -> float | None:
+    seconds = number(found.get("total_runtime_seconds"))
+    return seconds if seconds is not None else scaled(found.get("total_runtime_minutes"), 60.0)
+
+
+def _reached(found: Mapping[str, Any]) -> dict[str, Scalar]:
+    """Return the epochs, and the accuracies as shares: in the report they are percentages."""
+    training = part(found, "training")
+    summary = part(training, "summary") or found
+    trained = summary.get("final_accuracy", found.get("final_train_accuracy"))
+    tested = training.get("final_test_accuracy", found.get("test_accuracy"))
+    return {EPOCHS: whole(summary.get("total_epochs")), TRAIN: scaled(trained, 0.01), TEST: scaled(tested, 0.01)}
+
+
 def _memory(found: Mapping[str, Any]) -> _Figures:
     stages = part(found, "memory")
     last = part(stages, "after_training") or next(reversed([part(s) for s in stages.values() if part(s)]), stages)
     return {figure: scaled(last.get(key), _GIB) for figure, key in _MEMORY.items()}
 
 
-def _add_inference(making: draft.Draft, case: Case, batches: object, summary: Mapping[str, Any], *, flat: bool) -> None:
+def _add_inference(
+    making: draft.Draft, case: Case, batches: object, summary: Mapping[str, Any], facts: Mapping[str, Scalar], *,
+    flat: bool,
+) -> None:  # fmt: skip
     """Add a Case for each batch size, and where they differ one of what is said of all of them together."""
     by_size: dict[int, list[float]] = {}
     for one in batches if isinstance(batches, list) else ():
@@ -125,11 +144,11 @@ def _add_inference(making: draft.Draft, case: Case, batches: object, summary: Ma
     for size, times in by_size.items():
         sized = _sized(case, {"batch_size": size})
         claimed = _claimed(summary, float(size)) if single else {}
-        making.add(sized, claimed, draft.closed_loop(times, float(size)))
+        making.add(sized, claimed, draft.closed_loop(times, float(size)), facts)
     if not single:
         total_s = sum(sum(times) for times in by_size.values()) or None
         claimed = _claimed(summary, None, 1e-3 if flat else 1.0)
-        making.add(_sized(case, {"batch_sizes": "mixed"}), {**claimed, "total_time_s": total_s})
+        making.add(_sized(case, {"batch_sizes": "mixed"}), {**claimed, "total_time_s": total_s}, facts=facts)
 
 
 def _sized(case: Case, more: Mapping[str, Scalar]) -> Case:

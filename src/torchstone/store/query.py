@@ -15,6 +15,7 @@ from torchstone.store.reading import MOST_LINE_BYTES, read_bounded, read_record
 from torchstone.store.storing import CUT_OFF
 from torchstone.terms.answer import Answer
 from torchstone.terms.axis import Scalar
+from torchstone.terms.claim import IMPORTED_FROM
 from torchstone.terms.codec import decode
 from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
@@ -41,14 +42,17 @@ class RunRow(msgspec.Struct, frozen=True):
 
 
 class TrialRow(msgspec.Struct, frozen=True):
-    """One trial as the index knows it: how it ended and its figures, without its raw values."""
+    """One trial as the index knows it: how it ended and its figures, without its raw values.
+
+    `duration_s`: None of another tool's, where it is not known.
+    """
 
     trial_id: str
     case_id: str
     number: int
     order: int
     outcome: Outcome
-    duration_s: float
+    duration_s: float | None
     facts: Mapping[str, Scalar]
     figures: Figures
     purpose: Purpose = Purpose.REPLICATE
@@ -176,7 +180,8 @@ def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]
     figures_of = msgspec.json.Decoder(Figures).decode
     return tuple(
         TrialRow(
-            trial_id, case_id, number, order, Outcome(Status(status), message), duration_s,
+            trial_id, case_id, number, order, Outcome(Status(status), message),
+            None if f'"{IMPORTED_FROM}"' in facts else duration_s,
             facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
             figures_of(figures), Purpose(purpose),
         )
@@ -197,4 +202,5 @@ def entry_of(run: Run, path: Path) -> Entry:
 
 
 def _trial_row(t: Trial) -> TrialRow:
-    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, t.duration_s, t.facts, figures(t), t.purpose)
+    duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
+    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, duration_s, t.facts, figures(t), t.purpose)

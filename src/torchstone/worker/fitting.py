@@ -21,6 +21,7 @@ from torchstone.terms.case import Case
 from torchstone.terms.fit import EpochEnded, Fit, Quality
 from torchstone.terms.message import Entered, Event, Progress, TrialRequest
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.reached import reached
 from torchstone.worker.checkpoints import STATE, checkpoint_name, load_state, load_weights, save_state, save_weights
 from torchstone.worker.fit_data import FitData, open_fit_data
 from torchstone.worker.fit_schedule import factor, schedule_of
@@ -129,7 +130,7 @@ class _Training:
             far.last = ended = self._epoch(send, tally)
             save_state(self._prepared, self._schedule, msgspec.to_builtins(far), self._folder / STATE)
             send(ended)
-            tally.facts["epochs"], tally.facts["best_epoch"] = far.epochs, far.best
+            tally.facts.update(reached(ended), epochs=far.epochs, best_epoch=far.best)
             if not math.isfinite(ended.loss):
                 break
             if patience is not None and far.epochs - far.best >= patience:

@@ -51,9 +51,33 @@ def test_s0_14_to_19_and_48_to_50_amd_against_nvidia(printed):
                  "Runtime", "1,600 images/s"):  # fmt: skip
         assert word in head, word
     assert re.search(
-        r"\[SPEEDUP ANALYSIS\]\n  B vs A, train cnn: time ratio 0\.5 \[0\.4\d+, 0\.5\d*\], faster: B", text
+        r"\[SPEEDUP ANALYSIS\]\n  B vs A, train cnn, an item: time ratio 0\.5 \[0\.4\d+, 0\.5\d*\], faster: B", text
     )
+    assert "total runtime" not in text, "how long a run measured is no time of a training"
     assert re.search(r"\[THROUGHPUT ANALYSIS\](.|\n)*train cnn +throughput +1,600 .*3,200 .* 2 .*better", text)
+
+
+def told(letter, **facts):
+    run = a_stored_run(BASE[:1], facts={"imported_from": "a script", **facts}, machine=a_gpu(letter, host=letter))
+    return Participant(letter, letter, letter, (run,))
+
+
+def test_s0_49_total_runtimes_as_another_tool_tells_them(printed):
+    a = told("A", total_runtime_s=1851.23, epochs=150, final_train_accuracy=0.9876, final_test_accuracy=0.8723)
+    text = printed(a, told("B", total_runtime_s=1200.0, epochs=150))
+    assert "train cnn, total runtime: time ratio 0.648 (20.00 min and 30.85 min), faster: B, one run each" in text
+    head = text[: text.index("[SPEEDUP")]
+    cells = {"Runtime": "30.85 min +20.00 min", "Train accuracy": "98.76% +–", "Test accuracy": "87.23% +–"}
+    assert all(re.search(rf"{name} +{told}", head) for name, told in cells.items())
+    other = printed(a, told("B", total_runtime_s=1200.0, epochs=100))
+    assert "0.648 (20.00 min and 30.85 min), not of the same work: 100 epochs and 150" in " ".join(other.split())
+
+
+def test_a_runtime_that_is_not_told_is_a_dash_and_never_0(printed):
+    text = printed(told("A"), told("B", total_runtime_s=1200.0))
+    assert re.search(r"Runtime +– +20\.00 min", text)
+    assert "total runtime" not in text
+    assert "Runtime" not in printed(told("A"), told("B"))
 
 
 def test_a_narrow_terminal_has_the_ratio_and_the_verdict(printed):

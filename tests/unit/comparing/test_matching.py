@@ -181,7 +181,7 @@ def test_the_folder_of_a_training_brings_its_run_from_the_store_and_what_it_reac
     assert found[0].trainings[ids[0]].final_val_accuracy == 0.5
     facts = dict(specifications(compare(found, Asked())))
     assert facts["Train accuracy"] == ["75.00%", "–"]
-    assert facts["Test accuracy"] == ["50.00%", "–"]
+    assert facts["Held-out accuracy"] == ["50.00%", "–"]
     (folder / METRICS).write_text("{}")
     with pytest.raises(UsageError, match="does not match the schema"):
         gather([str(folder), ids[1]], outputs)

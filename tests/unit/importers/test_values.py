@@ -151,6 +151,11 @@ def test_the_report_of_seed_0() -> None:
     assert figures(train).values["throughput"] == 1587.3
     assert figures(train).values["peak_allocated_bytes"] == pytest.approx(1.1 * 2**30)
     assert train.facts["parameters"] == 4123456
+    assert train.facts["total_runtime_s"] == 1851.23
+    assert (train.facts["epochs"], train.facts["dataset_items"], train.facts["test_items"]) == (150, 19587, 4893)
+    assert train.facts["final_train_accuracy"] == pytest.approx(0.9876)
+    assert train.facts["final_test_accuracy"] == pytest.approx(0.8723)
+    assert infer.facts["parameters"] == 4123456
     assert len(infer.values("latency_s")) == 200
     assert claims(infer)["total_items"] == 3200
 
@@ -158,6 +163,7 @@ def test_the_report_of_seed_0() -> None:
 def test_the_flat_report_of_seed_0_is_in_milliseconds(tmp_path: Path) -> None:
     text = (
         '{"experiment_name": "x", "total_runtime_minutes": 3, "avg_epoch_time": 12.34, "throughput": 1587.3,'
+        '"final_train_accuracy": 98.76, "test_accuracy": 87.23,'
         '"predictions_per_second": 2341.5, "avg_time_per_prediction": 0.43, "p50_latency": 12.34}'
     )
     (tmp_path / "benchmark_nvidia_20251029_150134.json").write_text(text)
@@ -165,6 +171,8 @@ def test_the_flat_report_of_seed_0_is_in_milliseconds(tmp_path: Path) -> None:
     train, infer = run.trials
     assert str(run.head.plan.cases[0].placement) == "cuda:0", "the file's name says so"
     assert claims(train)["throughput"] == 1587.3
+    assert train.facts["total_runtime_s"] == 180.0
+    assert [train.facts[f"final_{of}_accuracy"] for of in ("train", "test")] == pytest.approx([0.9876, 0.8723])
     assert claims(infer)["time_per_item_s"] == pytest.approx(0.43e-3)
 
 

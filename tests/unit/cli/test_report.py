@@ -1,0 +1,69 @@
+"""The report of `show --full`: what a training reached, and what another tool did not tell."""
+
+from pathlib import Path
+
+import pytest
+from build import a_case, a_machine, a_run, a_trial
+
+from torchstone.cli._report import print_report
+from torchstone.rows import trial_rows
+from torchstone.store.query import entry_of
+from torchstone.summary import summarize
+from torchstone.terms.case import Task
+from torchstone.terms.machine import Host
+from torchstone.terms.procedure import Procedure
+
+REACHED = {"epochs": 3, "best_epoch": 2, "final_train_accuracy": 0.9876, "final_val_accuracy": 0.8723}
+
+
+@pytest.fixture
+def reported(capsys):
+    def report(task=Task.TRAIN, isolation="fork", duration_s=2.107, machine=None, **facts):
+        case = a_case(task=task)
+        trial = a_trial(case_id=case.case_id, duration_s=duration_s, facts={"task": str(task), **facts})
+        procedure = Procedure(trials=1, isolation=isolation)
+        run = a_run([trial], cases=[case], procedure=procedure, machine=machine or a_machine())
+        print_report(summarize(entry_of(run, Path())))
+        return capsys.readouterr().out
+
+    return report
+
+
+def block(text, title):
+    return text.partition(f"[{title}]\n")[2].partition("\n\n")[0]
+
+
+def test_s0_44_the_block_of_a_training_has_its_accuracies(reported):
+    lines = [line.split() for line in block(reported(dataset_items=1797, **REACHED), "TRAINING").splitlines()]
+    assert lines[0] == ["epochs", "3", "(best:", "2)"]
+    assert lines[1][:2] == ["final_train_accuracy", "98.76%"]
+    assert lines[2][:2] == ["final_val_accuracy", "87.23%"]
+    assert lines[3][0] == "epoch_time_s"
+
+
+def test_what_trained_nothing_has_no_accuracies_and_its_epoch_is_one_of_throughput(reported):
+    text = reported(Task.INFER, dataset_items=1797)
+    assert "accuracy" not in text
+    assert "epoch_time_s" in block(text, "THROUGHPUT")
+    assert "[TRAINING]" not in text
+
+
+def test_s0_46_a_runtime_that_another_tool_does_not_tell_is_a_dash(reported):
+    foreign = {"isolation": "imported", "duration_s": 0.0, "imported_from": "a script"}
+    assert block(reported(**foreign), "TOTAL RUNTIME").strip() == "– (its file has none)"
+    told = reported(**foreign, total_runtime_s=1851.23)
+    assert block(told, "TOTAL RUNTIME").strip() == "1851.23 s (30.85 min)"
+    assert block(reported(), "TOTAL RUNTIME").strip() == "2.11 s (0.04 min) in 1 trial"
+
+
+def test_what_is_not_known_of_a_machine_is_not_called_none(reported):
+    text = reported(machine=a_machine(host=Host("unknown", "unknown", None, None, None, None)))
+    assert "Processor: –\n" in text
+    assert "None" not in text
+
+
+def test_the_time_of_another_tools_trial_is_empty_in_a_table():
+    (ours,) = trial_rows(a_run([a_trial()]))
+    (theirs,) = trial_rows(a_run([a_trial(facts={"imported_from": "a script"}, duration_s=0.0)]))
+    assert ours["duration_s"] > 0
+    assert theirs["duration_s"] is None
