@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import fmean
 
 from torchstone import registry
-from torchstone.comparing import charts
+from torchstone.comparing import charts, training_charts
+from torchstone.comparing.charts import Spec
 from torchstone.comparing.participants import Participant, device_of
 from torchstone.diagnostics.pictures import draw
 from torchstone.errors import TorchstoneError
@@ -38,9 +39,9 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     named = {one.label: f"{one.letter}_{_file_name(one.label)}" for one in participants}
     pictures = {
         **{f"{named[label]}_performance": charts.of_device(label, drawn) for label in named},
-        **{f"comparison_{q.name}": charts.over_batch_size(q, drawn, q.name.capitalize()) for q in charts.QUANTITIES},
+        **{f"comparison_{q.name}": _compared(q, drawn, participants) for q in charts.QUANTITIES},
         "comparison_training_loss": charts.losses(participants),
-        "comparison_epochs": charts.epochs(participants),
+        "comparison_epochs": training_charts.epochs(participants),
     }
     try:
         written = [
@@ -53,6 +54,15 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     except OSError as fault:
         raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
     return [*written, table]
+
+
+def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[Participant]) -> Spec | None:
+    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
+    curves = training_charts.curves(quantity.name, of)
+    over_time = {curve.run_id for curve in curves}
+    rest = [point for point in drawn if point.row["run_id"] not in over_time]
+    panels = [*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves)]
+    return charts.whole(quantity.name.capitalize(), panels) if panels else None
 
 
 def _file_name(label: str) -> str:

@@ -127,7 +127,7 @@ def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, S
             raise UsageError(f"hf:{name}: the weights are the file's; leave out the option weights")
         return {"weights": "file", "source": full, "weights_sha256": _weights_file.checked(f"hf:{bare}", file)[:16]}
     if wish == "pretrained" and known.hub is None:
-        raise UsageError(f"hf:{full}: a twin for trying things out, it has no pretrained weights; type --option weights=random")
+        raise UsageError(f"hf:{full}: a small twin, it has no pretrained weights; type --option weights=random")
     if wish == "pretrained" and known.hub is not None:
         _hub.refuse_absent(f"hf:{full}", known.hub)
     return {"weights": wish or "random", "source": full}

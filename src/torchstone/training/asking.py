@@ -101,7 +101,7 @@ def _labels(card: DataCard | None) -> tuple[str, ...]:
 
 
 def absolute(workload: Workload) -> Workload:
-    """Return the workload with the paths of its data and weights made absolute: its folder may be used from anywhere."""
+    """Return the workload with absolute paths of its data and weights: its folder may be used from anywhere."""
     scheme, colon, path = workload.data.partition(":")
     here = Path(path).expanduser()
     data = f"{scheme}:{here.resolve()}" if colon and here.exists() else workload.data

@@ -90,7 +90,8 @@ def checkpoint_of(folder: Path, word: str) -> int:
         )
     if len(path.parts) > 1 and folder.resolve() not in (path.parent.resolve(), (folder / path).parent.resolve()):
         raise UsageError(
-            f"--checkpoint {word}: not a file of {folder}; type torchstone evaluate {path.parent} --checkpoint {path.name}"
+            f"--checkpoint {word}: not a file of {folder}; "
+            f"type torchstone evaluate {path.parent} --checkpoint {path.name}"
         )
     return int(named[1])
 
