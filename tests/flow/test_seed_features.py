@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from build import a_case, a_machine, a_run, a_trial
+from build import a_machine, a_trial
 
 from torchstone import plan
 from torchstone.figures import figures
-from torchstone.rows import case_rows
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
-from torchstone.terms.trial import Measurement, Series, Stage
+from torchstone.terms.trial import Measurement, Stage
 
 ROOT = Path(__file__).parents[2]
 FILE = """
@@ -194,39 +193,6 @@ def test_s0_51_58_and_s3_48_files_and_store(folder, trained):
     assert json.loads(torchstone(folder, "show", "seed-train", "--json").stdout)["run_id"] == trained["run_id"]
 
 
-def test_s1_11_and_15_to_25_csv_columns(table):
-    path, rows = table
-    assert path.parent.name == "data"
-    columns = {
-        "dataset", "batch_size", "total_time_s", "throughput", "peak_allocated_bytes", "peak_reserved_bytes",
-        "device_utilization", "device_temperature_c", "average_power_w", "latency_per_batch_mean_s",
-        "latency_per_batch_p95_s", "latency_per_batch_p99_s", "device_name", "device_memory_bytes",
-        "compute_capability", "host", "started_utc",
-    }  # fmt: skip
-    assert columns <= set(rows[0])
-    measured = ("total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p99_s")
-    assert all(float(row[name]) > 0 for row in rows for name in measured)
-    assert [row["dataset"] for row in rows] == ["digits", "digits"]
-    assert all(row["device_utilization"] == "" for row in rows), "what is missing is empty, never 0"
-
-
-def test_s1_05_to_08_gauges_become_columns():
-    gauges = {
-        "device_utilization": 0.9,
-        "device_temperature_c": 61.0,
-        "device_power_w": 300.0,
-        "device_memory_used_bytes": 7e9,
-    }
-    at_s = tuple(float(i) for i in range(7))
-    series = [Series(metric, "nvml", at_s, (value,) * 7) for metric, value in gauges.items()]
-    (row,) = case_rows(a_run([a_trial([0.25] * 10, series=series)], machine=a_machine()))
-    assert row["device_utilization"] == pytest.approx(0.9)
-    assert row["device_temperature_c"] == pytest.approx(61)
-    assert row["average_power_w"] == pytest.approx(300)
-    assert row["device_memory_used_bytes"] == pytest.approx(7e9)
-    assert row["energy_j"] == pytest.approx(750)  # S4-01
-
-
 def test_s3_04_to_07_and_18_to_22_axes_of_training(trained):
     found = {
         (c["configuration"]["learning_rate"], c["configuration"]["optimizer"], c["configuration"]["precision"])
@@ -270,14 +236,6 @@ def test_s0_02_and_s4_02_auto_takes_the_accelerator_that_is_there():
 
 def test_s0_63_a_certain_card():
     assert plan.place("rocm:1", Inspected(CARDS, {}, {}), a_machine(devices=CARDS)) == Placement("rocm", 1)
-
-
-def test_s1_25_the_card_is_in_every_row():
-    case = a_case(placement=Placement("rocm", 1))
-    run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine(devices=CARDS))
-    (row,) = case_rows(run)
-    assert (row["device_name"], row["device_memory_bytes"]) == ("Radeon RX 7900 XTX", 24 * 2**30)
-    assert row["compute_capability"] == "11.0"
 
 
 def test_s0_64_the_ci_recipe_keeps_the_json_of_a_gpu_runner():

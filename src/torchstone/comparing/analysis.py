@@ -27,6 +27,12 @@ _MEANS = {
     "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
     "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
 }  # fmt: skip
+_OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
+_MEMORY = "mean_device_memory_used_bytes"
+_GAUGES = {
+    "mean_device_utilization": "device_utilization", _MEMORY: "device_memory_used_bytes",
+    "mean_device_temperature_c": "device_temperature_c", "mean_power_w": "device_power_w",
+}  # fmt: skip
 
 
 def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Path]:
@@ -87,8 +93,15 @@ def _mean(values: Sequence[Scalar]) -> float | None:
 
 
 def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+    """Return what a training to an end reached, its means over epochs, and those of its gauges over all its time."""
     metrics = one.trainings.get(run.head.run_id)
+    epochs = metrics.epochs if metrics else ()
+    read = {series.metric: series.values for series in metrics.telemetry} if metrics else {}
+    gauges = {column: _mean(read[gauge]) for column, gauge in _GAUGES.items() if gauge in read}
     return {
         "train_accuracy": metrics.final_train_accuracy if metrics else None,
         "val_accuracy": metrics.final_val_accuracy if metrics else None,
+        **{f"mean_{name}": _mean([getattr(epoch, name) for epoch in epochs]) for name in _OF_EPOCHS},
+        _MEMORY: None,
+        **gauges,
     }
