@@ -72,7 +72,7 @@ def _from_hub(full: str, hub: str, known: Known, classes: int | None) -> Built:
     shape = ARCHITECTURES[known.model_type]
     with _hf_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _hub.instead(f"hf:{full}")):
         config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
-        module, new = _with_weights(hub, config)
+        module, new = _with_weights(hub, config, new_head=classes not in (None, known.classes))
         tokenizer = _hf_weights.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
     return Built(module, module.config, tokenizer, new)
 
@@ -93,23 +93,23 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
             if file.suffix != ".safetensors":
                 _hf_weights.refuse_code(file)
         module, new = _with_weights(
-            source, config, local_files_only=True, use_safetensors=folder.weights[0].suffix == ".safetensors",
-            weights_only=True,
+            source, config, new_head=classes not in (None, folder.classes), local_files_only=True,
+            use_safetensors=folder.weights[0].suffix == ".safetensors", weights_only=True,
         )  # fmt: skip
     return Built(module, module.config, tokenizer, new)
 
 
-def _with_weights(source: str, config: Any, **how: Any) -> tuple[Any, tuple[str, ...]]:
+def _with_weights(source: str, config: Any, *, new_head: bool, **how: Any) -> tuple[Any, tuple[str, ...]]:
     """Return the model with the weights of a folder or of the hub, and the names of the tensors they do not bring.
 
-    A head for another number of classes begins anew: that is what fine-tuning is. Raises UsageError where any other
-    tensor has another shape, or where the files bring less than half of the model: it would be another one, untold.
+    `new_head`: another number of classes was asked for, so the head begins anew. Raises UsageError where any other
+    tensor has another shape, or where the files bring less than half of the model: it would be a random one, untold.
     """
     module, told = _head(config.model_type).from_pretrained(
         source, config=config, **_kernels(ARCHITECTURES[config.model_type]), dtype="float32", trust_remote_code=False,
         ignore_mismatched_sizes=True, output_loading_info=True, **how,
     )  # fmt: skip
-    others = sorted(one for one in told["mismatched_keys"] if not one[0].startswith(_HEAD))
+    others = sorted(one for one in told["mismatched_keys"] if not (new_head and one[0].startswith(_HEAD)))
     if others:
         name, theirs, ours = others[0]
         raise UsageError(

@@ -92,9 +92,7 @@ def test_wrong_requests_are_told_what_is_right(name: str, options: dict[str, Sca
 def test_pretrained_weights_offline_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        UsageError, match=r"is not in .* --model hf:FOLDER .* --option weights=random"
-    ):
+    with pytest.raises(UsageError, match=r"is not in .* --model hf:FOLDER .* --option weights=random"):
         HF.card("bert", {"weights": "pretrained"})
 
 
@@ -169,8 +167,11 @@ def test_a_body_without_a_head_gets_one(folder: Path) -> None:
     assert model.facts["new_tensors"] == "classifier.bias, classifier.weight"
 
 
-def test_only_the_head_may_differ_from_config_json(folder: Path) -> None:
+def test_only_a_head_that_was_asked_for_may_differ(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b", "2": "c"}}))
+    with pytest.raises(UsageError, match=r"do not fit config.json: classifier\.bias is 2 there, 3 here"):
+        load(str(folder), {})
     (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 96}))
     with pytest.raises(UsageError, match=r"do not fit config.json: bert\.encoder\.layer\.0.* is 128") as caught:
         load(str(folder), {})
