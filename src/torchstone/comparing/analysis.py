@@ -26,11 +26,11 @@ _MEANS = {
     "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",
     "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
     "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
+    "mean_device_memory_used_bytes": "mean_device_memory_used_bytes",
 }  # fmt: skip
 _OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
-_MEMORY = "mean_device_memory_used_bytes"
 _GAUGES = {
-    "mean_device_utilization": "device_utilization", _MEMORY: "device_memory_used_bytes",
+    "mean_device_utilization": "device_utilization", "mean_device_memory_used_bytes": "device_memory_used_bytes",
     "mean_device_temperature_c": "device_temperature_c", "mean_power_w": "device_power_w",
 }  # fmt: skip
 
@@ -102,6 +102,5 @@ def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
         "train_accuracy": metrics.final_train_accuracy if metrics else None,
         "val_accuracy": metrics.final_val_accuracy if metrics else None,
         **{f"mean_{name}": _mean([getattr(epoch, name) for epoch in epochs]) for name in _OF_EPOCHS},
-        _MEMORY: None,
         **gauges,
     }
