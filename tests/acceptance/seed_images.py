@@ -14,8 +14,8 @@ DIAGNOSES = ("glioma", "meningioma", "notumor", "pituitary")
 
 
 def cifar10(root: Path) -> Path:
-    """CIFAR-10 with its 10,000 images to test, and one in each of the batches to train."""
-    cifar_batches(root, each=1)
+    """CIFAR-10 with its 10,000 images to test, and one of each class in each of the batches to train."""
+    cifar_batches(root, each=10)
     dice = np.random.default_rng(1)
     batch = {
         b"batch_label": b"testing batch 1 of 1", b"labels": [n % 10 for n in range(10_000)],
@@ -50,3 +50,11 @@ def vit(root: Path, classes: int = 7) -> Path:
     )  # fmt: skip
     ViTForImageClassification(config).save_pretrained(root)
     return root
+
+
+def weights(root: Path) -> dict[str, np.ndarray]:
+    """What transformers reads from such a folder, by the names of the module's tensors."""
+    from transformers import ViTForImageClassification
+
+    module = ViTForImageClassification.from_pretrained(root)
+    return {name: tensor.numpy() for name, tensor in module.state_dict().items()}

@@ -14,14 +14,14 @@ HUO = "outputs_finetune_huo_20250407_215953"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _on_disk(desk):
+def _scans(desk):
     seed_images.brain_scans(desk.folder / "brain-tumor-mri")
-    seed_images.vit(desk.folder / "vit")
 
 
 @pytest.fixture(scope="module")
-def trained(desk, _on_disk):
+def trained(desk, _scans):
     """What `train` printed."""
+    seed_images.vit(desk.folder / "vit")
     return desk.claimed("S1-37")
 
 
@@ -47,9 +47,10 @@ def gauge_rows(desk):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.long
 def test_s1_37_the_weights_are_those_of_the_folder_and_the_head_is_new(desk, trained):
     assert "from the folder's weights" in trained.out
-    given = load_file(desk.folder / "vit" / "model.safetensors")
+    given = seed_images.weights(desk.folder / "vit")
     for epoch in (1, 2):
         saved = load_file(desk.folder / HUO / f"checkpoint_epoch_{epoch}.safetensors")
         assert saved.keys() == given.keys()
@@ -66,6 +67,7 @@ def test_s1_37_without_weights_it_stops_with_the_line_to_type(desk):
     assert not (desk.folder / "nowhere").exists()
 
 
+@pytest.mark.long
 def test_s1_38_training_metrics_json(desk, trained):
     found = told(desk)
     assert [epoch["epoch"] for epoch in found["epochs"]] == [1, 2]
@@ -81,12 +83,14 @@ def test_s1_38_training_metrics_json(desk, trained):
     assert {series["metric"] for series in found["telemetry"]} >= {"rss_bytes", "process_cpu_s"}
 
 
+@pytest.mark.long
 def test_s1_40_and_41_a_folder_and_a_checkpoint_as_the_seed_types_them(desk, tested):
     assert tested["epoch"] == 2
     assert (tested["items"], tested["split"]) == (16, "test")
     assert tested["accuracy"] == told(desk)["epochs"][1]["val_accuracy"], "judged on the same scans after that epoch"
 
 
+@pytest.mark.long
 def test_s1_41_what_is_not_there_is_refused_with_what_is(desk, trained):
     line = desk.type(f"torchstone evaluate --model_dir {HUO} --checkpoint checkpoint_epoch_20.pt", code=2).err
     assert len(line.splitlines()) == 1
@@ -94,6 +98,7 @@ def test_s1_41_what_is_not_there_is_refused_with_what_is(desk, trained):
     assert "checkpoint_epoch_2.safetensors" in line
 
 
+@pytest.mark.long
 def test_s1_42_to_46_quality_is_what_scikit_learn_makes_of_the_predictions(desk, tested):
     truth, answers = predictions(desk)
     assert len(truth) == 16
@@ -107,6 +112,7 @@ def test_s1_42_to_46_quality_is_what_scikit_learn_makes_of_the_predictions(desk,
     assert sum(map(sum, tested["confusion_matrix"])) == 16
 
 
+@pytest.mark.long
 def test_s1_47_to_49_gauges_during_the_test(desk, tested):
     rows = gauge_rows(desk)
     assert {"at_s", "metric", "value", "source", "device"} == set(rows[0])
@@ -120,6 +126,7 @@ def test_s1_47_to_49_gauges_during_the_test(desk, tested):
     assert "process_cpu_s" not in kept["gauges"], "the mean of a counter says nothing"
 
 
+@pytest.mark.long
 def test_s1_50_the_confusion_matrix_is_a_picture(desk, tested):
     from PIL import Image
 

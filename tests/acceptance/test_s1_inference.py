@@ -11,6 +11,7 @@ import pytest
 import seed_images
 from build import a_case, a_machine, a_run, a_trial
 
+from torchstone.config.recipes import load_request
 from torchstone.rows import case_rows
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
@@ -71,16 +72,26 @@ def of_trials(desk, samples, case_id):
     return [(row, samples[case_id, row["trial_id"]]) for row in rows]
 
 
+@pytest.mark.long
 def test_s1_01_and_04_all_10_000_test_images_of_cifar_10(cases):
     assert {(row["dataset_items"], row["dataset_split"]) for row in cases} == {("10000", "test")}
     assert all(row["dataset"].startswith("cifar10:") for row in cases)
 
 
+@pytest.mark.long
 def test_s1_10_batch_1_to_128(cases):
-    assert [int(row["batch_size"]) for row in cases] == SIZES
+    assert [int(row["batch_size"]) for row in cases] == SIZES, "nobody named them: they are the recipe's"
     assert {row["ok"] for row in cases} == {"2"}
 
 
+@pytest.mark.parametrize("name", ["vit-cifar10", "vit-imagenet100", "vit-food101"])
+def test_s1_10_over_every_data_set(name):
+    (work,) = load_request(name).workloads
+    assert (work.model, work.data) == ("hf:google/vit-base-patch16-224", name.removeprefix("vit-"))
+    assert (work.axes["batch_size"], work.axes["image_size"]) == (tuple(SIZES), (224,))
+
+
+@pytest.mark.long
 def test_s1_17_to_24_the_columns_of_the_csv(desk, cases):
     left = desk.folder / "outputs" / "data" / f"{cases[0]['run_id']}_cases.csv"  # S1-11, S1-15: each run leaves one
     with left.open(encoding="utf-8", newline="") as file:
@@ -96,6 +107,7 @@ def test_s1_17_to_24_the_columns_of_the_csv(desk, cases):
         assert set(gauges) <= set(row)
 
 
+@pytest.mark.long
 def test_s1_20_images_a_second_are_images_over_time(desk, cases, samples):
     for case in cases:
         rates = []
@@ -107,6 +119,7 @@ def test_s1_20_images_a_second_are_images_over_time(desk, cases, samples):
         assert float(case["throughput"]) == pytest.approx(math.exp(np.mean(np.log(rates))), rel=1e-6)
 
 
+@pytest.mark.long
 def test_s1_19_time_of_the_whole_data_set_and_that_of_the_windows_are_told_apart(desk, cases, samples):
     for case in cases:
         for row, raw in of_trials(desk, samples, case["case_id"]):
@@ -119,6 +132,7 @@ def test_s1_19_time_of_the_whole_data_set_and_that_of_the_windows_are_told_apart
     assert "epoch_time_s" not in shown, "inference has no epochs"
 
 
+@pytest.mark.long
 def test_s1_09_and_24_latency_average_p95_and_p99_are_those_of_the_raw_values(desk, cases, samples):
     for case in cases:
         for row, raw in of_trials(desk, samples, case["case_id"]):
@@ -130,6 +144,7 @@ def test_s1_09_and_24_latency_average_p95_and_p99_are_those_of_the_raw_values(de
                 assert float(row[f"latency_per_batch_{name}_s"]) == pytest.approx(np.quantile(times, q, method=way))
 
 
+@pytest.mark.long
 def test_s1_14_one_command_prints_the_answer_first_and_where_the_csv_is(desk):
     said = desk.claimed("S1-14")
     assert "Fastest" in said.out.splitlines()[0] or "images/s" in said.out

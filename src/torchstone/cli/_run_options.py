@@ -216,9 +216,20 @@ def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str 
     word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
         return str(workload.data) if workload.data is not None else None
-    bare = word.partition(":")[0] not in registry.names("data") and word != "example"
+    folder = word == scheme and Path(word).is_dir() and _wants_a_path(scheme)  # imagenet100 in a folder of that name
+    bare = folder or (word.partition(":")[0] not in registry.names("data") and word != "example")
     is_path = "/" in word or Path(word).expanduser().exists()
     return f"{scheme}:{word}" if bare and scheme and is_path else str(word)
+
+
+def _wants_a_path(scheme: str) -> bool:
+    from torchstone import registry
+
+    try:
+        registry.load("data", scheme).card("", {})
+    except UsageError:
+        return True
+    return False
 
 
 def _options(options: argparse.Namespace) -> dict[str, Scalar]:

@@ -101,16 +101,19 @@ def _labels(card: DataCard | None) -> tuple[str, ...]:
 
 
 def absolute(workload: Workload) -> Workload:
-    """Return the workload with absolute paths of its data and weights: its folder may be used from anywhere."""
+    """Return the workload with the path of its data made absolute: its folder may be used from anywhere."""
     scheme, colon, path = workload.data.partition(":")
     here = Path(path).expanduser()
-    data = f"{scheme}:{here.resolve()}" if colon and here.exists() else workload.data
-    return msgspec.structs.replace(workload, data=data, model=_absolute_model(workload))
+    if not colon or not here.exists():
+        return workload
+    return msgspec.structs.replace(workload, data=f"{scheme}:{here.resolve()}")
 
 
-def _absolute_model(workload: Workload) -> str:
-    model = workload.model
+def absolute_model(workload: Workload) -> str:
+    """Return the model with the path of its folder or file made absolute: who judges it may stand elsewhere."""
+    scheme, _, name = workload.model.partition(":")
     if workload.fixed.get("source") == "folder":
-        return f"hf:{Path(model.partition(':')[2]).expanduser().resolve()}"
-    name, at, file = model.partition("@")
-    return f"{name}@{Path(file).expanduser().resolve()}" if at and workload.fixed.get("weights") == "file" else model
+        return f"{scheme}:{Path(name).expanduser().resolve()}"
+    bare, at, file = workload.model.partition("@")
+    with_file = at and workload.fixed.get("weights") == "file"
+    return f"{bare}@{Path(file).expanduser().resolve()}" if with_file else workload.model

@@ -58,6 +58,14 @@ def test_a_model_takes_the_place_of_a_recipes_one_model(monkeypatch, tmp_path):
         request("demo", "--model", "builtin:cnn")
 
 
+def test_a_folder_may_be_called_like_the_source_that_reads_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("imagenet100", "digits"):
+        (tmp_path / name).mkdir()
+    assert request("vit-imagenet100", "--data", "imagenet100").workloads[0].data == "imagenet100:imagenet100"
+    assert request("vit", "--task", "train", "--data", "digits").workloads[0].data == "digits", "which takes no path"
+
+
 def test_axes_come_in_the_order_typed():
     words = ["--num-workers", "0", "2", "--axis", "precision=bf16", "--batch-sizes", "4,8", "--axis", "num_workers=4"]
     work = request("--model", "builtin:mlp", "--task", "train", *words).workloads[0]

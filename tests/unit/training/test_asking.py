@@ -9,7 +9,7 @@ from torchstone.config.request import RunRequest, WorkloadRequest
 from torchstone.errors import UsageError
 from torchstone.models import _hub
 from torchstone.terms.case import Task, Workload
-from torchstone.training.asking import absolute, asked_training
+from torchstone.training.asking import absolute_model, asked_training
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_a_training_is_found_again_from_anywhere(monkeypatch, tmp_path):
     (tmp_path / "cnn.pth").touch()
 
     def told(model, **fixed):
-        return absolute(Workload(Task.TRAIN, model, "digits", "image", None, fixed)).model
+        return absolute_model(Workload(Task.TRAIN, model, "digits", "image", None, fixed))
 
     assert told("hf:./vit", source="folder") == f"hf:{tmp_path}/vit"
     assert told("builtin:cnn@./cnn.pth", weights="file") == f"builtin:cnn@{Path(tmp_path)}/cnn.pth"
