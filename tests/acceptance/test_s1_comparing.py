@@ -1,7 +1,6 @@
 """Seed 1, machines compared: plots of each, plots and statistics over all, trainings by GPU model."""
 
 import csv
-import re
 from statistics import fmean
 
 import msgspec
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
+from svg_curves import curves_in, is_drawn
 
 from torchstone.terms.case import Placement, Task
 from torchstone.terms.codec import encode
@@ -24,7 +24,6 @@ WHEN = {
 }
 AT = tuple(0.5 * i for i in range(24))
 SIZES = (1, 8, 32)
-NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 
 
 def folders(kind):
@@ -78,27 +77,6 @@ def _three_machines(desk):
 
 def plots(desk, where="."):
     return desk.folder / where / "analysis_results" / "plots"
-
-
-def curves_in(svg):
-    """The points of every line that a picture draws, in pixels."""
-    drawn = re.findall(r'<path[^>]* d="(M[^"]+)"', svg)
-    pairs = [re.findall(rf"[ML]({NUMBER}),({NUMBER})", one) for one in drawn]
-    return [np.array(points, dtype=float) for points in pairs if len(points) > 1]
-
-
-def is_drawn(svg, x, y):
-    """Whether a line goes through these points, whatever the scales of its axes."""
-    for points in curves_in(svg):
-        if len(points) != len(x):
-            continue
-        ends = []
-        for pixels, values in ((points[:, 0], x), (points[:, 1], y)):
-            slope, start = np.polyfit(values, pixels, 1)
-            ends.append(float(np.max(np.abs(slope * np.array(values) + start - pixels))))
-        if max(ends) < 0.6:
-            return True
-    return False
 
 
 def statistics(desk, where="."):

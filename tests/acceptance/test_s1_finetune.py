@@ -9,8 +9,10 @@ import seed_images
 from feature_rows import row_of
 from safetensors.numpy import load_file
 from sklearn import metrics
+from svg_curves import is_drawn
 
 HUO = "outputs_finetune_huo_20250407_215953"
+JIN = "outputs_finetune_jin_20250408_113959"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,8 +33,8 @@ def tested(desk, trained):
     return desk.claimed("S1-40").document
 
 
-def told(desk):
-    return json.loads((desk.folder / HUO / "training_metrics.json").read_text(encoding="utf-8"))
+def told(desk, folder=HUO):
+    return json.loads((desk.folder / folder / "training_metrics.json").read_text(encoding="utf-8"))
 
 
 def predictions(desk):
@@ -154,9 +156,14 @@ def test_s1_37_random_weights_are_taken_where_they_are_asked_for(desk, tested):
 @pytest.mark.long
 def test_s1_66_curves_of_trainings_that_were_made_here(desk, tested):
     """Two real trainings on a CPU: how many cores they kept busy and what memory they held, over time."""
-    desk.claimed("S1-39")
-    (folder,) = (desk.folder / "outputs" / "training").iterdir()
-    desk.type(f"torchstone compare {HUO} outputs/training/{folder.name} --figures real")
-    svg = (desk.folder / "real" / "analysis_results" / "plots" / "comparison_utilization.svg").read_text()
-    assert "CPU cores in use" in svg
-    assert svg.count(" - Train</text>") == 2
+    desk.type(row_of("S1-37").typed[0].replace(HUO, JIN))
+    desk.type(f"torchstone compare {HUO} {JIN} --figures real")
+    plots = desk.folder / "real" / "analysis_results" / "plots"
+    cores, memory = ((plots / f"comparison_{what}.svg").read_text() for what in ("utilization", "memory"))
+    assert "CPU cores in use" in cores
+    for folder in (HUO, JIN):
+        assert f">{folder} - Train</text>" in cores
+        read = {one["metric"]: (one["at_s"], one["values"]) for one in told(desk, folder)["telemetry"]}
+        assert is_drawn(memory, *read["rss_bytes"])
+        at_s, used_s = map(np.array, read["process_cpu_s"])
+        assert is_drawn(cores, (at_s[1:] + at_s[:-1]) / 2, np.diff(used_s) / np.diff(at_s))
