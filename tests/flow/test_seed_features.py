@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from build import a_machine, a_trial
+from build import a_machine, a_run, a_trial
 
 from torchstone import plan
 from torchstone.figures import figures
+from torchstone.rows import case_rows
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
-from torchstone.terms.trial import Measurement, Stage
+from torchstone.terms.trial import Measurement, Series, Stage
 
 ROOT = Path(__file__).parents[2]
 FILE = """
@@ -191,6 +192,23 @@ def test_s0_51_58_and_s3_48_files_and_store(folder, trained):
     listed = json.loads(torchstone(folder, "runs", "--json").stdout)["runs"]
     assert {row["name"] for row in listed} == {"seed-infer", "seed-train"}
     assert json.loads(torchstone(folder, "show", "seed-train", "--json").stdout)["run_id"] == trained["run_id"]
+
+
+def test_s1_05_to_08_gauges_become_columns():
+    gauges = {
+        "device_utilization": 0.9,
+        "device_temperature_c": 61.0,
+        "device_power_w": 300.0,
+        "device_memory_used_bytes": 7e9,
+    }
+    at_s = tuple(float(i) for i in range(7))
+    series = [Series(metric, "nvml", at_s, (value,) * 7) for metric, value in gauges.items()]
+    (row,) = case_rows(a_run([a_trial([0.25] * 10, series=series)], machine=a_machine()))
+    assert row["device_utilization"] == pytest.approx(0.9)
+    assert row["device_temperature_c"] == pytest.approx(61)
+    assert row["average_power_w"] == pytest.approx(300)
+    assert row["device_memory_used_bytes"] == pytest.approx(7e9)
+    assert row["energy_j"] == pytest.approx(750)  # S4-01
 
 
 def test_s3_04_to_07_and_18_to_22_axes_of_training(trained):
