@@ -166,4 +166,4 @@ def test_s1_66_curves_of_trainings_that_were_made_here(desk, tested):
         read = {one["metric"]: (one["at_s"], one["values"]) for one in told(desk, folder)["telemetry"]}
         assert is_drawn(memory, *read["rss_bytes"])
         at_s, used_s = map(np.array, read["process_cpu_s"])
-        assert is_drawn(cores, (at_s[1:] + at_s[:-1]) / 2, np.diff(used_s) / np.diff(at_s))
+        assert is_drawn(cores, ((at_s[1:] + at_s[:-1]) / 2).tolist(), (np.diff(used_s) / np.diff(at_s)).tolist())

@@ -58,7 +58,7 @@ def cases(desk, _on_disk):
 @pytest.fixture(scope="module")
 def samples(desk, cases):
     """Raw values of every trial by metric and window: run → trial → (metric, window) → numbers."""
-    found = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in table(desk, "vit-cifar10", "samples"):
         if row["stage"] == "steady" and row["phase"] == "":
             found[row["case_id"], row["trial_id"]][row["metric"], row["window"]].append(float(row["value"]))
