@@ -24,7 +24,7 @@ _MEMORY = (
     "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
     "kv_cache_bytes",
 )  # fmt: skip
-
+_ANSWERING = ("infer", "generate")
 _COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 
@@ -113,7 +113,8 @@ def _rates(trial: Trial) -> Found:
         found["time_per_item_s"] = (time_s / sum(items), len(items))
         dataset_items = trial.facts.get("dataset_items")
         if isinstance(dataset_items, int | float) and dataset_items > 0:
-            found["epoch_time_s"] = (dataset_items / throughput, len(items))
+            whole = "dataset_time_s" if trial.facts.get("task") in _ANSWERING else "epoch_time_s"
+            found[whole] = (dataset_items / throughput, len(items))
     each = trial.facts.get("new_tokens")  # a text that is continued: the raw tokens are those of its prompt
     made = sum(items) * each if isinstance(each, int) else 0.0
     if time_s > 0.0 and made > 0.0:
@@ -198,7 +199,7 @@ def _waits(trial: Trial) -> Found:
 
 def _single(trial: Trial) -> Found:
     """Return what a trial has once: from its setup, its memory, and its losses."""
-    answers = trial.facts.get("task") in ("infer", "generate")
+    answers = trial.facts.get("task") in _ANSWERING
     first = "time_to_first_prediction_s" if answers else "first_step_time_s"
     setup = {first: "first_step_time_s", "model_load_time_s": "model_load_time_s", "start_time_s": "start_time_s"}
     named = {figure: trial.values(metric, Stage.SETUP) for figure, metric in setup.items()}

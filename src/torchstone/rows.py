@@ -20,8 +20,9 @@ Row = dict[str, Scalar]
 
 # Columns that are there even where nothing was measured: who reads many tables need not ask which has them.
 ALWAYS = (
-    "total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
-    "peak_allocated_bytes", "peak_reserved_bytes", "device_utilization", "device_temperature_c", "average_power_w",
+    "dataset_time_s", "total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s", "peak_allocated_bytes", "peak_reserved_bytes", "device_utilization",
+    "device_temperature_c", "average_power_w",
 )  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def case_rows(run: Run) -> list[Row]:
     names = _names(name for case in summary.cases for name in case.estimates)
     cases = {case.case_id: case for case in run.head.plan.cases}
     return _even(
-        {**_run(run), **_case(run, cases[case.case_id]), **_ended(case), **_figures(case, names)}
+        {**_run(run), **_case(run, cases[case.case_id]), **_items(case), **_ended(case), **_figures(case, names)}
         for case in summary.cases
     )
 
@@ -106,10 +107,17 @@ def _case(run: Run, case: Case) -> Row:
         "model": workload.model,
         "family": workload.family,
         "dataset": workload.data,
+        **{f"dataset_{key}": value for key, value in workload.data_options.items()},
         "item": workload.item,
         **{f"fixed_{key}": value for key, value in workload.fixed.items()},
         **case.configuration,
     }
+
+
+def _items(case: CaseSummary) -> Row:
+    """Return how many items the data set has; None for what is made to measure."""
+    told = (trial.facts.get("dataset_items") for trial in case.trials)
+    return {"dataset_items": next((items for items in told if items is not None), None)}
 
 
 def _trial(trial: Trial) -> Row:

@@ -49,7 +49,7 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         ([*MLP, "--timeout", "0"], ["--timeout 0", "more than 0 s"]),
         ([*MLP, "--timeout", "5 fortnights"], ["--timeout", "5m or 1h"]),
         (["run", "smoke", "--config", "mine.yaml"], ["not both"]),
-        (["run", "smoke", "--model", "builtin:mlp"], ["--model goes without a recipe"]),
+        (["run", "demo", "--model", "builtin:mlp"], ["a recipe's one model", "demo names hf:distilbert"]),
         (["run", "nothere.yaml"], ["nothere.yaml: no such file"]),
         (["run", "./nothere.xml"], ["'.xml'", ".toml"]),
         (["show"], ["no run is stored here yet", "torchstone run"]),

@@ -159,6 +159,7 @@ def test_runs_of_an_empty_store_say_how_to_begin(said, outputs):
 
 LISTS = {
     "recipes": "smoke", "models": "builtin:cnn", "data": "digits", "devices": "cuda", "axes": "batch_size",
+    "metrics": "throughput",
     "tasks": "train", "isolation": "fork", "telemetry": "nvml", "checks": "nan_loss", "formats": "parquet",
 }  # fmt: skip
 

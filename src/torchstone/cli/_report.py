@@ -23,7 +23,7 @@ from torchstone.terms.trial import Status
 
 _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
-    "step_time_std time_per_item_s epoch_time_s data_wait_s data_wait_share",
+    "step_time_std time_per_item_s epoch_time_s dataset_time_s data_wait_s data_wait_share",
     "ROOFLINE": "flops_per_step traffic_per_step_bytes arithmetic_intensity operators_per_step achieved_flops "
     "mfu_datasheet mfu_measured roofline_share",
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "

@@ -118,7 +118,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
     if word is not None:
         request = load_request(word)
         if options.model is not None:
-            raise UsageError("--model goes without a recipe: the recipe names its models")
+            request = _with_model(request, options.model)
         workloads = _filtered(of_families(request.workloads, options.model_families), options, axes, request.fit.data)
         request = msgspec.structs.replace(request, workloads=workloads)
     else:
@@ -128,6 +128,18 @@ def asked(options: argparse.Namespace) -> RunRequest:
         workloads = of_families((own,), options.model_families)
         request = RunRequest(name=model_name(options.model), workloads=workloads)
     return _with_procedure(_with_conditions(request, options), options)
+
+
+def _with_model(request: RunRequest, model: str) -> RunRequest:
+    """Return a recipe with another model in place of its one. Raises UsageError where it names several."""
+    named = list(dict.fromkeys(one.model for one in request.workloads))
+    if len(named) > 1:
+        raise UsageError(
+            f"--model {model} takes the place of a recipe's one model, and {request.name} names {', '.join(named)}; "
+            "leave out the recipe or --model"
+        )
+    workloads = tuple(msgspec.structs.replace(one, model=model) for one in request.workloads)
+    return msgspec.structs.replace(request, workloads=workloads)
 
 
 def _with_conditions(request: RunRequest, options: argparse.Namespace) -> RunRequest:
@@ -161,9 +173,11 @@ def _filtered(
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
     from torchstone.plan import takes
 
-    kept = [w for w in workloads if options.task in (None, w.task)]
-    if not kept:
+    chosen = [w for w in workloads if options.task in (None, w.task)]
+    if not chosen:
         raise unknown("task of this recipe", options.task, {w.task for w in workloads})
+    # The options first: with the recipe's weights alone the model may not even be here.
+    kept = [msgspec.structs.replace(w, options={**w.options, **_options(options)}) for w in chosen]
     for axis in axes:
         if not any(takes(w.task, w.model, w.options, axis) for w in kept):
             raise UsageError(f"axis {axis} does not go with {', '.join(sorted({w.task for w in kept}))}")
@@ -171,7 +185,7 @@ def _filtered(
     for w in kept:
         own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
         asked = msgspec.structs.replace(
-            w, axes={**w.axes, **own}, data=_data(w, options, usual), options={**w.options, **_options(options)},
+            w, axes={**w.axes, **own}, data=_data(w, options, usual),
             data_options={**w.data_options, **data_options_of(options)},
         )  # fmt: skip
         changed.append(asked)
@@ -203,9 +217,20 @@ def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str 
     word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
         return str(workload.data) if workload.data is not None else None
-    bare = word.partition(":")[0] not in registry.names("data") and word != "example"
+    folder = word == scheme and Path(word).is_dir() and _wants_a_path(scheme)  # imagenet100 in a folder of that name
+    bare = folder or (word.partition(":")[0] not in registry.names("data") and word != "example")
     is_path = "/" in word or Path(word).expanduser().exists()
     return f"{scheme}:{word}" if bare and scheme and is_path else str(word)
+
+
+def _wants_a_path(scheme: str) -> bool:
+    from torchstone import registry
+
+    try:
+        registry.load("data", scheme).card("", {})
+    except UsageError:
+        return True
+    return False
 
 
 def _options(options: argparse.Namespace) -> dict[str, Scalar]:

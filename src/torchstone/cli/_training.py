@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from torchstone.training.campaign import TrainResults
     from torchstone.training.diary import EpochMetrics, TrainingMetrics
 
+_BEGUN = {
+    "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",
+    "file": " from the file's weights",
+}  # fmt: skip
 _SHOWN = 20  # epochs in the table: of more, the first, the last and the best
 
 
@@ -62,7 +66,9 @@ def print_training_answer(done: TrainResults) -> None:
         reached.insert(0, f"accuracy {best.val_accuracy:.1%}")
     whole_s = units.quantity(metrics.total_runtime_minutes * 60.0, "s")
     ended = "" if metrics.outcome == "ok" else f" It ended {metrics.outcome}: {metrics.message}."
-    text = f"Trained {count} epoch{'s' * (count > 1)} in {whole_s}: {'held-out ' * held_out}{', '.join(reached)}"
+    begun = _BEGUN.get(str(case.workload.fixed.get("weights")), "")
+    text = f"Trained {count} epoch{'s' * (count > 1)}{begun} in {whole_s}: "
+    text += f"{'held-out ' * held_out}{', '.join(reached)}"
     text += (
         f" (epoch {best.epoch}), {units.significant(best.throughput, 3)} {metrics.item}s/s; one training: no interval."
     )

@@ -8,26 +8,35 @@ torchstone evaluate                       (the latest training, its best epoch)
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchstone import units
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._run_options import at_least, data_options_of
 from torchstone.cli._table import Column, plain, show
+from torchstone.terms.metric import RAW
 
 if TYPE_CHECKING:
     from torchstone.training.evaluation import TestResults
     from torchstone.training.quality import TestMetrics
 
 _SHOWN_CLASSES = 30
+_SHOWN_GAUGES = (
+    ("device_utilization", "in use", "mean"), ("device_memory_used_bytes", "memory at most", "most"),
+    ("device_temperature_c", "mean temperature", "mean"), ("device_power_w", "mean power", "mean"),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of evaluate."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="the --output of a train (default: the latest)")
     parser.add_argument("--model-dir", "--model_dir", metavar="DIR", help="the same as naming the folder")
-    parser.add_argument("--checkpoint", default="best", metavar="N", help="an epoch's number, best (default) or last")
+    parser.add_argument(
+        "--checkpoint", default="best", metavar="N",
+        help="best (default), last, an epoch's number, or its file: checkpoint_epoch_3.safetensors",
+    )  # fmt: skip
     parser.add_argument("--data", help="other data than that of the training: PATH, or SOURCE:PATH")
     parser.add_argument("--data-option", action="append", metavar="NAME=VALUE", help="option of the data")
     parser.add_argument("--split", metavar="S", help="train, validation or test (default: test, where there is one)")
@@ -42,31 +51,23 @@ def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.errors import UsageError
     from torchstone.training.evaluation import Asked, evaluate
-    from torchstone.training.folder import newest
+    from torchstone.training.folder import newest, training_of
 
     if options.folder is not None and options.model_dir is not None:
         raise UsageError("name the folder once: DIR or --model-dir")
     named = options.folder or options.model_dir
-    folder = Path(named) if named is not None else newest(folder_of(options) / "training")
+    beside = training_of(options.checkpoint)
+    folder = Path(named) if named is not None else beside or newest(folder_of(options) / "training")
     batch_size = at_least("--batch-size", options.batch_size, 1)
     chosen = data_options_of(options)
     results = evaluate(Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device))
     if options.json:
         from torchstone.cli._json import print_json
 
-        print_json(_document(results))
+        print_json(results.document())
     else:
         _print(results, folder)
     return 0
-
-
-def _document(results: TestResults) -> dict[str, Any]:
-    """Return the figures of quality at the top, and all else beside them."""
-    import msgspec
-
-    whole: dict[str, Any] = msgspec.to_builtins(results)
-    quality = whole.pop("quality") or {}
-    return {**quality, **whole}
 
 
 def _print(results: TestResults, folder: Path) -> None:
@@ -78,8 +79,16 @@ def _print(results: TestResults, folder: Path) -> None:
         _print_quality(results.quality)
     rate, batch = units.quantity(results.throughput, "items/s"), units.quantity(results.time_per_batch_s, "s")
     print(f"  speed      {rate}, {batch} a batch (median, answers read)")
+    if gauges := list(_gauges(results)):
+        print(f"  device     {', '.join(gauges)}")
     for name, path in results.files.items():
         print(plain(f"{name:<12} {path}"))
+
+
+def _gauges(results: TestResults) -> Iterator[str]:
+    for metric, words, how in _SHOWN_GAUGES:
+        if (found := results.gauges.get(metric)) is not None:
+            yield f"{words} {units.quantity(getattr(found, how), RAW[metric].unit)}"
 
 
 def _answer(results: TestResults) -> str:

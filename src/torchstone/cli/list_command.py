@@ -1,4 +1,4 @@
-"""List what there is: recipes, models, data, devices, axes, tasks, searchers, checks, formats, importers."""
+"""List what there is: recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, importers."""
 
 from __future__ import annotations
 
@@ -71,6 +71,12 @@ def _axes() -> Rows:
     return [(axis.name, f"{axis.meaning} (default {axis.default}{_values(axis.values)})") for axis in AXES.values()]
 
 
+def _metrics() -> Rows:
+    from torchstone.terms.metric import FIGURES
+
+    return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
+
+
 def _values(values: tuple[str, ...] | None) -> str:
     return f"; {', '.join(values)}" if values else ""
 
@@ -90,7 +96,7 @@ def _described(family: str, name: str) -> str:
 
 LISTS: dict[str, Callable[[], Rows]] = {
     "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
-    "tasks": _family("engines"), "searchers": _family("searchers"), "isolation": _family("launchers"),
-    "telemetry": _family("telemetry"), "checks": _family("checks"), "formats": _family("exporters"),
-    "importers": _family("importers"),
+    "metrics": _metrics, "tasks": _family("engines"), "searchers": _family("searchers"),
+    "isolation": _family("launchers"), "telemetry": _family("telemetry"), "checks": _family("checks"),
+    "formats": _family("exporters"), "importers": _family("importers"),
 }  # fmt: skip

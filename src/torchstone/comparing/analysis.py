@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import fmean
 
 from torchstone import registry
-from torchstone.comparing import charts
+from torchstone.comparing import charts, training_charts
+from torchstone.comparing.charts import Spec
 from torchstone.comparing.participants import Participant, device_of
 from torchstone.diagnostics.pictures import draw
 from torchstone.errors import TorchstoneError
@@ -25,6 +26,12 @@ _MEANS = {
     "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",
     "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
     "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
+    "mean_device_memory_used_bytes": "mean_device_memory_used_bytes",
+}  # fmt: skip
+_OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
+_GAUGES = {
+    "mean_device_utilization": "device_utilization", "mean_device_memory_used_bytes": "device_memory_used_bytes",
+    "mean_device_temperature_c": "device_temperature_c", "mean_power_w": "device_power_w",
 }  # fmt: skip
 
 
@@ -38,9 +45,9 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     named = {one.label: f"{one.letter}_{_file_name(one.label)}" for one in participants}
     pictures = {
         **{f"{named[label]}_performance": charts.of_device(label, drawn) for label in named},
-        **{f"comparison_{q.name}": charts.over_batch_size(q, drawn, q.name.capitalize()) for q in charts.QUANTITIES},
+        **{f"comparison_{q.name}": _compared(q, drawn, participants) for q in charts.QUANTITIES},
         "comparison_training_loss": charts.losses(participants),
-        "comparison_epochs": charts.epochs(participants),
+        "comparison_epochs": training_charts.epochs(participants),
     }
     try:
         written = [
@@ -53,6 +60,15 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     except OSError as fault:
         raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
     return [*written, table]
+
+
+def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[Participant]) -> Spec | None:
+    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
+    curves = training_charts.curves(quantity.name, of)
+    over_time = {curve.run_id for curve in curves}
+    rest = [point for point in drawn if point.row["run_id"] not in over_time]
+    panels = [*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves)]
+    return charts.whole(quantity.name.capitalize(), panels) if panels else None
 
 
 def _file_name(label: str) -> str:
@@ -77,8 +93,14 @@ def _mean(values: Sequence[Scalar]) -> float | None:
 
 
 def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+    """Return what a training to an end reached, its means over epochs, and those of its gauges over all its time."""
     metrics = one.trainings.get(run.head.run_id)
+    epochs = metrics.epochs if metrics else ()
+    read = {series.metric: series.values for series in metrics.telemetry} if metrics else {}
+    gauges = {column: _mean(read[gauge]) for column, gauge in _GAUGES.items() if gauge in read}
     return {
         "train_accuracy": metrics.final_train_accuracy if metrics else None,
         "val_accuracy": metrics.final_val_accuracy if metrics else None,
+        **{f"mean_{name}": _mean([getattr(epoch, name) for epoch in epochs]) for name in _OF_EPOCHS},
+        **gauges,
     }

@@ -1,4 +1,4 @@
-"""Pictures over machines as Vega-Lite: figures over batch size, losses and accuracies, a colour a device."""
+"""Pictures over machines as Vega-Lite: figures over batch size, losses of measured steps, a colour a device."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ def points(participants: Sequence[Participant]) -> list[Point]:
     return found
 
 
-def over_batch_size(quantity: Quantity, drawn: Sequence[Point], title: str) -> Spec | None:
-    """Return a picture of one quantity, a panel a workload, a line a device; None where nobody has it."""
+def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Spec]:
+    """Return the panels of one quantity, a workload each, a line a device; none where nobody has it."""
     panels = []
     for workload in dict.fromkeys(point.workload for point in drawn):
         own = [point for point in drawn if point.workload == workload]
         panel = _panel(quantity, own, workload)
         if panel is not None:
             panels.append(panel)
-    return _whole(title, panels) if panels else None
+    return panels
 
 
 def of_device(label: str, drawn: Sequence[Point]) -> Spec | None:
@@ -91,7 +91,7 @@ def of_device(label: str, drawn: Sequence[Point]) -> Spec | None:
         panel for workload in dict.fromkeys(point.workload for point in own) for quantity in QUANTITIES
         if (panel := _panel(quantity, [p for p in own if p.workload == workload], f"{workload}: {quantity.name}"))
     ]  # fmt: skip
-    return _whole(label, panels, columns=len(QUANTITIES)) if panels else None
+    return whole(label, panels, columns=len(QUANTITIES)) if panels else None
 
 
 def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
@@ -103,7 +103,7 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
         for point in own if isinstance(value := point.row.get(column), int | float)
     ]  # fmt: skip
     x = {"field": "x", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
-    return _lines(values, title, x, quantity.title)
+    return lines(values, title, x, quantity.title)
 
 
 def losses(participants: Sequence[Participant]) -> Spec | None:
@@ -115,43 +115,27 @@ def losses(participants: Sequence[Participant]) -> Spec | None:
             for case in run.head.plan.cases:
                 for curve in curves.get(case.case_id, ())[:1]:
                     values = found.setdefault(case.configuration.get("batch_size"), [])
-                    values += [{"line": one.label, "x": x, "y": y} for x, y in _thinned(curve.losses)]
+                    values += [{"line": one.label, "x": x, "y": y} for x, y in thinned(curve.losses)]
     x = {"field": "x", "type": "quantitative", "title": "step"}
-    panels = [_lines(values, f"batch size {size}", x, "loss") for size, values in found.items()]
-    return _whole("Training loss, means of neighbouring steps", panels) if panels else None
+    panels = [lines(values, f"batch size {size}", x, "loss") for size, values in found.items()]
+    return whole("Training loss, means of neighbouring steps", panels) if panels else None
 
 
-def epochs(participants: Sequence[Participant]) -> Spec | None:
-    """Return loss and accuracy over the epochs of the trainings, "NAME - Train" and "NAME - Val"."""
-    found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
-    for one in participants:
-        for metrics in one.trainings.values():
-            for epoch in metrics.epochs:
-                for what, part, value in (
-                    ("loss", "Train", epoch.train_loss), ("loss", "Val", epoch.val_loss),
-                    ("accuracy", "Train", epoch.train_accuracy), ("accuracy", "Val", epoch.val_accuracy),
-                ):  # fmt: skip
-                    if value is not None:
-                        found[what].append({"line": f"{one.label} - {part}", "x": epoch.epoch, "y": value})
-    x = {"field": "x", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1}}
-    panels = [_lines(values, what, x, what) for what, values in found.items() if values]
-    return _whole("Trainings", panels) if panels else None
-
-
-def _thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
-    """Yield places and means of neighbours; none where a loss was no number."""
+def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Yield places and means of neighbours, 200 at most; none where one was no number."""
     count = min(len(values), _MOST_POINTS)
     for begin, end in pairwise(i * len(values) // count for i in range(count + 1)):
         if all(map(math.isfinite, values[begin:end])):
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def _lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> Spec:
-    lines = list(dict.fromkeys(value["line"] for value in values))
+def lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> Spec:
+    """Return a panel: a line for each word under `line`, through its points `x`, `y`."""
+    named = list(dict.fromkeys(value["line"] for value in values))
     colour = {
         "field": "line", "type": "nominal", "title": None,
-        "scale": {"domain": lines, "range": [_SHADES[i % len(_SHADES)] for i in range(len(lines))]},
-        "legend": {"orient": "bottom", "columns": 2, "labelLimit": 300} if len(lines) > 1 else None,
+        "scale": {"domain": named, "range": [_SHADES[i % len(_SHADES)] for i in range(len(named))]},
+        "legend": {"orient": "bottom", "columns": 2, "labelLimit": 300} if len(named) > 1 else None,
     }  # fmt: skip
     high = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": True, "nice": True}}
     point = len({value["x"] for value in values}) <= 30
@@ -161,7 +145,8 @@ def _lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> 
     }  # fmt: skip
 
 
-def _whole(title: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
+def whole(title: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
+    """Return the picture that these panels make."""
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": STYLE, "columns": columns,
         "title": {"text": title, "fontSize": 16, "offset": 14}, "concat": list(panels),

@@ -17,7 +17,9 @@ from torchstone.terms.trial import Trial
 
 COST = "cost_per_million_items"
 _BLOCKS: Mapping[str, Sequence[str]] = {
-    "throughput": ("throughput", "output_token_throughput", "token_throughput", "step_time", "epoch_time_s"),
+    "throughput": (
+        "throughput", "output_token_throughput", "token_throughput", "step_time", "epoch_time_s", "dataset_time_s",
+    ),
     "latency": (
         "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s", "latency_per_item_s",
         "time_to_first_token_p50_s", "time_per_output_token_p50_s",

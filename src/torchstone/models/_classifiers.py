@@ -93,17 +93,21 @@ class Classifiers:
         return ModelCard(
             "image", InputSpec("image", classes, channels=told.channels),
             _weights_file.in_full(bare, file) if at else None, "vision", fixed,
-            defaults={"image_size": told.side}, own=bool(at),
+            defaults={"image_size": told.side}, own=bool(at) or wish == "pretrained",
+            pretrained=told.pretrained and not at and (self.library.any_head or classes == told.classes),
         )  # fmt: skip
 
     def _check_pretrained(self, name: str, told: Told, classes: int) -> None:
         model = f"{self.library.name}:{name}"
         if not told.pretrained:
-            raise UsageError(f"{model}: has no pretrained weights; use weights=random")
+            raise UsageError(f"{model}: has no pretrained weights; type --option weights=random")
         if told.hub is not None:
             _hub.refuse_absent(model, told.hub)
         if classes != told.classes and not self.library.any_head:
-            raise UsageError(f"{model}: its pretrained weights have {told.classes} classes; leave classes out")
+            raise UsageError(
+                f"{model}: its pretrained weights have {told.classes} classes, not {classes}; leave classes out, "
+                "or type --option weights=random"
+            )
 
     def preload(self, name: str) -> None:
         """Import the library."""

@@ -9,7 +9,8 @@ import msgspec
 import transformers
 from transformers.utils import logging
 
-from torchstone.models import _hf_families, _hf_folder, _hf_weights, _weights_file
+from torchstone.errors import UsageError
+from torchstone.models import _hf_families, _hf_folder, _hf_weights, _hub, _weights_file
 from torchstone.models._hf_families import ARCHITECTURES, Architecture, Known
 from torchstone.terms.axis import Scalar
 
@@ -17,14 +18,19 @@ _HEADS = {
     "text": "AutoModelForSequenceClassification", "image": "AutoModelForImageClassification",
     "audio": "AutoModelForAudioClassification", "image_text": "AutoModel",
 }  # fmt: skip
+_HEAD = "classifier."  # what transformers calls the layer, or layers, that answer with a class
 
 
 class Built(msgspec.Struct):
-    """A module with its config, and its tokenizer where files for one lie beside the weights."""
+    """A module with its config, and its tokenizer where files for one lie beside the weights.
+
+    `new`: tensors that the weights do not bring, and that are random: the head of a fine-tuning, mostly.
+    """
 
     module: Any
     config: Any
     tokenizer: Any = None
+    new: tuple[str, ...] = ()
 
 
 def build(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> Built:
@@ -64,13 +70,11 @@ def _kernels(shape: Architecture) -> dict[str, str]:
 
 def _from_hub(full: str, hub: str, known: Known, classes: int | None) -> Built:
     shape = ARCHITECTURES[known.model_type]
-    with _hf_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})"):
+    with _hf_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _hub.instead(f"hf:{full}")):
         config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
-        module = _head(known.model_type).from_pretrained(
-            hub, config=config, **_kernels(shape), dtype="float32", trust_remote_code=False
-        )
+        module, new = _with_weights(hub, config, new_head=classes not in (None, known.classes))
         tokenizer = _hf_weights.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
-    return Built(module, module.config, tokenizer)
+    return Built(module, module.config, tokenizer, new)
 
 
 def _from_folder(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> Built:
@@ -88,11 +92,41 @@ def _from_folder(name: str, weights: str, classes: int | None, configuration: Ma
         for file in folder.weights:
             if file.suffix != ".safetensors":
                 _hf_weights.refuse_code(file)
-        module = _head(config.model_type).from_pretrained(
-            source, config=config, **_kernels(shape), dtype="float32", trust_remote_code=False,
-            local_files_only=True, use_safetensors=folder.weights[0].suffix == ".safetensors", weights_only=True,
+        module, new = _with_weights(
+            source, config, new_head=classes not in (None, folder.classes), local_files_only=True,
+            use_safetensors=folder.weights[0].suffix == ".safetensors", weights_only=True,
         )  # fmt: skip
-    return Built(module, module.config, tokenizer)
+    return Built(module, module.config, tokenizer, new)
+
+
+def _with_weights(source: str, config: Any, *, new_head: bool, **how: Any) -> tuple[Any, tuple[str, ...]]:
+    """Return the model with the weights of a folder or of the hub, and the names of the tensors they do not bring.
+
+    `new_head`: another number of classes was asked for, so the head begins anew. Raises UsageError where any other
+    tensor has another shape, or where the files bring less than half of the model: it would be a random one, untold.
+    """
+    module, told = _head(config.model_type).from_pretrained(
+        source, config=config, **_kernels(ARCHITECTURES[config.model_type]), dtype="float32", trust_remote_code=False,
+        ignore_mismatched_sizes=True, output_loading_info=True, **how,
+    )  # fmt: skip
+    others = sorted(one for one in told["mismatched_keys"] if not (new_head and one[0].startswith(_HEAD)))
+    if others:
+        name, theirs, ours = others[0]
+        raise UsageError(
+            f"hf:{source}: the weights do not fit config.json: {name} is {_shape(theirs)} there, {_shape(ours)} here"
+        )
+    new = {*told["missing_keys"], *(one[0] for one in told["mismatched_keys"])}
+    sizes = {name: tensor.numel() for name, tensor in module.named_parameters()}
+    if 2 * sum(sizes.get(name, 0) for name in new) > sum(sizes.values()):
+        raise UsageError(
+            f"hf:{source}: its weights are of another model: {len(new)} of {len(sizes)} tensors are not there, "
+            f"such as {min(new)}"
+        )
+    return module, tuple(sorted(new))
+
+
+def _shape(sizes: Any) -> str:
+    return "×".join(map(str, sizes)) or "a scalar"
 
 
 def _head(model_type: str) -> Any:

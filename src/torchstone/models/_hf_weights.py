@@ -47,18 +47,22 @@ def load_pickle(file: Path, device: str) -> Any:
 
 
 @contextmanager
-def one_line_errors(where: str) -> Iterator[None]:
-    """Turn what transformers raises for files that are absent, torn or do not fit into one line about `where`."""
+def one_line_errors(where: str, instead: str | None = None) -> Iterator[None]:
+    """Turn what transformers raises for files that are absent, torn or do not fit into one line about `where`.
+
+    `instead`: what to type, at the end of the line.
+    """
     from safetensors import SafetensorError
 
+    then = f"; {instead}" if instead is not None else ""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, SafetensorError) as error:
-        raise UsageError(f"{where}: {first_line(error)}") from error
+        raise UsageError(f"{where}: {first_line(error)}{then}") from error
     except RuntimeError as error:
         if "mismatch" not in str(error):
             raise
-        raise UsageError(f"{where}: the weights do not fit config.json ({first_line(error)})") from error
+        raise UsageError(f"{where}: the weights do not fit config.json ({first_line(error)}){then}") from error
 
 
 def load_tokenizer(source: str) -> Any:

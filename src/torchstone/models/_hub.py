@@ -1,4 +1,4 @@
-"""Pretrained weights of the model hub, where there is no network: what is not in its cache is told at once."""
+"""Pretrained weights where there is no network: what is not in the hub's cache is told at once, and what to type."""
 
 from __future__ import annotations
 
@@ -15,5 +15,11 @@ def refuse_absent(model: str, hub: str) -> None:
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     if offline and not (cache / ("models--" + hub.replace("/", "--"))).is_dir():
         raise UsageError(
-            f"{model}: weights=pretrained: {hub} is not in {cache}, and HF_HUB_OFFLINE is set; use weights=random"
+            f"{model}: weights=pretrained: {hub} is not in {cache}, and HF_HUB_OFFLINE is set; {instead(model)}"
         )
+
+
+def instead(model: str) -> str:
+    """Return what to type where pretrained weights cannot be had: a copy of one's own, or random ones."""
+    copy = "hf:FOLDER (config.json and weights)" if model.startswith("hf:") else f"{model}@FILE"
+    return f"type --model {copy}, or --option weights=random"

@@ -9,6 +9,7 @@ from typing import Any
 from torch.nn.functional import cross_entropy
 
 from torchstone.errors import UsageError
+from torchstone.models import _hub
 
 
 def forward(module: Any, tensors: Mapping[str, Any]) -> Any:
@@ -39,4 +40,4 @@ def one_line_errors(model: str, *, pretrained: bool) -> Iterator[None]:
         if not pretrained:
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UsageError(f"{model}: weights=pretrained: {said[:200]}; use weights=random") from error
+        raise UsageError(f"{model}: weights=pretrained: {said[:200]}; {_hub.instead(model)}") from error

@@ -59,7 +59,8 @@ class Transformers:
         _, at, file = name.partition("@")
         return ModelCard(
             ITEMS[shape.kind], spec, _weights_file.in_full(full, file) if at else full, shape.family, fixed,
-            _tasks(shape), _hf_families.usual(shape.kind, known.longest, known.window_s), own=bool(at),
+            _tasks(shape), _hf_families.usual(shape.kind, known.longest, known.window_s),
+            own=bool(at) or wish == "pretrained", pretrained=known.hub is not None and not at,
         )  # fmt: skip
 
     def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
@@ -103,6 +104,8 @@ class Transformers:
             "parameters": sum(p.numel() for p in built.module.parameters()),
             "weights": weights,
         }
+        if built.new:
+            facts["new_tensors"] = ", ".join(built.new)
         if shape.attention:
             facts["attention"] = str(config._attn_implementation)
         if shape.kind == "audio":
@@ -124,7 +127,7 @@ def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, S
             raise UsageError(f"hf:{name}: the weights are the file's; leave out the option weights")
         return {"weights": "file", "source": full, "weights_sha256": _weights_file.checked(f"hf:{bare}", file)[:16]}
     if wish == "pretrained" and known.hub is None:
-        raise UsageError(f"hf:{full}: a twin for trying things out, it has no pretrained weights; use weights=random")
+        raise UsageError(f"hf:{full}: a small twin, it has no pretrained weights; type --option weights=random")
     if wish == "pretrained" and known.hub is not None:
         _hub.refuse_absent(f"hf:{full}", known.hub)
     return {"weights": wish or "random", "source": full}

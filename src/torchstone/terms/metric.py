@@ -187,6 +187,7 @@ FIGURES = _table(
     ("data_wait_share", _U.RATIO, _L, _P.ONLY, _P.MAX, "share of the window spent waiting for data"),
     ("data_wait_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time a step waits for its batch"),
     ("epoch_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time for one pass over the data set at this throughput"),
+    ("dataset_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time of inference over the data set at this rate"),
     ("phase_data_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step waits for its batch (a device: stands idle)"),
     ("phase_transfer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step takes to bring its batch to the device"),
     ("phase_prefill_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's pass over its prompts"),
@@ -232,5 +233,5 @@ FIGURES = _table(
     ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults a step, without disk reads"),
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
     ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items worked on in the steady windows"),
-    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the steady windows"),
+    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the measured windows, whatever part of the data"),
 )

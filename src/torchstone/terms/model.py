@@ -37,7 +37,8 @@ class ModelCard(msgspec.Struct, frozen=True):
     fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
     tasks: tuple[str, ...] = ("infer", "train")
     defaults: Mapping[str, Scalar] = msgspec.field(default_factory=dict)  # of axes, where the model has its own
-    own: bool = False  # the user's own code or files: rehearsed before anything is written
+    own: bool = False  # the user's own code or files, or weights to download: rehearsed before anything is written
+    pretrained: bool = False  # whether there are weights to ask for by weights=pretrained
     code_sha256: str | None = None  # of the user's own code; a changed file is the same Case all the same
 
 

@@ -50,7 +50,7 @@ def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *
     (asked,) = request.workloads
     if asked.task != "train":
         raise UsageError(f"train does task train, not {asked.task}")
-    one = _fixed(asked)
+    one = _with_weights(_fixed(asked))
     sketch = plan.sketch(one.ask())
     # Whether a user's own function brings a data set is known when it has been called.
     if not has_end(sketch.workload.data) and sketch.workload.data != "example" and steps is None:
@@ -84,6 +84,16 @@ def _fixed(workload: WorkloadRequest) -> WorkloadRequest:
     return msgspec.structs.replace(workload, axes={**workload.axes, "feed": ("loader",)})
 
 
+def _with_weights(workload: WorkloadRequest) -> WorkloadRequest:
+    """Return it with pretrained weights, where there are such and nobody said which.
+
+    How fast a step is does not hang on the weights, so `run` takes random ones; what a training comes to does.
+    """
+    if "weights" in workload.options or not plan.card_of(workload.model, workload.options).pretrained:
+        return workload
+    return msgspec.structs.replace(workload, options={**workload.options, "weights": "pretrained"})
+
+
 def _labels(card: DataCard | None) -> tuple[str, ...]:
     if card is None:
         return ()
@@ -97,3 +107,13 @@ def absolute(workload: Workload) -> Workload:
     if not colon or not here.exists():
         return workload
     return msgspec.structs.replace(workload, data=f"{scheme}:{here.resolve()}")
+
+
+def absolute_model(workload: Workload) -> str:
+    """Return the model with the path of its folder or file made absolute: who judges it may stand elsewhere."""
+    scheme, _, name = workload.model.partition(":")
+    if workload.fixed.get("source") == "folder":
+        return f"{scheme}:{Path(name).expanduser().resolve()}"
+    bare, at, file = workload.model.partition("@")
+    with_file = at and workload.fixed.get("weights") == "file"
+    return f"{bare}@{Path(file).expanduser().resolve()}" if with_file else workload.model

@@ -22,7 +22,7 @@ from torchstone.terms.fit import EpochEnded
 from torchstone.terms.message import Event
 from torchstone.terms.run import Head, Plan, Slot
 from torchstone.terms.trial import Trial
-from torchstone.training.asking import TrainingAsked
+from torchstone.training.asking import TrainingAsked, absolute_model
 from torchstone.training.diary import Diary, EpochMetrics, TrainingMetrics
 from torchstone.training.folder import CARD, METRICS, SCHEMA, STATE, TrainingCard, read_card, write_json
 
@@ -99,13 +99,14 @@ class _Observer:
     def begins(self, head: Head) -> None:
         """Make the folder, and say in it what this is."""
         case, asked = head.plan.cases[0], self._asked
+        workload = msgspec.structs.replace(asked.workload, model=absolute_model(asked.workload))
         try:
             self._output.mkdir(parents=True, exist_ok=True)
             write_json(
                 self._output / CARD,
                 TrainingCard(
-                    SCHEMA, head.run_id, head.name, asked.workload, case.configuration, case.placement,
-                    head.procedure, asked.labels,
+                    SCHEMA, head.run_id, head.name, workload, case.configuration, case.placement, head.procedure,
+                    asked.labels,
                 ),
             )  # fmt: skip
         except OSError as fault:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,16 @@ from torchstone.terms.message import Event, TrialRequest
 from torchstone.terms.trial import Status, Trial
 from torchstone.training.asking import absolute
 from torchstone.training.charts import confusion_chart
-from torchstone.training.folder import METRICS, TOKENIZER, TrainingCard, checkpoints, read_card, write_json
+from torchstone.training.folder import (
+    METRICS,
+    TOKENIZER,
+    TrainingCard,
+    checkpoint_of,
+    checkpoints,
+    read_card,
+    write_json,
+)
+from torchstone.training.gauges import Readings, summary_of, write_gauges
 from torchstone.training.quality import TestMetrics, quality_of
 
 FOLDER = "test_results"
@@ -33,7 +42,10 @@ _TESTED_ON = ("test", "validation", "train")
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What to judge. `checkpoint`: an epoch's number, best, or last. `data`: other data than the training's own."""
+    """What to judge. `data`: other data than the training's own.
+
+    `checkpoint`: best, last, an epoch's number, or the name or path of its file.
+    """
 
     folder: Path
     checkpoint: str = "best"
@@ -55,7 +67,14 @@ class TestResults(msgspec.Struct, frozen=True):
     throughput: float  # items/s, answers read
     time_per_batch_s: float  # median
     quality: TestMetrics | None
+    gauges: Mapping[str, Readings]
     files: Mapping[str, str]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON has it: the figures of quality at the top, and all else beside them."""
+        whole: dict[str, Any] = msgspec.to_builtins(self)
+        quality = whole.pop("quality") or {}
+        return {**quality, **whole}
 
 
 def evaluate(asked: Asked) -> TestResults:
@@ -100,10 +119,8 @@ def _checkpoint(folder: Path, word: str) -> tuple[int, Path]:
         number = max(found)
     elif word == "best":
         number = _best(folder, found)
-    elif word.isascii() and word.isdigit() and int(word) in found:
-        number = int(word)
     else:
-        raise UsageError(f"--checkpoint {word}: there are {', '.join(map(str, found))}, best and last")
+        number = checkpoint_of(folder, word)
     return number, found[number]
 
 
@@ -175,7 +192,7 @@ def _written(
     predictions = folder / PREDICTIONS
     quality = quality_of(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
     files = {"predictions": str(predictions), "metrics": str(folder / FIGURES), "gauges": str(folder / GAUGES)}
-    _write_gauges(trial, folder / GAUGES)
+    write_gauges(trial, folder / GAUGES)
     if quality is not None:
         with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
             (folder / PICTURE).write_bytes(confusion_chart(quality))
@@ -183,17 +200,8 @@ def _written(
     split = request.evaluation.split if request.evaluation is not None else None
     results = TestResults(
         card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
-        judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality, files,
+        judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality,
+        summary_of(trial.series), files,
     )  # fmt: skip
-    write_json(folder / FIGURES, results)
+    write_json(folder / FIGURES, results.document())
     return results
-
-
-def _write_gauges(trial: Trial, path: Path) -> None:
-    """Write what the gauges read during the test: a row a reading."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(("at_s", "metric", "value", "source"))
-        for series in trial.series:
-            readings = zip(series.at_s, series.values, strict=True)
-            rows.writerows((at_s, series.metric, value, series.source) for at_s, value in readings)

@@ -22,6 +22,8 @@ TOKENIZER = "tokenizer.json"
 STATE = "training_state.safetensors"
 SCHEMA = 1
 _CHECKPOINT = re.compile(r"checkpoint_epoch_(\d{1,6})\.safetensors")
+_NAMED = re.compile(r"(?:checkpoint_epoch_)?(\d{1,6})(?:\.safetensors|\.pth?)?", re.ASCII)  # .pt: as other tools end it
+_LISTED = 20
 
 
 class TrainingCard(msgspec.Struct, frozen=True, tag="training", tag_field="record"):
@@ -70,6 +72,34 @@ def checkpoints(folder: Path) -> dict[int, Path]:
     """Return the weights that there are, by the epoch after which they were saved."""
     found = {int(m[1]): path for path in folder.iterdir() if (m := _CHECKPOINT.fullmatch(path.name))}
     return dict(sorted(found.items()))
+
+
+def checkpoint_of(folder: Path, word: str) -> int:
+    """Return the epoch that a word names: 3, checkpoint_epoch_3.safetensors (or .pt), or the path of such a file.
+
+    Raises UsageError listing what there is, and for a file that lies in another folder.
+    """
+    found, path = checkpoints(folder), Path(word)
+    named = _NAMED.fullmatch(path.name)
+    if named is None or int(named[1]) not in found:
+        numbers = [str(number) for number in found]
+        more = f", … ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
+        raise UsageError(
+            f"--checkpoint {word}: there are {', '.join(numbers[:_LISTED])}{more}, best and last in {folder} "
+            f"(or by file: {found[max(found)].name})"
+        )
+    if len(path.parts) > 1 and folder.resolve() not in (path.parent.resolve(), (folder / path).parent.resolve()):
+        raise UsageError(
+            f"--checkpoint {word}: not a file of {folder}; "
+            f"type torchstone evaluate {path.parent} --checkpoint {path.name}"
+        )
+    return int(named[1])
+
+
+def training_of(word: str) -> Path | None:
+    """Return the folder of the training that the path of a checkpoint names; None for a word without a folder."""
+    path = Path(word)
+    return path.parent if len(path.parts) > 1 and (path.parent / CARD).is_file() else None
 
 
 def newest(folder: Path) -> Path:

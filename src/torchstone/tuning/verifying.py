@@ -56,9 +56,15 @@ def predicted(case: CaseSummary, machine: Machine, folder: Path) -> Answered | N
         quest, answer = told.head.quest, told.answer
         if quest is None or answer.epoch_time_s is None or told.head.machine.host.hostname != machine.host.hostname:
             continue
-        same_work = quest.base.workload.canonical() == this.workload.canonical()
+        same_work = _work(quest.base) == _work(this)
         same_place = quest.base.placement.canonical() == this.placement.canonical()
         says = all(this.configuration.get(axis) == value for axis, value in answer.settings.items())
         if answer.recommended.case_id == this.case_id or (same_work and same_place and says):
             return told
     return None
+
+
+def _work(case: Case) -> object:
+    """Return what a Case works on. Which weights it begins with changes no speed: a tune's are mostly random."""
+    fixed = {name: value for name, value in case.workload.fixed.items() if name != "weights"}
+    return msgspec.structs.replace(case.workload, fixed=fixed).canonical()

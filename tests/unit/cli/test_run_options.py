@@ -46,6 +46,26 @@ def test_mixed_precision_and_several_devices():
     assert work.workloads[0].axes["precision"] == ("fp32", "bf16")
 
 
+def test_a_model_takes_the_place_of_a_recipes_one_model(monkeypatch, tmp_path):
+    work, other = request("finetune-mri", "--model", "hf:vit-tiny", "--option", "weights=random").workloads
+    assert (work.task, work.model, other.task, other.model) == ("infer", "hf:vit-tiny", "train", "hf:vit-tiny")
+    assert other.axes["learning_rate"] == (2e-5,), "all else is the recipe's"
+    assert other.options == {"classes": 4, "weights": "random"}
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    only = request("finetune-mri", "--option", "weights=random", "--axis", "image_size=32").workloads
+    assert {one.axes["image_size"] for one in only} == {(32,)}, "asked for before the recipe's own weights are missed"
+    with pytest.raises(UsageError, match="one model, and demo names hf:distilbert-base-uncased, hf:google/vit"):
+        request("demo", "--model", "builtin:cnn")
+
+
+def test_a_folder_may_be_called_like_the_source_that_reads_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("imagenet100", "digits"):
+        (tmp_path / name).mkdir()
+    assert request("vit-imagenet100", "--data", "imagenet100").workloads[0].data == "imagenet100:imagenet100"
+    assert request("vit", "--task", "train", "--data", "digits").workloads[0].data == "digits", "which takes no path"
+
+
 def test_axes_come_in_the_order_typed():
     words = ["--num-workers", "0", "2", "--axis", "precision=bf16", "--batch-sizes", "4,8", "--axis", "num_workers=4"]
     work = request("--model", "builtin:mlp", "--task", "train", *words).workloads[0]

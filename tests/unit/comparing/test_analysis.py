@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.comparing import charts
+from torchstone.comparing import charts, training_charts
 from torchstone.comparing.analysis import write_analysis
 from torchstone.comparing.participants import Participant
 from torchstone.errors import TorchstoneError
@@ -41,14 +42,14 @@ def both():
 
 
 def test_a_line_a_device_over_batch_sizes(both):
-    (panel,) = panels(charts.over_batch_size(charts.QUANTITIES[0], charts.points(both), "Throughput"))
+    (panel,) = charts.over_batch_size(charts.QUANTITIES[0], charts.points(both))
     assert [(v["line"], v["x"], round(v["y"])) for v in panel["data"]["values"]] == [
         ("A100", 8, 800), ("A100", 32, 1067), ("RTX 4070", 8, 400), ("RTX 4070", 32, 533),
     ]  # fmt: skip
-    (latency,) = panels(charts.over_batch_size(charts.QUANTITIES[1], charts.points(both), "Latency"))
+    (latency,) = charts.over_batch_size(charts.QUANTITIES[1], charts.points(both))
     assert latency["data"]["values"][0]["y"] == pytest.approx(10.0), "steps, where nothing was asked"
     utilization = next(one for one in charts.QUANTITIES if one.name == "utilization")
-    assert charts.over_batch_size(utilization, charts.points(both), "x") is None, "what nobody measured is not drawn"
+    assert charts.over_batch_size(utilization, charts.points(both)) == [], "what nobody measured is not drawn"
 
 
 def test_s3_74_efficiency_over_hardware():
@@ -56,9 +57,9 @@ def test_s3_74_efficiency_over_hardware():
     named = {one.name: one for one in charts.QUANTITIES}
     shares = {"A100": {"mfu_datasheet": 0.31, "mfu_measured": 0.4}, "MI300X": {"mfu_datasheet": 0.22}}
     drawn = [charts.Point("train vit", card, card, 8, row) for card, row in shares.items()]
-    (panel,) = panels(charts.over_batch_size(named["efficiency"], drawn, "Efficiency"))
+    (panel,) = charts.over_batch_size(named["efficiency"], drawn)
     assert [(v["line"], round(v["y"])) for v in panel["data"]["values"]] == [("A100", 31), ("MI300X", 22)]
-    assert charts.over_batch_size(named["energy"], drawn, "Energy") is None
+    assert charts.over_batch_size(named["energy"], drawn) == []
 
 
 def test_settings_that_vary_within_a_run_are_lines_of_their_own():
@@ -77,22 +78,77 @@ def test_loss_curves_are_thinned_and_labelled_by_device(both):
     assert charts.losses([Participant("A", "A", "A", (nothing,))]) is None
 
 
-def trained(one):
+GAUGES = (
+    Series("device_utilization", "nvml", (0.0, 1.0, 2.0), (0.2, 0.9, 0.7), "cuda:0"),
+    Series("process_cpu_s", "psutil", (0.0, 1.0, 3.0), (5.0, 6.5, 8.5)),
+    Series("rss_bytes", "psutil", (0.0, 1.0, 2.0), (1 * 2.0**30, 3 * 2.0**30, 2 * 2.0**30)),
+)
+
+
+def trained(one, telemetry=()):
     epoch = EpochMetrics(
         1, 1e-3, 1.5, 0.5, 1.6, 0.4, 10, 160, 1.0, 0.0, 0.1, 0.1, 160.0, (0.1,) * 10, "c", True, 0.0, 1.2
     )
     run_id = one.runs[0].head.run_id
-    metrics = TrainingMetrics(run_id, "m", "d", "cuda:0", "image", (epoch,), 1.0, 0.02, 160.0, 0.5, 0.4, 1)
+    metrics = TrainingMetrics(
+        run_id, "m", "d", "cuda:0", "image", (epoch,), 1.0, 0.02, 160.0, 0.5, 0.4, 1, telemetry=tuple(telemetry)
+    )
     return msgspec.structs.replace(one, trainings={run_id: metrics})
 
 
 def test_trainings_have_a_line_for_what_they_saw_and_one_for_what_they_did_not(both):
-    loss, accuracy = panels(charts.epochs([trained(one) for one in both]))
+    loss, accuracy = panels(training_charts.epochs([trained(one) for one in both]))
     assert [value["line"] for value in loss["data"]["values"]] == [
         "A100 - Train", "A100 - Val", "RTX 4070 - Train", "RTX 4070 - Val",
     ]  # fmt: skip
     assert [value["y"] for value in accuracy["data"]["values"]] == [0.5, 0.4, 0.5, 0.4]
-    assert charts.epochs(both) is None
+    assert training_charts.epochs(both) is None
+
+
+def test_several_trainings_of_one_side_are_lines_of_their_own(both):
+    one = trained(both[0])
+    (metrics,) = one.trainings.values()
+    twice = msgspec.structs.replace(one, trainings={**one.trainings, "again": metrics})
+    loss, _ = panels(training_charts.epochs([twice]))
+    run_id = metrics.run_id
+    assert [v["line"] for v in loss["data"]["values"]] == [
+        f"A100 {run_id} - Train", f"A100 {run_id} - Val", "A100 again - Train", "A100 again - Val",
+    ]  # fmt: skip
+
+
+def test_s1_66_gauges_of_a_training_are_drawn_over_time(both):
+    first, second = trained(both[0], GAUGES), trained(both[1], GAUGES[1:])
+    device, host = training_charts.over_time(training_charts.curves("utilization", [first, second]))
+    assert [tuple(v.values()) for v in device["data"]["values"]] == [
+        ("A100 - Train", 0.0, 20.0), ("A100 - Train", 1.0, 90.0), ("A100 - Train", 2.0, 70.0),
+    ]  # fmt: skip
+    assert [tuple(v.values()) for v in host["data"]["values"]] == [
+        ("RTX 4070 - Train", 0.5, 1.5), ("RTX 4070 - Train", 2.0, 1.0),
+    ], "cores: 1.5 s of CPU in the first second, 2 s in the next two"  # fmt: skip
+    (memory,) = training_charts.over_time(training_charts.curves("memory", [first, second]))
+    assert [v["y"] for v in memory["data"]["values"]] == [1.0, 3.0, 2.0] * 2, "GiB"
+    assert training_charts.curves("throughput", [first]) == []
+    assert training_charts.curves("memory", [trained(both[0])]) == []
+
+
+def test_long_trainings_are_drawn_in_minutes_and_thinned(both):
+    hour = tuple(float(i) for i in range(3600))
+    series = Series("device_utilization", "nvml", hour, tuple(i / 3600 for i in hour))
+    (curve,) = training_charts.curves("utilization", [trained(both[0], [series])])
+    assert len(curve.points) == 200
+    (panel,) = training_charts.over_time([curve])
+    last = panel["data"]["values"][-1]
+    assert last["x"] == pytest.approx(3590.5 / 60), "the mean of the last 18 readings"
+    assert last["y"] == pytest.approx(100 * 3590.5 / 3600)
+    assert panel["encoding"]["x"]["title"].endswith("min")
+
+
+def test_a_training_is_no_dot_over_batch_size(both, tmp_path):
+    written = write_analysis([trained(both[0], GAUGES), trained(both[1], GAUGES)], tmp_path)
+    text = next(path for path in written if path.name == "comparison_utilization.svg").read_text()
+    assert "batch size" not in text
+    assert "since the training began" in text
+    assert {"A100 - Train", "RTX 4070 - Train"} <= set(re.findall(r">([^<>]+ - Train)<", text))
 
 
 def test_everything_is_written(both, tmp_path):

@@ -132,9 +132,14 @@ def test_pretrained_weights_that_are_not_there(monkeypatch: pytest.MonkeyPatch, 
     assert "timm/tiny_net.fake is not in" in refused("timm", "tiny_net", wish)
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     told = refused("timm", "tiny_net", wish)
-    assert told == "timm:tiny_net: weights=pretrained: cannot reach the hub; use weights=random"
-    assert refused("torchvision", "tiny_net", wish).endswith("weights=pretrained: no network; use weights=random")
-    assert "have 1000 classes" in refused("torchvision", "tiny_net", {**wish, "classes": 7})
+    assert told == (
+        "timm:tiny_net: weights=pretrained: cannot reach the hub; "
+        "type --model timm:tiny_net@FILE, or --option weights=random"
+    )
+    assert refused("torchvision", "tiny_net", wish).endswith(
+        "no network; type --model torchvision:tiny_net@FILE, or --option weights=random"
+    )
+    assert "have 1000 classes, not 7" in refused("torchvision", "tiny_net", {**wish, "classes": 7})
 
 
 @BOTH

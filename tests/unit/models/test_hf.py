@@ -92,7 +92,7 @@ def test_wrong_requests_are_told_what_is_right(name: str, options: dict[str, Sca
 def test_pretrained_weights_offline_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(UsageError, match=r"google-bert/bert-base-uncased is not in .* use weights=random"):
+    with pytest.raises(UsageError, match=r"is not in .* --model hf:FOLDER .* --option weights=random"):
         HF.card("bert", {"weights": "pretrained"})
 
 
@@ -151,6 +151,42 @@ def test_a_folder_is_loaded_with_its_weights(folder: Path) -> None:
     assert model.tokenizer is None
 
 
+def test_a_head_for_other_classes_begins_anew_and_the_body_is_kept(folder: Path) -> None:
+    saved = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model = load(str(folder), {"classes": 5})
+    assert model.module.classifier.weight.shape == (5, 64)
+    assert model.facts["new_tensors"] == "classifier.bias, classifier.weight"
+    layer = "bert.encoder.layer.1.output.dense.weight"
+    assert torch.equal(model.module.state_dict()[layer], saved.state_dict()[layer])
+    assert "new_tensors" not in load(str(folder), {}).facts
+
+
+def test_a_body_without_a_head_gets_one(folder: Path) -> None:
+    transformers.AutoModelForSequenceClassification.from_pretrained(folder).bert.save_pretrained(folder)
+    model = load(str(folder), {})
+    assert model.facts["new_tensors"] == "classifier.bias, classifier.weight"
+
+
+def test_only_a_head_that_was_asked_for_may_differ(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b", "2": "c"}}))
+    with pytest.raises(UsageError, match=r"do not fit config.json: classifier\.bias is 2 there, 3 here"):
+        load(str(folder), {})
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 96}))
+    with pytest.raises(UsageError, match=r"do not fit config.json: bert\.encoder\.layer\.0.* is 128") as caught:
+        load(str(folder), {})
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_of_another_model_are_no_random_ones(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(folder / "model.safetensors")
+    save_file({f"other.{name}": value for name, value in state.items()}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UsageError, match=r"of another model: 41 of 41 tensors are not there, such as bert"):
+        load(str(folder), {})
+
+
 def test_a_folder_of_pickled_weights_is_loaded(folder: Path) -> None:
     state = load(str(folder), {}).module.state_dict()
     (folder / "model.safetensors").unlink()
@@ -170,7 +206,7 @@ def test_a_hub_model_that_is_cached_in_part_is_one_line(monkeypatch: pytest.Monk
     (tmp_path / "models--google-bert--bert-base-uncased").mkdir()
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match=r"^hf:bert-base-uncased: weights=pretrained") as caught:
+    with pytest.raises(UsageError, match=r"^hf:bert-base-uncased: weights=pretrained.*--model hf:FOLDER") as caught:
         load("bert", {"weights": "pretrained"})
     assert "\n" not in str(caught.value)
 
