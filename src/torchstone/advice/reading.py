@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.advice import batch_curve, phases
+from torchstone import units
+from torchstone.advice import batch_curve, phases, usual
 from torchstone.advice.advice import Advice
 from torchstone.advice.batch_curve import BatchPoint, Curve
-from torchstone.advice.choices import memory_figures
+from torchstone.advice.choices import SAFE_SHARE, choice_of, memory_figures
 from torchstone.advice.in_rounds import InRounds
 from torchstone.figures import PHASE
 from torchstone.stats.ratio import log_mean
@@ -28,6 +29,18 @@ def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
         busy.value if busy is not None else None,
     )  # fmt: skip
     return phases.advise(found, setting)
+
+
+def read_memory(case: CaseSummary, machine: Machine) -> list[Advice]:
+    """Return how full an accelerator's memory is at its peak (S2-21, S2-31); nothing where that is not known."""
+    share = choice_of(case, machine, ()).memory_share
+    if case.placement.device == "cpu" or share is None:
+        return []
+    seen = f"peak memory is {units.quantity(share, 'ratio')} of the device's, {usual.place_in(usual.MEMORY, share)}"
+    if share > SAFE_SHARE:
+        return [Advice(f"{seen}: likely to run out", ("large batch",), ("a smaller batch", "gradient_checkpointing"))]
+    low, _ = usual.MEMORY
+    return [Advice(seen, (), ("a larger batch fits: run measures whether it is faster",) if share < low else ())]
 
 
 def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone import units
-from torchstone.advice import batch_curve
+from torchstone.advice import batch_curve, usual
 from torchstone.advice.choices import (
     NEAR_THE_TOP,
     Chosen,
@@ -22,7 +22,7 @@ from torchstone.advice.choices import (
 )
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.in_rounds import InRounds
-from torchstone.advice.reading import curve_of, curves, read_phases
+from torchstone.advice.reading import curve_of, curves, read_memory, read_phases
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
@@ -52,9 +52,9 @@ def print_blocks(
             print(textwrap.fill(f"  {too_wide(fewest)}", width, subsequent_indent="  "))
         return
     doubts = {c.case_id: str(c.verdict) for c in believed if c.verdict != Verdict.VALID}
-    first = cases[0].workload
+    first, accelerator = cases[0].workload, cases[0].placement.device != "cpu"
     print()
-    for line in block_lines(chosen, str(first.task), first.item, doubts):
+    for line in block_lines(chosen, str(first.task), first.item, doubts, accelerator=accelerator):
         print(textwrap.fill(plain(line), width, subsequent_indent="    "))
 
 
@@ -81,11 +81,16 @@ def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iter
         return
     for case in believed:
         name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
-        yield from (f"{name}{advice}" for advice in read_phases(case, run.machine))
+        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run.machine)))
 
 
-def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt."""
+def block_lines(
+    chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None, *, accelerator: bool = False
+) -> Iterator[str]:
+    """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt.
+
+    `accelerator`: it is one's memory, of which people have an idea how full it should be.
+    """
     rate, doubts = f"{item}s/s", doubts or {}
     top, best, efficient = chosen.highest_throughput, chosen.recommended, chosen.best_efficiency
     if chosen.wide:
@@ -103,8 +108,8 @@ def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] 
         share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
         yield f"  {units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}"
     yield f"Recommended for {_purpose(task)}: {point_words(best.point)}"
-    busy = f", utilization {units.quantity(best.utilization, 'ratio')}" if best.utilization is not None else ""
-    yield f"  {_speed(best, rate, doubts)}, {_memory(best)}: {_SAFE[is_safe(best)]}{busy}"
+    aim = f", usual: {usual.band(usual.MEMORY)}" if accelerator else ""
+    yield f"  {_speed(best, rate, doubts)}, {_memory(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     if best.case_id != top.case_id:
         yield f"  {_instead(best, top)}"
     if len(chosen.front) > 1:
@@ -149,10 +154,16 @@ def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
     return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
 
 
-def _memory(choice: Choice) -> str:
+def _busy(choice: Choice) -> str:
+    if choice.utilization is None:
+        return ""
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {usual.band(usual.UTILIZATION)})"
+
+
+def _memory(choice: Choice, aim: str = "") -> str:
     if choice.memory_bytes is None:
         return "memory not known"
-    share = f" ({units.quantity(choice.memory_share, 'ratio')})" if choice.memory_share is not None else ""
+    share = f" ({units.quantity(choice.memory_share, 'ratio')}{aim})" if choice.memory_share is not None else ""
     return f"memory {units.quantity(choice.memory_bytes, 'bytes')}{share}"
 
 

@@ -115,9 +115,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
         word = "families" if options.model_families else "demo"
     axes = axes_of(options)
     if word is not None:
-        request = load_request(word)
-        if options.model is not None:
-            raise UsageError("--model goes without a recipe: the recipe names its models")
+        request = load_request(word, options.model)
         workloads = _filtered(of_families(request.workloads, options.model_families), options, axes, request.fit.data)
         request = msgspec.structs.replace(request, workloads=workloads)
     else:
@@ -194,15 +192,19 @@ def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
 
 
 def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:
-    """Return the data: the recipe's, or that of --data. A bare path is read by the source `usual`, or the recipe's."""
+    """Return the data: the recipe's, or that of --data.
+
+    A bare path whose name tells no source is read by the source `usual`, or the recipe's.
+    """
     from pathlib import Path
 
     from torchstone import registry
+    from torchstone.data_choice import with_source
 
     word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
         return str(workload.data) if workload.data is not None else None
-    bare = word.partition(":")[0] not in registry.names("data") and word != "example"
+    bare = word.partition(":")[0] not in registry.names("data") and word != "example" and with_source(word) == word
     is_path = "/" in word or Path(word).expanduser().exists()
     return f"{scheme}:{word}" if bare and scheme and is_path else str(word)
 

@@ -25,10 +25,11 @@ def recipe_names() -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def load_request(word: str | Path) -> RunRequest:
+def load_request(word: str | Path, model: str | None = None) -> RunRequest:
     """Return the request of a recipe by name, or of a file by its path. Its name is the recipe's or file's by default.
 
-    Raises UsageError for an unknown recipe, a file that is not there, and whatever is wrong in it.
+    `model`: of a file that names none. Raises UsageError for an unknown recipe, a file that is not there, and whatever
+    is wrong in it.
     """
     import msgspec
 
@@ -37,7 +38,9 @@ def load_request(word: str | Path) -> RunRequest:
     from torchstone.terms.run import Source
 
     path = _file(word)
-    request = read_request(read_file(path))
+    if model is not None and path.parent == _FOLDER:
+        raise UsageError("--model goes without a recipe: the recipe names its models")
+    request = read_request(read_file(path), model)
     request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
     return request if request.name is not None else msgspec.structs.replace(request, name=path.stem)
 

@@ -70,7 +70,7 @@ def translated(source: Source) -> Source:
     if "model" in result:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
-        raise source.fault((), "names no model: give `model` or `model_families`")
+        raise source.fault((), "names no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
     others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
     result["workloads"] = [

@@ -10,7 +10,7 @@ from torchstone.advice.advice import Advice
 from torchstone.advice.checklist import checklist
 from torchstone.advice.devices import beside_the_cpu
 from torchstone.advice.questions import three_questions
-from torchstone.advice.reading import curve_of, read_phases
+from torchstone.advice.reading import curve_of, read_memory, read_phases
 from torchstone.advice.spread import read_spread
 from torchstone.figures import PHASE
 from torchstone.summary import CaseSummary, RunSummary
@@ -30,6 +30,7 @@ def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) 
         yield from batch_curve.advise(curve, case.configuration)
     yield from beside_the_cpu(cases)
     yield from read_phases(case, run.machine)
+    yield from read_memory(case, run.machine)
     if (spread := read_spread(case, run.procedure)) is not None:
         yield spread
 
