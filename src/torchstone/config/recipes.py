@@ -25,6 +25,11 @@ def recipe_names() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def recipe_text(name: str) -> str:
+    """Return the file of a recipe. Raises UsageError for one that does not come with torchstone."""
+    return _recipe(name).read_text(encoding="utf-8")
+
+
 def load_request(word: str | Path, model: str | None = None) -> RunRequest:
     """Return the request of a recipe by name, or of a file by its path. Its name is the recipe's or file's by default.
 
@@ -58,10 +63,14 @@ def _file(word: str | Path) -> Path:
     path = Path(word)
     if path.suffix.lower() in _FILES or "/" in str(word):
         return path
-    names = [name for name, _ in recipe_names()]
-    if str(word) not in names:
-        raise unknown("recipe", str(word), names)
-    return _FOLDER / f"{word}.yaml"
+    return _recipe(str(word))
+
+
+def _recipe(name: str) -> Path:
+    names = [known for known, _ in recipe_names()]
+    if name not in names:
+        raise unknown("recipe", name, names)
+    return _FOLDER / f"{name}.yaml"
 
 
 def _digest(path: Path) -> str:
