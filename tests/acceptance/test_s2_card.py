@@ -111,7 +111,8 @@ def test_s2_34_a_card_that_is_used_15_percent_is_told_with_the_causes(card):
     assert said in told
     assert told.count(said) == 1
     assert "the loader holds the step up" in told, "14 % of the step: the seed's first cause"
-    assert "num_workers=8" in told
+    assert "Causes: batch too small, launches and synchronisation" in told, "its second"
+    assert re.search(r"Try: a larger batch; .*num_workers=8", told)
 
 
 def test_s2_28_29_and_33_computing_is_told_with_its_causes_and_remedies(card):

@@ -20,6 +20,7 @@ _COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)
 _WAITING = 0.10  # of a step spent on waiting, copying or between phases: worth a remedy
 _UPDATING = 0.20  # of a step spent in the optimizer: usually it is a small share
 _COMPUTING = 0.50  # of a step spent in the passes of the model: the device's arithmetic is what limits
+_EXPLAINS = 0.50  # of a device's idle time: waiting for data of that much is why it idles
 _WORKERS = (2, 4, 8, 12, 16)
 
 
@@ -44,10 +45,13 @@ def advise(phases: Mapping[str, float], setting: Setting) -> list[Advice]:
 def _all(phases: Mapping[str, float], step_s: float, setting: Setting) -> Iterator[tuple[float, Advice]]:
     share = {name: value_s / step_s for name, value_s in phases.items()}
     said = lambda name: f"{name} is {100 * share[name]:.0f} % of the step ({units.quantity(phases[name], 's')})"
-    if share.get(DATA, 0.0) >= _WAITING:
-        yield share[DATA], _data(said(DATA), phases[DATA], setting)
-    elif (idle := usual.idle_words(setting.utilization)) is not None:
-        yield 1.0 - (setting.utilization or 0.0), _idle(idle, share.get(DATA, 0.0), setting)
+    data, idles = share.get(DATA, 0.0), usual.idle_words(setting.utilization)
+    idle_share = 1.0 - (setting.utilization or 0.0)
+    by_loader = data >= max(_WAITING, _EXPLAINS * idle_share)
+    if data >= _WAITING:
+        yield data, _data(said(DATA), phases[DATA], setting, idles if by_loader else None)
+    if idles is not None and not by_loader:
+        yield idle_share, _idle(idles, data, setting)
     if share.get(TRANSFER, 0.0) >= _WAITING:
         yield share[TRANSFER], _transfer(said(TRANSFER), setting)
     computing = sum(share.get(name, 0.0) for name in _COMPUTES)
@@ -61,12 +65,12 @@ def _all(phases: Mapping[str, float], step_s: float, setting: Setting) -> Iterat
         yield share[REST], _rest(said(REST), setting)
 
 
-def _data(seen: str, data_s: float, setting: Setting) -> Advice:
+def _data(seen: str, data_s: float, setting: Setting, idle: str | None) -> Advice:
     """S2-27, S2-32, S2-45: the loader."""
     told = [f"{seen}: the loader holds the step up"]
     if data_s > usual.DATA_S:
         told.append(f"more than the usual {units.quantity(usual.DATA_S, 's', 2)}")
-    if (idle := usual.idle_words(setting.utilization)) is not None:
+    if idle is not None:
         told.append(idle)
     remedies = [*_more_workers(setting), *_pinned(setting), "a faster disk", "less preprocessing for each item"]
     return Advice("; ".join(told), ("slow disk", "too few workers", "costly preprocessing"), tuple(remedies))
@@ -90,7 +94,7 @@ def _pinned(setting: Setting) -> Iterator[str]:
 
 
 def _idle(idle: str, data: float | None, setting: Setting) -> Advice:
-    """S2-34: a device that is not filled. `data`: the share of the step, small here; None where phases are unknown."""
+    """S2-34: a device that is not filled. `data`: the share of the step, None where phases are unknown."""
     causes = ["batch too small", "launches and synchronisation between its kernels"]
     remedies = ["a larger batch", *(["compile=default"] if setting.configuration.get("compile") == "off" else [])]
     if data is None:

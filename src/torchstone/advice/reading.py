@@ -40,7 +40,7 @@ def read_memory(case: CaseSummary, machine: Machine) -> list[Advice]:
     if share > SAFE_SHARE:
         return [Advice(f"{seen}: likely to run out", ("large batch",), ("a smaller batch", "gradient_checkpointing"))]
     low, _ = usual.MEMORY
-    return [Advice(seen, (), ("a larger batch fits: run measures whether it is faster",) if share < low else ())]
+    return [Advice(seen, (), ("a larger batch, which fits; whether it is faster is measured",) if share < low else ())]
 
 
 def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:

@@ -71,6 +71,11 @@ def test_s2_34_a_device_that_computes_and_is_not_filled_says_so_with_its_causes(
     assert len(told(phases, utilization=0.7)) == len(told(phases, utilization=None)) == 1
     (loads,) = told({"data": 0.9, "forward": 0.1}, utilization=0.5)
     assert loads.count("less than the usual 70 %") == 1, "a loader that is waited for says it itself"
+    idle, computing, loads = told({"data": 0.14, "forward": 0.3, "backward": 0.5, "rest": 0.06}, utilization=0.15)
+    assert "data is 14 % of the step: it is not filled. Causes: batch too small" in idle, (
+        "the least of it is the loader"
+    )
+    assert "usual 70 %" not in computing + loads
 
 
 def test_s2_34_without_phases_it_may_be_the_loader_too():

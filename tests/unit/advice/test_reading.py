@@ -65,7 +65,7 @@ def test_phases_are_read_with_what_the_case_has():
 @pytest.mark.parametrize(
     ("batch", "said"),
     [
-        (512, "6.4 % of the device's, less than the usual 60 to 80 %. Try: a larger batch fits"),
+        (512, "6.4 % of the device's, less than the usual 60 to 80 %. Try: a larger batch, which fits"),
         (5600, "70.0 % of the device's, within the usual 60 to 80 %"),
         (6800, "85.0 % of the device's, more than the usual 60 to 80 %"),
         (7600, "95.0 % of the device's, more than the usual 60 to 80 %: likely to run out. Causes: large batch"),
