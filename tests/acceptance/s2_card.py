@@ -90,14 +90,15 @@ def _trials(line: Line, case: Case, cases: int) -> Iterator[Trial]:
             continue
         step_s = line.step * 1e-3 * (0.99 + 0.01 * number)
         parts = {"data": line.data, "forward": line.forward, "backward": line.backward}
-        parts["rest"] = line.step - sum(parts.values())
+        parts["rest"] = max(0.0, line.step - sum(parts.values()))
         phases = [
             Measurement("phase_time_s", Stage.STEADY, (ms * 1e-3,), "throughput", part) for part, ms in parts.items()
         ]
         at_s = tuple(2.0 + i * step_s for i in range(20))
         gauge = Series("device_utilization", "nvml", at_s, (line.percent / 100,) * 20)
+        steps_s = [step_s * (1.0 + 1e-3 * (7 * i % 5 - 2)) for i in range(20)]
         yield a_trial(
-            [step_s] * 20, items=line.batch, case_id=case.case_id, trial_id=name, number=number, order=order,
+            steps_s, items=line.batch, case_id=case.case_id, trial_id=name, number=number, order=order,
             steady={"peak_reserved_bytes": [line.memory_gb * GB]}, series=(gauge,), more=phases,
             facts={"dataset_items": DATA_ITEMS},
         )  # fmt: skip

@@ -25,14 +25,14 @@ def rows(text):
     head, rule, body = text[text.index("\n\n") :].partition("───")
     assert rule
     titles = words(head)
-    cells = [line.split() for line in body.splitlines()[1:] if re.match(r" +\d", line)]
+    cells = [line.split() for line in body.splitlines()[1:] if re.match(r" +\d+ .*(?:ok|OOM) *$", line)]
     return titles, {int(line[0]): line for line in cells}
 
 
 def test_the_printed_table_is_read_as_it_stands():
     assert len(lines()) == 14
     assert lines()[-1].batch == 8192
-    assert all(line.step == pytest.approx(line.data + line.forward + line.backward) for line in lines())
+    assert all(line.step == pytest.approx(line.data + line.forward + line.backward, rel=0.002) for line in lines())
 
 
 def test_s2_19_20_22_and_23_the_table_has_every_column_with_the_printed_numbers(card):
@@ -92,7 +92,7 @@ def test_s2_21_31_and_42_json_says_how_full_the_memory_is_and_how_long_an_epoch_
         assert got["device_utilization"] == pytest.approx(line.percent / 100)
         assert got["peak_reserved_bytes"] == pytest.approx(line.memory_gb * GB)
     said = {one["seen"] for one in document["advice"] if one["about"] == "memory"}
-    assert "peak memory is 34.8 % of the device's, less than the usual 60 to 80 %" in said
+    assert "peak memory is 34.8 % of the device's, less than the usual 60 to 80 %, and batch_size 8192 ran out" in said
 
 
 def test_s2_35_ratios_are_those_of_the_printed_rates(card):

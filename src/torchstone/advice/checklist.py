@@ -45,7 +45,7 @@ def _memory(share: float | None) -> str:
     told = f"[x] {told}, {usual.place_in(usual.MEMORY, share)}"
     if share > high:
         return f"{told}, and safe up to {100 * SAFE_SHARE:.0f} %"
-    return f"{told}: a larger batch fits; whether it is faster is measured" if share < low else told
+    return f"{told}: a larger batch may fit; whether it is faster is measured" if share < low else told
 
 
 def _line(text: str, *, done: bool, todo: str) -> str:

@@ -22,7 +22,7 @@ from torchstone.advice.choices import (
 )
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.in_rounds import InRounds
-from torchstone.advice.reading import curve_of, curves, read_memory, read_phases
+from torchstone.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
@@ -81,7 +81,7 @@ def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iter
         return
     for case in believed:
         name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
-        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run.machine)))
+        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run)))
 
 
 def block_lines(
@@ -180,14 +180,15 @@ def _readings(
     curve = curve_of(best, cases, run.machine)
     if curve is not None:
         yield _times(curve, best, varying)
-        yield from map(str, batch_curve.advise(curve, best.configuration))
+        yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
     yield from map(str, read_phases(best, run.machine))
     if not every:
         return
     for case, other in curves(cases, run.machine):
         if curve is None or other.points != curve.points:
             yield _times(other, case, varying)
-            yield from (advice.seen for advice in batch_curve.advise(other, case.configuration))
+            told = batch_curve.advise(other, case.configuration, ran_out(case, run.cases))
+            yield from (advice.seen for advice in told)
     for case in cases:
         if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
             yield f"{point_words(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
@@ -198,7 +199,7 @@ def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) 
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
     first, where = curve.points[0], f"with {point_words(others)}, " if others else ""
     base = f"batch_size {first.batch} ({units.significant(first.throughput, 3)} {case.workload.item}s/s)"
-    told = (f"{size}: {f'{n:.2g}×' if n is not None else 'not significant'}" for size, n in batch_curve.ratios(curve))
+    told = (f"{size}: {batch_curve.times(n, 'not significant')}" for size, n in batch_curve.ratios(curve))
     return f"{where}speed-up over {base}: {', '.join(told)}"
 
 

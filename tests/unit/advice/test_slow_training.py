@@ -48,7 +48,7 @@ def test_s2_49_what_was_done_is_ticked_and_the_rest_says_what_to_type():
     ("peak_bytes", "said"),
     [
         (48.1e9, "within the usual 60 to 80 %"),
-        (44e9, "a larger batch fits"),
+        (44e9, "a larger batch may fit"),
         (70e9, "safe up to 90 %"),
         (78e9, "likely to run out"),
     ],
