@@ -79,8 +79,10 @@ def test_s2_07_the_printed_file_runs_as_it_is_but_for_what_this_machine_is_too_s
     done = bench.claimed("S2-07").document
     assert len(done["cases"]) == 6 * 1 * 2 * 2
     assert {c["configuration"]["batch_size"] for c in done["cases"]} == {1, 2, 4, 8, 16, 32}
-    assert {c["estimates"]["steps"]["value"] for c in done["cases"]} == {10}, "steps_per_test"
-    assert {t["outcome"]["status"] for c in done["cases"] for t in c["trials"]} == {"ok"}
+    measured = [c for c in done["cases"] if not c["configuration"]["pin_memory"]]
+    assert {c["estimates"]["steps"]["value"] for c in measured} == {10}, "steps_per_test"
+    others = [t["outcome"] for c in done["cases"] if c not in measured for t in c["trials"]]
+    assert all("pinning needs an accelerator" in outcome["message"] for outcome in others), "told, and the rest goes on"
 
 
 def test_s2_27_and_45_a_loader_that_is_waited_for_is_named_and_its_remedy_measured(bench):
