@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from s2_card import GB, PRINTED, lines, stored
+from seed2_card import GB, PRINTED, lines, stored
 
 MIDDLE = (128, 1024, 4096)  # of "Throughput 비교"
 
@@ -128,7 +128,9 @@ def test_s2_28_29_and_33_computing_is_told_with_its_causes_and_remedies(card):
 def test_s2_44_and_49_the_questions_and_the_checklist_are_in_the_report_of_the_record(card):
     said = card.claimed("S2-44").out
     assert "from its record alone" in words(said)
-    report = (card.folder / re.search(r"\S+performance_report\.md", said)[0]).read_text(encoding="utf-8")
+    written = re.search(r"\S+performance_report\.md", said)
+    assert written
+    report = (card.folder / written[0]).read_text(encoding="utf-8")
     assert "is the I/O time high? no, 4 % of the step" in report
     assert "is the utilization low? no, 94 % (usual: 70 to 95 %)" in report
     assert "are forward and backward slow? yes, 96 % of the step → mixed precision (AMP), if they are" in report

@@ -5,7 +5,7 @@ import re
 import pytest
 from feature_rows import row_of
 from ruamel.yaml import YAML
-from s2_files import PRINTED, laid_out
+from seed2_files import PRINTED, laid_out
 
 from torchstone.config.recipes import load_request
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from ruamel.yaml import YAML
-from s2_files import DEFAULT, PRINTED, laid_out
+from seed2_files import DEFAULT, PRINTED, laid_out
 
 pytestmark = pytest.mark.long
 

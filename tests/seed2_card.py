@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from build import a_machine, a_run, a_trial
@@ -17,11 +17,11 @@ from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.run import Noted, Run
 from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
 
-PRINTED = Path(__file__).parent / "printed" / "s2_benchmark_output.txt"
+PRINTED = Path(__file__).parent / "acceptance" / "printed" / "s2_benchmark_output.txt"
 GB = 1e9
 CARD = DeviceInfo("cuda", "cuda", "nvidia", 0, "NVIDIA A100-SXM4-80GB", 80 * 10**9, precisions=("fp32", "tf32", "bf16"))
 WORK = Workload(Task.TRAIN, "builtin:denoiser-small", "hdf5:data.h5", "sequence", fixed={"weights": "random"})
-SETTINGS = {
+SETTINGS: Mapping[str, Any] = {
     "num_workers": 4, "pin_memory": True, "precision": "bf16", "feed": "loader", "compile": "off", "optimizer": "adamw",
     "fused": "auto", "grad_accumulation": 1, "gradient_checkpointing": False, "learning_rate": 3e-4,
     "sequence_length": 5160,

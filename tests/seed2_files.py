@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-PRINTED = Path(__file__).parent / "printed"
+PRINTED = Path(__file__).parent / "acceptance" / "printed"
 CONFIG = "configs/checking_gpu_optimization.yaml"
 DEFAULT = "configs/default.yaml"
-MAKER = Path(__file__).parents[2] / "examples" / "make_h5.py"
+MAKER = Path(__file__).parents[1] / "examples" / "make_h5.py"
 HUNGRY = """
 import time
 
