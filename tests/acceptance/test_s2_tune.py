@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def bench(desk):
-    laid_out(desk.folder, items=640)
+    laid_out(desk.folder, items=4000)
     return desk
 
 
@@ -32,7 +32,8 @@ def test_s2_46_and_39_the_best_settings_stand_in_the_config_and_its_comments_too
     assert written["training"]["use_amp"] is True, "precision was given, and so is not written"
     before = (PRINTED / "s2_preset_80gb_large.yaml").read_text(encoding="utf-8")
     after = (bench.folder / DEFAULT).read_text(encoding="utf-8")
-    assert (bench.folder / f"{DEFAULT}.bak").read_text(encoding="utf-8") == before
+    backup = bench.folder / f"{DEFAULT}.bak"
+    assert backup.read_text(encoding="utf-8") == before if after != before else not backup.exists()
     assert re.findall("#.*", after) == re.findall("#.*", before)
 
 
@@ -55,7 +56,7 @@ def test_s2_40_without_an_effective_batch_the_rate_follows_by_the_square_root(be
 
 def test_s2_50_one_epoch_with_what_the_tune_wrote(bench, tuned):
     told = " ".join(bench.claimed("S2-50").out.split())
-    assert re.search(rf"predicted .* an epoch of 512 items by tune {tuned['run_id']}; item for item", told), told
+    assert re.search(rf"predicted .* an epoch of 3,200 items by tune {tuned['run_id']}; item for item", told), told
     trained = bench.type("torchstone show latest --json").document["cases"][0]["configuration"]
     settings = tuned["answer"]["settings"]
     assert {axis: trained[axis] for axis in settings} == settings, "the file says all of it"
