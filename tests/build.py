@@ -136,11 +136,13 @@ def a_sweep(
     status: Mapping[int, Status] | None = None,
     phases: Mapping[str, float] | None = None,
     memory: bool = True,
+    utilization: float | None = None,
     **changes: Any,
 ) -> Run:
     """A run of training cases on an 80 GB card: (configuration, step time in s), trials that differ by ±`spread`.
 
-    `status`: how the trials of the n-th case ended, if not well; `phases`: shares of the step; `memory`: 10 MB an item.
+    `status`: how the trials of the n-th case ended, if not well; `phases`: shares of the step; `memory`: 10 MB an item;
+    `utilization`: what the card's gauge said in every window.
     """
     device = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", 80 * 10**9)
     made: list[Case] = []
@@ -157,13 +159,15 @@ def a_sweep(
                 for name, share in (phases or {}).items()
             ]
             held = {"peak_reserved_bytes": [1e7 * size]} if memory else {}
+            at_s = tuple(2.0 + i * time_s for i in range(10))
+            gauge = [Series("device_utilization", "nvml", at_s, (utilization,) * 10)] if utilization is not None else []
             how = (status or {}).get(n, Status.OK)
             ended: dict[str, Any] = {}
             if how != Status.OK:
                 ended = {"outcome": Outcome(how, f"it took {size} GiB of 80"), "measurements": ()}
             taken.append(
                 a_trial(
-                    [time_s] * 10, items=size, case_id=case.case_id, more=more, steady=held,
+                    [time_s] * 10, items=size, case_id=case.case_id, more=more, steady=held, series=gauge,
                     trial_id=f"t{n}-{number}", number=number, order=len(taken), **ended,
                 )
             )  # fmt: skip

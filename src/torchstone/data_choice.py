@@ -1,9 +1,11 @@
-"""Which part of which data: the options of a source checked, and the split a task takes where none is named."""
+"""Which part of which data: the source of a bare file, its options checked, and the split that a task takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 
+from torchstone import registry
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import DataSource
 from torchstone.terms.axis import AXES, Scalar
@@ -12,6 +14,14 @@ from torchstone.terms.batch import SPLITS, DataCard
 EVERYBODYS = ("split", "limit")  # options of all data, which no source needs to know
 _FIRST = {"train": SPLITS, "load": SPLITS}  # what a task would rather take
 _OTHERS = ("validation", "test", "train")
+
+_READS = {".h5": "hdf5", ".hdf5": "hdf5", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+
+
+def with_source(data: str) -> str:
+    """Return data with its source where the name of a bare file tells it: `hdf5:signals.h5` of `signals.h5`."""
+    source = _READS.get(PurePath(data).suffix.lower())
+    return data if source is None or data.partition(":")[0] in registry.names("data") else f"{source}:{data}"
 
 
 def checked_options(data: str, source: DataSource, options: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 import msgspec
 
 from torchstone import registry
-from torchstone.data_choice import EVERYBODYS, checked_options, has_end, with_split
+from torchstone.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
 from torchstone.errors import UsageError, unknown
 from torchstone.extend import DataSource, Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
@@ -169,6 +169,7 @@ def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None, Mapping[str,
         if ask.data_options:
             raise UsageError(f"data example: takes no option, and got {', '.join(ask.data_options)}")
         return "example", None, {}
+    asked = with_source(asked)
     scheme, path = _split(asked, "data", "data")
     source: DataSource = registry.load("data", scheme)
     options = checked_options(asked, source, ask.data_options)

@@ -35,6 +35,8 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         ([*TEXT, "--data", "digits"], ["digits is image", "takes text"]),
         ([*MLP, "--option", "wieghts=random"], ["'wieghts'", "'weights'"]),
         (["run", "smoke", "--trils", "3"], ["--trils", "--trials", "--help"]),
+        (["list", "recipes", "preset-80gb-smal"], ["recipe 'preset-80gb-smal'", "'preset-80gb-small'"]),
+        (["list", "models", "cnn"], ["only a recipe"]),
         (["list", "modles"], ["'modles'", "'models'", "axes"]),
         ([*MLP, "--batch-sizes", "0"], ["batch_size", "'0' is too small", "from 1 up"]),
         ([*MLP, "--batch-sizes=-1"], ["batch_size", "'-1' is too small"]),

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from torchstone.data_choice import checked_options, has_end, with_split
+from torchstone.data_choice import checked_options, has_end, with_source, with_split
 from torchstone.errors import UsageError
 from torchstone.terms.batch import DataCard
 
@@ -31,6 +31,16 @@ def test_options_are_the_sources_and_everybodys():
         checked_options("csv:x", source, {"lable": "y"})
     with pytest.raises(UsageError, match="limit"):
         checked_options("csv:x", source, {"limit": 0})
+
+
+def test_the_name_of_a_bare_file_tells_its_source():
+    told = {
+        "/path/to/data.h5": "hdf5:/path/to/data.h5", "S.HDF5": "hdf5:S.HDF5", "a/train.tsv": "tsv:a/train.tsv",
+        "reviews.csv": "csv:reviews.csv", "x.parquet": "parquet:x.parquet",
+    }  # fmt: skip
+    assert {data: with_source(data) for data in told} == told
+    for data in ("hdf5:data.h5", "images:photos.csv", "photos", "digits", "synthetic:full", "mine.bin"):
+        assert with_source(data) == data
 
 
 def test_what_is_made_to_measure_has_no_epoch():

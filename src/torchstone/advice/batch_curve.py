@@ -149,15 +149,18 @@ def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:
     return overhead if overhead > 2.0 * math.sqrt(spread * c / determinant) else None
 
 
-def advise(curve: Curve, configuration: Mapping[str, Scalar]) -> list[Advice]:
-    """Return what the curve says: S4-58 (low at small batch), S4-59 (optimum), S4-60 (decline), S2-31, saturation."""
+def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | None = None) -> list[Advice]:
+    """Return what the curve says: S4-58 (low at small batch), S4-59 (optimum), S4-60 (decline), S2-31, saturation.
+
+    `ran_out`: the smallest batch size beyond the curve that ran out of memory.
+    """
     found = []
     if curve.low:
         found.append(_low(curve, configuration))
     if curve.fell is not None:
         found += [_optimum(curve, configuration), _decline(curve, curve.fell, configuration)]
     elif curve.rising:
-        found.append(_rising(curve))
+        found.append(_rising(curve, ran_out))
     elif curve.saturated.batch != curve.points[-1].batch:
         seen = f"from batch_size {curve.saturated.batch} on, throughput is within 5 % of the top"
         found.append(Advice(f"{seen}: larger batches cost memory and buy next to nothing"))
@@ -172,6 +175,11 @@ def ratios(curve: Curve) -> list[tuple[int, float | None]]:
     first = curve.points[0]
     others = zip(curve.points[1:], curve.apart[1:], strict=True)
     return [(p.batch, p.throughput / first.throughput if apart else None) for p, apart in others]
+
+
+def times(ratio: float | None, same: str) -> str:
+    """Return a ratio as `4.4×`; `same` in place of none."""
+    return same if ratio is None else f"{units.significant(ratio, 2)}×"
 
 
 def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
@@ -223,12 +231,15 @@ def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]
     return Advice(seen, tuple(causes), (*remedies, "another architecture"))
 
 
-def _rising(curve: Curve) -> Advice:
+def _rising(curve: Curve, ran_out: int | None) -> Advice:
     top, before = curve.top, curve.points[-2]
     gain = 100 * (top.throughput / before.throughput - 1.0)
     seen = f"throughput still rises at the largest batch_size {top.batch}, by {gain:.0f} % over {before.batch}"
-    if top.memory_share is None:
-        return Advice(seen, (), (f"batch_size={2 * top.batch}",))
-    seen += f", with {100 * top.memory_share:.0f} % of the memory in use"
-    fits = int(min(2.0, _TIGHT / top.memory_share) * top.batch)  # memory grows no faster than the batch
+    fits = 2 * top.batch
+    if top.memory_share is not None:
+        seen += f", with {100 * top.memory_share:.0f} % of the memory in use"
+        fits = int(min(2.0, _TIGHT / top.memory_share) * top.batch)  # memory grows no faster than the batch
+    if ran_out is not None:
+        seen += f"; {ran_out} ran out of memory"
+        fits = min(fits, (top.batch + ran_out) // 2)
     return Advice(seen, (), (f"batch_size={fits}",) if fits >= _WORTH * top.batch else ())

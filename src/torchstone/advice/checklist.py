@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchstone import units
+from torchstone.advice import usual
 from torchstone.advice.choices import SAFE_SHARE, choice_of
 from torchstone.summary import CaseSummary
 from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import Machine
-
-_MEMORY = (0.5, 0.8)  # of the device's: what people aim at
 
 
 def checklist(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> list[str]:
@@ -39,15 +38,14 @@ def checklist(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine)
 def _memory(share: float | None) -> str:
     if share is None:
         return "[ ] memory: how much the device has is not known"
-    low, high = _MEMORY
+    low, high = usual.MEMORY
     told = f"peak memory {units.quantity(share, 'ratio')} of the device's"
     if share > SAFE_SHARE:
         return f"[ ] {told}: likely to run out; a smaller batch, bf16, or gradient_checkpointing"
+    told = f"[x] {told}, {usual.place_in(usual.MEMORY, share)}"
     if share > high:
-        return f"[x] {told}: more than the usual 50 to 80 %, and safe up to {100 * SAFE_SHARE:.0f} %"
-    if share < low:
-        return f"[x] {told}: less than the usual 50 to 80 %, a larger batch fits; whether it is faster is measured"
-    return f"[x] {told}, within the usual 50 to 80 %"
+        return f"{told}, and safe up to {100 * SAFE_SHARE:.0f} %"
+    return f"{told}: a larger batch may fit; whether it is faster is measured" if share < low else told
 
 
 def _line(text: str, *, done: bool, todo: str) -> str:

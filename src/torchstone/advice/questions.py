@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from torchstone import units
+from torchstone.advice import usual
 from torchstone.terms.phase import BACKWARD, DATA, DECODE, FORWARD, PREFILL
 
 _MUCH = 0.10  # of the step spent on waiting for data
-_IDLE = 0.70  # of the time in use: the usual limit
 _MOST = 0.50  # of the step in the passes of the model
 
 
@@ -25,7 +25,9 @@ def three_questions(phases_s: Mapping[str, float], utilization: float | None) ->
     if utilization is None:
         idle = "not known: the device has no such gauge (it is one of accelerators)"
     else:
-        idle = f"{_yes(utilization < _IDLE)}, {100 * utilization:.0f} % (usual: 70 to 95 %) → batch_size up, if it is"
+        low = _yes(utilization < usual.UTILIZATION[0])
+        around = f"{100 * utilization:.0f} % (usual: {usual.band(usual.UTILIZATION)})"
+        idle = f"{low}, {around} → batch_size up, if it is"
     return [
         f"is the I/O time high? {_yes(loads)}, {waits} → num_workers up, if it is",
         f"is the utilization low? {idle}",

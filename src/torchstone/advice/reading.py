@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.advice import batch_curve, phases
+from torchstone import units
+from torchstone.advice import batch_curve, phases, usual
 from torchstone.advice.advice import Advice
 from torchstone.advice.batch_curve import BatchPoint, Curve
-from torchstone.advice.choices import memory_figures
+from torchstone.advice.choices import SAFE_SHARE, choice_of, memory_figures
 from torchstone.advice.in_rounds import InRounds
 from torchstone.figures import PHASE
 from torchstone.stats.ratio import log_mean
-from torchstone.summary import CaseSummary
+from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.machine import Machine
 from torchstone.terms.phase import PHASES
+from torchstone.terms.trial import Status
 
 _FOLLOWING = ("batch_size", "learning_rate")
 
@@ -28,6 +30,29 @@ def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
         busy.value if busy is not None else None,
     )  # fmt: skip
     return phases.advise(found, setting)
+
+
+def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
+    """Return how full an accelerator's memory is at its peak (S2-21, S2-31); nothing where that is not known."""
+    share = choice_of(case, run.machine, ()).memory_share
+    if case.placement.device == "cpu" or share is None:
+        return []
+    seen = f"peak memory is {units.quantity(share, 'ratio')} of the device's, {usual.place_in(usual.MEMORY, share)}"
+    if share > SAFE_SHARE:
+        return [Advice(f"{seen}: likely to run out", ("large batch",), ("a smaller batch", "gradient_checkpointing"))]
+    if share >= usual.MEMORY[0]:
+        return [Advice(seen)]
+    if (size := ran_out(case, run.cases)) is not None:
+        return [Advice(f"{seen}, and batch_size {size} ran out")]
+    return [Advice(seen, (), ("a larger batch, if throughput still rises with it",))]
+
+
+def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
+    """Return the smallest batch size that ran out of memory, of the Cases that are otherwise like this one."""
+    there = [c for c in cases if c.workload == case.workload and c.placement == case.placement]
+    over = [c for c in _alike(case, there) if any(t.outcome.status == Status.OUT_OF_MEMORY for t in c.trials)]
+    sizes = [c.configuration.get("batch_size") for c in over]
+    return min((size for size in sizes if isinstance(size, int)), default=None)
 
 
 def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:

@@ -13,14 +13,14 @@ from torchstone.advice.convergence import Convergence, convergence
 from torchstone.advice.grouping import groups
 from torchstone.advice.loss_curves import read_curves
 from torchstone.advice.performance_summary import performance_summary
-from torchstone.advice.reading import curves, read_phases
+from torchstone.advice.reading import curves, ran_out, read_memory, read_phases
 from torchstone.summary import CaseSummary, RunSummary
 from torchstone.terms.estimate import Verdict
 from torchstone.terms.performance_summary import PerformanceSummary
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One advice, and of which Case: its phases, or the curve over batch sizes that it lies on."""
+    """One advice, and of which Case: its phases, its memory, or the curve over batch sizes that it lies on."""
 
     about: str
     case_id: str
@@ -50,8 +50,10 @@ def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
     for case in believed:
         for one in read_phases(case, run.machine):
             yield _said("phases", case, one)
+        for one in read_memory(case, run):
+            yield _said("memory", case, one)
     for case, curve in curves(believed, run.machine):
-        for one in batch_curve.advise(curve, case.configuration):
+        for one in batch_curve.advise(curve, case.configuration, ran_out(case, run.cases)):
             yield _said("batch_size", case, one)
 
 

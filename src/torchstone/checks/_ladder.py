@@ -8,7 +8,7 @@ from torchstone.terms.run import Run
 
 
 def ladder(case: Case, run: Run) -> str:
-    """Return seed S2-43's ladder: half the batch, mixed precision, accumulation, then checkpointing."""
+    """Return seed S2-43's ladder: half the batch, bf16, accumulation, checkpointing, then a smaller model."""
     configuration = case.configuration
     size, pulls = configuration.get("batch_size"), configuration.get("grad_accumulation")
     rungs = [setting(run, "batch_size", size // 2)] if isinstance(size, int) and size > 1 else []
@@ -20,4 +20,5 @@ def ladder(case: Case, run: Run) -> str:
             rungs.append(f"batch_size={size // 2} with grad_accumulation={twice} for the same effective batch")
         if not configuration.get("gradient_checkpointing"):
             rungs.append(setting(run, "gradient_checkpointing", "true"))
-    return "try " + ", then ".join(rungs) if rungs else "a smaller model, or a device with more memory"
+    smaller = "a smaller model (less depth or width)"
+    return "try " + ", then ".join([*rungs, smaller]) if rungs else f"{smaller}, or a device with more memory"

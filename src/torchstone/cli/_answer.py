@@ -68,9 +68,10 @@ def print_answer(run: RunSummary, width: int | None = None) -> None:
         return
     width = width or terminal_width()
     chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
-    workload = next(case.workload for case in run.cases if case.case_id == answer.recommended.case_id)
+    case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
+    work, accelerator = case.workload, case.placement.device != "cpu"
     print()
-    for line in (*block_lines(chosen, str(workload.task), workload.item), "", *_lines(answer)):
+    for line in (*block_lines(chosen, str(work.task), work.item, accelerator=accelerator), "", *_lines(answer)):
         print(textwrap.fill(plain(line), width, subsequent_indent=" " * (10 if line[:1].isalpha() else 4)))
 
 

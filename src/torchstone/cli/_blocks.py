@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone import units
-from torchstone.advice import batch_curve
+from torchstone.advice import batch_curve, usual
 from torchstone.advice.choices import (
     NEAR_THE_TOP,
     Chosen,
@@ -22,7 +22,7 @@ from torchstone.advice.choices import (
 )
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.in_rounds import InRounds
-from torchstone.advice.reading import curve_of, curves, read_phases
+from torchstone.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
 from torchstone.summary import CaseSummary, RunSummary
@@ -53,9 +53,9 @@ def print_blocks(
             print(textwrap.fill(f"  {too_wide(fewest)}", width, subsequent_indent="  "))
         return
     doubts = {c.case_id: str(c.verdict) for c in believed if c.verdict != Verdict.VALID}
-    first = cases[0].workload
+    first, accelerator = cases[0].workload, cases[0].placement.device != "cpu"
     print()
-    for line in block_lines(chosen, str(first.task), first.item, doubts):
+    for line in block_lines(chosen, str(first.task), first.item, doubts, accelerator=accelerator):
         print(textwrap.fill(plain(line), width, subsequent_indent="    "))
 
 
@@ -82,11 +82,16 @@ def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iter
         return
     for case in believed:
         name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
-        yield from (f"{name}{advice}" for advice in read_phases(case, run.machine))
+        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run)))
 
 
-def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt."""
+def block_lines(
+    chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] | None = None, *, accelerator: bool = False
+) -> Iterator[str]:
+    """Yield the three blocks and the front. `doubts`: the verdict of Cases that are not beyond doubt.
+
+    `accelerator`: it is one's memory, of which people have an idea how full it should be.
+    """
     rate, doubts = f"{item}s/s", doubts or {}
     top, best, efficient = chosen.highest_throughput, chosen.recommended, chosen.best_efficiency
     if chosen.wide:
@@ -104,8 +109,8 @@ def block_lines(chosen: Chosen, task: str, item: str, doubts: Mapping[str, str] 
         share = f"among those within {100 * (1 - NEAR_THE_TOP):.0f} % of the highest throughput"
         yield f"  {units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}"
     yield f"Recommended for {_purpose(task)}: {point_words(best.point)}"
-    busy = f", utilization {units.quantity(best.utilization, 'ratio')}" if best.utilization is not None else ""
-    yield f"  {_speed(best, rate, doubts)}, {_memory(best)}: {_SAFE[is_safe(best)]}{busy}"
+    aim = f", usual: {usual.band(usual.MEMORY)}" if accelerator else ""
+    yield f"  {_speed(best, rate, doubts)}, {_memory(best, aim)}: {_SAFE[is_safe(best)]}{_busy(best)}"
     if best.case_id != top.case_id:
         yield f"  {_instead(best, top)}"
     if len(chosen.front) > 1:
@@ -150,10 +155,16 @@ def _speed(choice: Choice, rate: str, doubts: Mapping[str, str]) -> str:
     return f"{units.significant(choice.throughput or 0.0, 4)} {rate} {around}".rstrip() + doubt
 
 
-def _memory(choice: Choice) -> str:
+def _busy(choice: Choice) -> str:
+    if choice.utilization is None:
+        return ""
+    return f", utilization {units.quantity(choice.utilization, 'ratio')} (usual: {usual.band(usual.UTILIZATION)})"
+
+
+def _memory(choice: Choice, aim: str = "") -> str:
     if choice.memory_bytes is None:
         return "memory not known"
-    share = f" ({units.quantity(choice.memory_share, 'ratio')})" if choice.memory_share is not None else ""
+    share = f" ({units.quantity(choice.memory_share, 'ratio')}{aim})" if choice.memory_share is not None else ""
     return f"memory {units.quantity(choice.memory_bytes, 'bytes')}{share}"
 
 
@@ -170,14 +181,15 @@ def _readings(
     curve = curve_of(best, cases, run.machine)
     if curve is not None:
         yield _times(curve, best, varying)
-        yield from map(str, batch_curve.advise(curve, best.configuration))
+        yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
     yield from map(str, read_phases(best, run.machine))
     if not every:
         return
     for case, other in curves(cases, run.machine):
         if curve is None or other.points != curve.points:
             yield _times(other, case, varying)
-            yield from (advice.seen for advice in batch_curve.advise(other, case.configuration))
+            told = batch_curve.advise(other, case.configuration, ran_out(case, run.cases))
+            yield from (advice.seen for advice in told)
     for case in cases:
         if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
             yield f"{point_words(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
@@ -188,7 +200,7 @@ def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) 
     others = _values(case, [axis for axis in varying if axis != "batch_size"])
     first, where = curve.points[0], f"with {point_words(others)}, " if others else ""
     base = f"batch_size {first.batch} ({units.significant(first.throughput, 3)} {case.workload.item}s/s)"
-    told = (f"{size}: {f'{n:.2g}×' if n is not None else 'not significant'}" for size, n in batch_curve.ratios(curve))
+    told = (f"{size}: {batch_curve.times(n, 'not significant')}" for size, n in batch_curve.ratios(curve))
     return f"{where}speed-up over {base}: {', '.join(told)}"
 
 

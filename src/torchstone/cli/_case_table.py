@@ -88,7 +88,7 @@ def print_cases(run: RunSummary, width: int | None = None) -> None:
         first = cases[0]
         fixed = [n for n in _HEADLINE if n in first.configuration and n not in varying]
         settings = ", ".join(f"{name} {first.configuration[name]}" for name in fixed)
-        data = data_words(first.workload, facts_of(first))
+        data = data_words(first.workload, facts_of(*cases))
         head = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
         print("\n" + plain(head) + "\n  " + plain(settings))
         for line in fed_words(cases, varying):

@@ -116,9 +116,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
         word = "families" if options.model_families else "demo"
     axes = axes_of(options)
     if word is not None:
-        request = load_request(word)
-        if options.model is not None:
-            request = _with_model(request, options.model)
+        request = load_request(word, options.model)
         workloads = _filtered(of_families(request.workloads, options.model_families), options, axes, request.fit.data)
         request = msgspec.structs.replace(request, workloads=workloads)
     else:
@@ -128,18 +126,6 @@ def asked(options: argparse.Namespace) -> RunRequest:
         workloads = of_families((own,), options.model_families)
         request = RunRequest(name=model_name(options.model), workloads=workloads)
     return _with_procedure(_with_conditions(request, options), options)
-
-
-def _with_model(request: RunRequest, model: str) -> RunRequest:
-    """Return a recipe with another model in place of its one. Raises UsageError where it names several."""
-    named = list(dict.fromkeys(one.model for one in request.workloads))
-    if len(named) > 1:
-        raise UsageError(
-            f"--model {model} takes the place of a recipe's one model, and {request.name} names {', '.join(named)}; "
-            "leave out the recipe or --model"
-        )
-    workloads = tuple(msgspec.structs.replace(one, model=model) for one in request.workloads)
-    return msgspec.structs.replace(request, workloads=workloads)
 
 
 def _with_conditions(request: RunRequest, options: argparse.Namespace) -> RunRequest:
@@ -209,16 +195,21 @@ def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
 
 
 def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:
-    """Return the data: the recipe's, or that of --data. A bare path is read by the source `usual`, or the recipe's."""
+    """Return the data: the recipe's, or that of --data.
+
+    A bare path whose name tells no source is read by the source `usual`, or the recipe's.
+    """
     from pathlib import Path
 
     from torchstone import registry
+    from torchstone.data_choice import with_source
 
     word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
         return str(workload.data) if workload.data is not None else None
     folder = word == scheme and Path(word).is_dir() and _wants_a_path(scheme)  # imagenet100 in a folder of that name
-    bare = folder or (word.partition(":")[0] not in registry.names("data") and word != "example")
+    told = word.partition(":")[0] in registry.names("data") or word == "example" or with_source(word) != word
+    bare = folder or not told
     is_path = "/" in word or Path(word).expanduser().exists()
     return f"{scheme}:{word}" if bare and scheme and is_path else str(word)
 

@@ -129,13 +129,15 @@ def _print_time(done: TrainResults, metrics: TrainingMetrics, folder: Path) -> N
         return
     told = epoch.predicted
     if told is None or epoch.ratio is None:
-        print("  predicted  by no tune in this store")
+        print("  predicted  by no tune, and by no run of these settings, in this store")
         return
-    ends = units.interval(told.value, told.low, told.high, "s")
+    expected = told.epoch_s
+    ends = units.interval(expected.value, expected.low, expected.high, "s")
     between = f" [{ends}]" if ends else ""
+    of, each = (f" of {told.items:,} items", "item for item and ") if told.items else ("", "")
     print(
-        f"  predicted  {units.quantity(told.value, 's')}{between} an epoch by tune {epoch.run_id}; "
-        f"without the first step it took {epoch.ratio:.3f} times that"
+        f"  predicted  {units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}; "
+        f"{each}without the first step it took {epoch.ratio:.3f} times that"
     )
 
 

@@ -1,4 +1,9 @@
-"""List what there is: recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, importers."""
+"""List what there is: recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, importers.
+
+torchstone list
+torchstone list recipes
+torchstone list recipes preset-80gb-small > mine.yaml    (its file, to begin one of your own)
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from collections.abc import Callable
 
 from torchstone import registry
 from torchstone.cli._table import plain, terminal_width
-from torchstone.errors import MissingError, unknown
+from torchstone.errors import MissingError, UsageError, unknown
 from torchstone.terms.axis import AXES
 
 Rows = list[tuple[str, str]]
@@ -17,6 +22,7 @@ Rows = list[tuple[str, str]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of list."""
     parser.add_argument("what", nargs="?", help=f"one of {', '.join(LISTS)} (default: all)")
+    parser.add_argument("name", nargs="?", help="of recipes: the one whose file is printed")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -24,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
     """Print the lists asked for."""
     if options.what is not None and options.what not in LISTS:
         raise unknown("list", options.what, LISTS)
+    if options.name is not None:
+        return _print_recipe(options)
     wanted = [options.what] if options.what else list(LISTS)
     if options.json:
         from torchstone.cli._json import print_json
@@ -33,6 +41,18 @@ def run(options: argparse.Namespace) -> int:
     for what in wanted:
         print(f"\n{what}")
         _print(LISTS[what]())
+    return 0
+
+
+def _print_recipe(options: argparse.Namespace) -> int:
+    """Print the text of a recipe."""
+    from torchstone.config.recipes import recipe_text
+
+    if options.what != "recipes":
+        raise UsageError(f"list {options.what} {options.name}: only a recipe has a file to print")
+    if options.json:
+        raise UsageError(f"list recipes {options.name}: is printed as it is, YAML; leave out --json")
+    print(recipe_text(options.name), end="")
     return 0
 
 

@@ -43,6 +43,8 @@ def placed(path: Path, data: Mapping[Any, Any], settings: Mapping[str, Scalar], 
     """Return where the settings belong in a file that was read. `task`: of which workload, where there are several."""
     keys = dict(keys_of(data))
     settings = {name: value for name, value in settings.items() if value is not None}
+    if "training" in data:  # a training script's own, though torchstone reads it too (config/training_words.py)
+        return _in_any_file(keys, settings)
     try:
         request = read_request(read_file(path))
     except UsageError:  # not one of torchstone's own

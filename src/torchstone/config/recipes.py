@@ -25,10 +25,16 @@ def recipe_names() -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def load_request(word: str | Path) -> RunRequest:
+def recipe_text(name: str) -> str:
+    """Return the file of a recipe. Raises UsageError for one that does not come with torchstone."""
+    return _recipe(name).read_text(encoding="utf-8")
+
+
+def load_request(word: str | Path, model: str | None = None) -> RunRequest:
     """Return the request of a recipe by name, or of a file by its path. Its name is the recipe's or file's by default.
 
-    Raises UsageError for an unknown recipe, a file that is not there, and whatever is wrong in it.
+    `model`: of a file that names none, or in place of a recipe's one. Raises UsageError for an unknown recipe, a file
+    that is not there, and whatever is wrong in it.
     """
     import msgspec
 
@@ -37,9 +43,26 @@ def load_request(word: str | Path) -> RunRequest:
     from torchstone.terms.run import Source
 
     path = _file(word)
-    request = read_request(read_file(path))
+    is_recipe = path.parent == _FOLDER
+    request = read_request(read_file(path), None if is_recipe else model)
+    if is_recipe and model is not None:
+        request = _with_model(request, model, path.stem)
     request = msgspec.structs.replace(request, source=Source(str(word), _digest(path)))
     return request if request.name is not None else msgspec.structs.replace(request, name=path.stem)
+
+
+def _with_model(request: RunRequest, model: str, name: str) -> RunRequest:
+    """Return a recipe with another model in place of its one. Raises UsageError where it names several."""
+    import msgspec
+
+    named = list(dict.fromkeys(one.model for one in request.workloads))
+    if len(named) > 1:
+        raise UsageError(
+            f"--model {model} takes the place of a recipe's one model, and {name} names {', '.join(named)}; "
+            "leave out the recipe or --model"
+        )
+    workloads = tuple(msgspec.structs.replace(one, model=model) for one in request.workloads)
+    return msgspec.structs.replace(request, workloads=workloads)
 
 
 def digest_of(word: str | Path) -> str:
@@ -55,10 +78,14 @@ def _file(word: str | Path) -> Path:
     path = Path(word)
     if path.suffix.lower() in _FILES or "/" in str(word):
         return path
-    names = [name for name, _ in recipe_names()]
-    if str(word) not in names:
-        raise unknown("recipe", str(word), names)
-    return _FOLDER / f"{word}.yaml"
+    return _recipe(str(word))
+
+
+def _recipe(name: str) -> Path:
+    names = [known for known, _ in recipe_names()]
+    if name not in names:
+        raise unknown("recipe", name, names)
+    return _FOLDER / f"{name}.yaml"
 
 
 def _digest(path: Path) -> str:

@@ -65,9 +65,12 @@ class RunRequest(msgspec.Struct, frozen=True):
     source: Origin | None = None  # the recipe or file this came from; None: flags alone
 
 
-def read_request(source: Source) -> RunRequest:
-    """Return what a file that was read asks for. Raises UsageError: "file:line:column: key: what is wrong"."""
-    source = translated(source)
+def read_request(source: Source, model: str | None = None) -> RunRequest:
+    """Return what a file that was read asks for. Raises UsageError: "file:line:column: key: what is wrong".
+
+    `model`: of a file that names none; one that does is refused with it.
+    """
+    source = translated(source if model is None else _with_model(source, model))
     known = (*_TOP, *(_WORKLOAD if "workloads" not in source.data else ()))
     _only(source, source.data, (), known)
     if "workloads" in source.data:
@@ -89,6 +92,12 @@ def read_request(source: Source) -> RunRequest:
     )
 
 
+def _with_model(source: Source, model: str) -> Source:
+    if named := [key for key in ("model", "model_families", "workloads") if source.data.get(key) is not None]:
+        raise source.fault((named[0],), "names the models: leave out --model, which is for a file that names none")
+    return msgspec.structs.replace(source, data={**source.data, "model": model})
+
+
 def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
     if not isinstance(item, dict):
         raise source.fault(path, "must be a mapping with task and model")
@@ -96,7 +105,8 @@ def _workload(source: Source, item: Any, path: KeyPath) -> WorkloadRequest:
         _only(source, item, path, _WORKLOAD)
     for key in ("task", "model"):
         if item.get(key) is None:
-            raise source.fault(path, f"'{key}' is missing")
+            add = "; or add --model NAME" if key == "model" and not path else ""
+            raise source.fault(path, f"'{key}' is missing{add}")
     task = _text(source, item, path, "task")
     if task not in list(Task):
         raise source.fault((*path, "task"), str(unknown("task", str(task), Task)))

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, Position
+from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.reading import Source
+from torchstone.config.training_words import of_training_script
 from torchstone.errors import TorchstoneError, unknown
 from torchstone.plan import takes
 
@@ -43,6 +44,7 @@ def translated(source: Source) -> Source:
     Without `task`, a file with training_iterations, learning_rates, optimizers, gradient_accumulation_steps or
     benchmark trains.
     """
+    source = of_training_script(source)
     data = source.data
     foreign = [key for key in data if key in _AXES or key in _PROCEDURE or key in _OTHERS]
     if not foreign:
@@ -55,7 +57,7 @@ def translated(source: Source) -> Source:
     _procedure(source, result, positions, finder["procedure"])
     axes = {**finder["axes"], **_axes(source, positions)}
     if "hardware_types" in data:
-        _moved(positions, ("hardware_types",), ("device",))
+        moved(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
     _check_distributed(source)
     training = {"training_iterations", "benchmark"} & set(data) or any(axis in axes for axis in _TRAINING)
@@ -70,7 +72,7 @@ def translated(source: Source) -> Source:
     if "model" in result:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
-        raise source.fault((), "names no model: give `model` or `model_families`")
+        raise source.fault((), "names no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
     others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
     result["workloads"] = [
@@ -80,14 +82,14 @@ def translated(source: Source) -> Source:
         place = positions.get(path, (1, 1))
         positions["workloads", index] = positions["workloads", index, "model"] = place
         for key in ("task", "data", "options", "axes"):
-            _moved(positions, (key,), ("workloads", index, key))
+            moved(positions, (key,), ("workloads", index, key))
     return msgspec.structs.replace(source, data=result, positions=positions)
 
 
 def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
     axes = {axis: source.data[word] for word, axis in _AXES.items() if word in source.data}
     for word, axis in _AXES.items():
-        _moved(positions, (word,), ("axes", axis))
+        moved(positions, (word,), ("axes", axis))
     if isinstance(axes.get("optimizer"), list):  # Adam, AdamW, SGD are written as classes there
         axes["optimizer"] = [word.lower() if isinstance(word, str) else word for word in axes["optimizer"]]
     mixed = source.data.get("mixed_precision")
@@ -95,7 +97,7 @@ def _axes(source: Source, positions: dict[KeyPath, Position]) -> dict[str, Any]:
         raise source.fault(("mixed_precision",), f"{mixed!r} is not true or false")
     if mixed:
         axes["precision"] = ["fp32", "bf16"]
-        _moved(positions, ("mixed_precision",), ("axes", "precision"))
+        moved(positions, ("mixed_precision",), ("axes", "precision"))
     return axes
 
 
@@ -113,7 +115,7 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
         if word in _FINDER:
             kind, name = _FINDER[word]
             found[kind][name] = value
-            _moved(positions, path, (kind, name))
+            moved(positions, path, (kind, name))
         elif word not in _FINDER_TESTS:
             raise source.fault(path, str(unknown("key", word, (*_FINDER, *_FINDER_TESTS))))
         elif not isinstance(value, bool):
@@ -121,7 +123,7 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
         elif value:
             name, values = _FINDER_TESTS[word]
             found["axes"][name] = values
-            _moved(positions, path, ("axes", name))
+            moved(positions, path, ("axes", name))
     return found
 
 
@@ -134,7 +136,7 @@ def _procedure(
         result["procedure"] = {**given, **(own or {})}
         for word, name in _PROCEDURE.items():
             if name not in (own or {}):
-                _moved(positions, (word,), ("procedure", name))
+                moved(positions, (word,), ("procedure", name))
 
 
 def _models(source: Source) -> list[tuple[str, KeyPath]]:
@@ -183,10 +185,3 @@ def _check_distributed(source: Source) -> None:
         if (size := one.get("world_size", 1)) != 1:
             told = "one training is one process here; several devices and nodes in one training come with placements"
             raise source.fault(place, f"only world_size 1 can be measured so far, not {str(size)[:20]}: {told}")
-
-
-def _moved(positions: dict[KeyPath, Position], old: KeyPath, new: KeyPath) -> None:
-    """Let `new` and everything below it stand where `old` stands."""
-    found: Mapping[KeyPath, Position] = {p: at for p, at in positions.items() if p[: len(old)] == old}
-    for path, at in found.items():
-        positions.setdefault((*new, *path[len(old) :]), at)

@@ -10,7 +10,7 @@ from torchstone.advice.advice import Advice
 from torchstone.advice.checklist import checklist
 from torchstone.advice.devices import beside_the_cpu
 from torchstone.advice.questions import three_questions
-from torchstone.advice.reading import curve_of, read_phases
+from torchstone.advice.reading import curve_of, ran_out, read_memory, read_phases
 from torchstone.advice.spread import read_spread
 from torchstone.figures import PHASE
 from torchstone.summary import CaseSummary, RunSummary
@@ -27,9 +27,10 @@ def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) 
     curve = curve_of(case, here, run.machine)
     if curve is not None:
         yield Advice(_against(curve, case))
-        yield from batch_curve.advise(curve, case.configuration)
+        yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
     yield from beside_the_cpu(cases)
     yield from read_phases(case, run.machine)
+    yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:
         yield spread
 
@@ -55,5 +56,5 @@ def to_check(run: RunSummary, case: CaseSummary) -> list[str]:
 def _against(curve: batch_curve.Curve, case: CaseSummary) -> str:
     first = curve.points[0]
     base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
-    told = (f"{size} {f'{n:.2g}×' if n is not None else 'the same'}" for size, n in batch_curve.ratios(curve))
+    told = (f"{size} {batch_curve.times(n, 'the same')}" for size, n in batch_curve.ratios(curve))
     return f"against {base}: {', '.join(told)}"

@@ -78,7 +78,7 @@ def _seen(cases: Sequence[CaseSummary], summary: RunSummary) -> Iterator[str]:
         yield "No batch size was measured to the end."
     found: list[Advice] = []
     for case, curve in reading.curves(good, summary.machine):
-        found += batch_curve.advise(curve, case.configuration)
+        found += batch_curve.advise(curve, case.configuration, reading.ran_out(case, cases))
     if good:
         fastest = max(good, key=lambda case: case.estimates["throughput"].value)
         size = fastest.configuration["batch_size"]

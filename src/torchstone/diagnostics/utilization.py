@@ -11,6 +11,7 @@ from statistics import fmean
 import msgspec
 
 from torchstone import registry, units
+from torchstone.advice import usual
 from torchstone.errors import UsageError
 from torchstone.extend_machine import Gauge
 from torchstone.inspection import inspect
@@ -21,7 +22,7 @@ _GAUGES = (
     "device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz",
     "device_throttled", "device_other_processes",
 )  # fmt: skip
-_BUSY, _IDLE, _FULL = 0.7, 0.05, 0.9  # of the time; of the time; of the memory
+_IDLE, _FULL = 0.05, 0.9  # of the time; of the memory
 
 
 class GaugeReading(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
         said.append("utilization cannot be read here")
     elif busy.mean < _IDLE:
         said.append("next to idle: nothing ran on it, or what ran is not on this device")
-    elif busy.mean < _BUSY:
+    elif usual.idle_words(busy.mean) is not None:
         said.append(
             f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or for the launch of small steps; "
             "Diagnostics tells which"

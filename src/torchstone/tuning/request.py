@@ -91,6 +91,9 @@ class TuneSketch:
             meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
             axes["precision"] = tuple(dict.fromkeys(meant))
         base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
+        if placement.device == "cpu" and "pin_memory" in base and "pin_memory" not in request.fixed:
+            axes.pop("pin_memory", None)  # torch pins nothing without an accelerator, whatever a file says
+            base["pin_memory"] = False
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
             axis: _with(values, base[axis]) for axis, values in axes.items()

@@ -1,9 +1,12 @@
 """What fed a case, in words."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from build import a_case
 
-from torchstone.advice.fed import fed_by
+from torchstone.advice.fed import fed_by, fed_words
 
 OWN_SET = {"own_data": "the model's own SlowSet"}
 OWN_LOADER = {"own_data": "the model's own DataLoader", "own_batch_size": 8, "own_num_workers": 2}
@@ -50,3 +53,14 @@ def test_what_has_no_loader_leaves_none_out(data, what):
 
 def test_a_record_that_does_not_tell_is_not_guessed_about():
     assert told({"batch_size": 8}, data="digits") is None
+
+
+def test_a_case_that_failed_was_fed_like_the_others():
+    case = a_case({"feed": "loader", "num_workers": 0}, model="py:slow.py:load", data="example")
+    failed, good = (
+        SimpleNamespace(workload=case.workload, configuration=case.configuration, trials=[SimpleNamespace(facts=facts)])
+        for facts in ({}, OWN_SET)
+    )
+    both: list[Any] = [failed, good]
+    (line,) = fed_words(both)
+    assert line.startswith("fed by a DataLoader over the SlowSet of load(), no workers")

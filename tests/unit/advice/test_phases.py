@@ -51,11 +51,38 @@ def test_computing_that_limits():
     assert "forward is 42 % of the step" in one
     assert "backward is 53 % of the step" in one
     assert "Try: precision=bf16; compile=default; gradient_checkpointing=true" in one
-    assert "a larger batch" in told(phases, utilization=0.5)[0]
+    assert "Causes: complex model, large batch, inefficient operations, complex graph of the backward pass. Try" in one
     (other,) = told(phases, precision="bf16", compile="default", gradient_checkpointing=True)
     assert other.endswith("Try: a lighter model")
     (inference,) = told({"forward": 1.0})
     assert "checkpointing" not in inference
+    assert "Causes: complex model, large batch, inefficient operations. Try" in inference
+
+
+def test_s2_34_a_device_that_computes_and_is_not_filled_says_so_with_its_causes():
+    phases = {"data": 0.03, "forward": 0.4, "backward": 0.5, "optimizer": 0.05, "rest": 0.02}
+    computing, idle = told(phases, utilization=0.5)
+    assert "large batch" not in computing, "the batch is no cause of what it does not fill"
+    assert idle == (
+        "the device is in use 50 % of the time, less than the usual 70 %, and data is 3 % of the step: it is not "
+        "filled. Causes: batch too small, launches and synchronisation between its kernels. Try: a larger batch; "
+        "compile=default"
+    )
+    assert len(told(phases, utilization=0.7)) == len(told(phases, utilization=None)) == 1
+    (loads,) = told({"data": 0.9, "forward": 0.1}, utilization=0.5)
+    assert loads.count("less than the usual 70 %") == 1, "a loader that is waited for says it itself"
+    idle, computing, loads = told({"data": 0.14, "forward": 0.3, "backward": 0.5, "rest": 0.06}, utilization=0.15)
+    assert "data is 14 % of the step: it is not filled. Causes: batch too small" in idle, (
+        "the least of it is the loader"
+    )
+    assert "usual 70 %" not in computing + loads
+
+
+def test_s2_34_without_phases_it_may_be_the_loader_too():
+    (idle,) = told({}, utilization=0.2)
+    assert idle.startswith("the device is in use 20 % of the time, less than the usual 70 %: it is not filled. Causes:")
+    assert "a loader that is waited for, batch too small" in idle
+    assert "Try: a larger batch; compile=default; num_workers=8,12,16" in idle
 
 
 def test_transfer_optimizer_and_rest_have_their_own_words_the_largest_first():

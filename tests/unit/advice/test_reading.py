@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
+import pytest
 from build import a_sweep
 
-from torchstone.advice.reading import curve_of, curves, read_phases
+from torchstone.advice.batch_curve import advise
+from torchstone.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.store.query import entry_of
 from torchstone.summary import summarize
+from torchstone.terms.case import Placement
 from torchstone.terms.trial import Status
 
 POINTS = [
@@ -57,3 +61,35 @@ def test_phases_are_read_with_what_the_case_has():
     assert "num_workers=4,8" in data, "up to the 8 cores of the host"
     assert "pin_memory" not in data
     assert read_phases(summary().cases[0], run.machine) == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (512, "6.4 % of the device's, less than the usual 60 to 80 %. Try: a larger batch, if throughput"),
+        (5600, "70.0 % of the device's, within the usual 60 to 80 %"),
+        (6800, "85.0 % of the device's, more than the usual 60 to 80 %"),
+        (7600, "95.0 % of the device's, more than the usual 60 to 80 %: likely to run out. Causes: large batch"),
+    ],
+)
+def test_s2_21_and_31_how_full_the_memory_is_stands_beside_the_usual_band(batch, said):
+    run = summary([({"batch_size": batch}, 0.1)])
+    (told,) = read_memory(run.cases[0], run)
+    assert str(told).startswith(f"peak memory is {said}")
+    on_the_host = msgspec.structs.replace(run.cases[0], placement=Placement("cpu"))
+    assert read_memory(on_the_host, run) == [], "a process on the host is not meant to fill its memory"
+
+
+def test_a_batch_that_ran_out_is_not_advised():
+    points = [
+        ({"batch_size": b, "precision": p}, 0.01 + 1e-4 * b) for p in ("bf16", "fp32") for b in (8, 64, 512, 1024)
+    ]
+    run = summary(points, status={3: Status.OUT_OF_MEMORY, 7: Status.TIMED_OUT})
+    assert [ran_out(run.cases[place], run.cases) for place in (0, 4)] == [1024, None], "of the same precision"
+    curve = curve_of(run.cases[0], run.cases[:3], run.machine)
+    assert curve is not None
+    assert "batch_size=1024" in str(advise(curve, {})[-1])
+    told = str(advise(curve, {}, 1024)[-1])
+    assert "; 1024 ran out of memory. Try: batch_size=768" in told
+    (memory,) = read_memory(run.cases[2], run)
+    assert str(memory).endswith("usual 60 to 80 %, and batch_size 1024 ran out")

@@ -86,9 +86,30 @@ def test_s2_24_to_26_the_three_blocks(capsys):
     highest = blocks[blocks.index("Highest throughput: num_workers 2, batch_size 512, precision bf16") :]
     assert re.search(r"Highest.*\n  2,685 images/s ±1\.5 %, memory 4\.77 GiB \(6\.4 %\)\n", highest)
     assert re.search(r"Best efficiency: .*batch_size 512.*\n  524 images/s per GB", blocks)
-    assert re.search(r"Recommended for training: .*batch_size 512.*\n.*6\.4 %\): safe\n", blocks)
+    assert re.search(r"Recommended for training: .*\n.* 4\.77 GiB \(6\.4 %, usual: 60 to 80 %\): safe\n", blocks)
     assert "Pareto front, batch_size: 8: 35" in blocks
     assert re.search(r"with num_workers 2, speed-up over batch_size 8 \(353 images/s\): 64: 4\.4×, 512: 7\.6×", blocks)
+
+
+def test_s2_20_and_26_utilization_stands_in_the_table_and_in_the_recommendation(capsys):
+    text = printed(capsys, summary(phases=PHASES, utilization=0.938))
+    titles = text[: text.index("───")].splitlines()[-2:]
+    place = titles[1].index("in use") + len("in use")
+    assert titles[0][:place].endswith("device")
+    assert all(row[:place].endswith(" 93.8 %") for row in rows(text)), "under its title"
+    assert re.search(r"Recommended for training: .*\n.*: safe, utilization 93\.8 % \(usual: 70 to 95 %\)\n", text)
+    assert "utilization" not in printed(capsys, summary(phases=PHASES)), "no gauge: nothing, never 0"
+
+
+def test_s2_34_a_card_that_is_not_filled_is_told_under_the_table(capsys):
+    text = " ".join(printed(capsys, summary(phases={"forward": 0.6, "backward": 0.4}, utilization=0.5)).split())
+    assert "note: the device is in use 50 % of the time, less than the usual 70 %, and data is 0 % of the step" in text
+    assert "Causes: batch too small" in text
+
+
+def test_s2_21_one_case_is_told_how_full_the_memory_is(capsys):
+    text = printed(capsys, summary(POINTS[:1]))
+    assert "note: peak memory is 0.1 % of the device's, less than the usual 60 to 80 %" in text
 
 
 def test_s2_35_noise_is_not_called_faster(capsys):

@@ -87,14 +87,14 @@ TOP = "task: infer\nmodel: builtin:cnn\n"
         (TOP + "procedure: {heap: big}\n", "procedure.heap: unknown value 'big'"),
         (TOP + "procedure: {settings: mine}\n", "procedure.settings: unknown value 'mine'"),
         ("task: infre\nmodel: x\n", "mine.yaml:1:1: task: unknown task 'infre'. Did you mean 'infer'?"),
-        ("task: infer\n", "mine.yaml:1:1: 'model' is missing"),
+        ("task: infer\n", "mine.yaml:1:1: 'model' is missing; or add --model NAME"),
         ("task: infer\nmodel: 3\n", "mine.yaml:2:1: model: 3 is not a text"),
         ("workloads:\n  - task: infer\n    modle: x\n", "3:5: workloads[0].modle: unknown key. Did you mean 'model'"),
         ("workloads: []\n", "workloads: must be a list of workloads, one at least"),
         ("workloads: [3]\n", "workloads[0]: must be a mapping"),
         ("workloads: [{task: infer, model: x}]\nmodel: y\n", "mine.yaml:2:1: model: unknown key"),
         ("batch_sizes: [1, 0]\nmodel: hf:x\n", "mine.yaml:1:18: workloads[0].axes.batch_size[1]: 0 is too small"),
-        ("batch_sizes: [1]\n", "names no model"),
+        ("batch_sizes: [1]\n", "mine.yaml:1:1: names no model: add --model NAME, or `model`"),
         ("mixed_precision: 3\nmodel: x\n", "mine.yaml:1:1: mixed_precision: 3 is not true or false"),
         ("model_families: {a: [1]}\n", "model_families.a[0]: 1 is not the name of a model"),
         ("model: x\ndistributed_configs: [{world_size: 2}]\n", "distributed_configs[0]: only world_size 1"),
@@ -154,6 +154,22 @@ def test_the_words_of_a_finder_of_the_best_settings(tmp_path):
     }  # fmt: skip
     plain = asked(tmp_path, "model: x\nbenchmark: {test_mixed_precision: false, batch_sizes: [2]}\n").workloads[0]
     assert plain.axes == {"feed": ("loader",), "batch_size": (2,)}
+
+
+@pytest.mark.parametrize("text", ["benchmark: {batch_sizes: [2]}\n", "task: train\naxes: {batch_size: 2}\n"])
+def test_s2_08_a_file_that_names_no_model_takes_that_of_the_command_line(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    (one,) = load_request(path, "builtin:cnn").workloads
+    assert (one.task, one.model, one.axes["batch_size"]) == ("train", "builtin:cnn", (2,))
+
+
+@pytest.mark.parametrize("text", ["model: x\n", "workloads: [{task: infer, model: x}]\n", "model_families: {a: [x]}\n"])
+def test_a_file_that_names_models_refuses_another(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"mine.yaml:1:1: (model|workloads|model_families): names the models: leave"):
+        load_request(path, "builtin:cnn")
 
 
 def test_conditions_in_both_forms(tmp_path):

@@ -67,6 +67,14 @@ def test_each_planted_bottleneck_is_named_first(name):
     assert causes[0].share >= 0.1
 
 
+def test_s2_34_a_device_that_computes_and_is_not_filled_has_a_small_batch_among_its_causes():
+    for used, size, told in ((0.5, "batch too small", 2), (0.9, "large batch", 1)):
+        found = next(c for c in causes_of(an_evidence(figures={"device_utilization": used})) if c.id == "computing")
+        assert found.usual == ("complex model", size, "inefficient operations")
+        assert len(found.evidence) == told
+        assert told == 1 or "in use 50 % of the time, less than the usual 70 %: it is not filled" in found.evidence[1]
+
+
 def test_a_step_that_is_sound_has_no_cause_but_its_computing():
     (only,) = causes_of(an_evidence())
     assert only.id == "computing"
@@ -181,7 +189,7 @@ def test_an_allocator_that_flushes_is_told_with_how_full_it_is():
     evidence = an_evidence(device=CARD, figures={"allocator_retries": 7.0, "peak_reserved_bytes": 78e9})
     found = next(c for c in causes_of(evidence) if c.id == "short_memory")
     assert "7 times" in found.evidence[0]
-    assert "97.5 %" in found.evidence[0]
+    assert "97.5 % of 74.5 GiB (usual: 60 to 80 %, safe: up to 90 %)" in found.evidence[0]
     assert found.kind == Kind.MEMORY
 
 

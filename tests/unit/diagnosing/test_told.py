@@ -136,7 +136,7 @@ def test_the_performance_report_has_pattern_questions_and_checklist():
     assert "- is the utilization low? not known" in text
     assert "- [x] batch sizes compared: 8, 32, 128, 512" in text
     assert "- [ ] num_workers compared: 0 (tune --only num_workers)" in text
-    assert "usual 50 to 80 %" in text
+    assert "usual 60 to 80 %" in text
     assert "(I/O). See bottleneck_report.md." in text
 
 

@@ -104,6 +104,16 @@ def test_only_some_axes_vary():
         quest(only=("workers",))
 
 
+def test_nothing_is_pinned_without_an_accelerator():
+    pinning = {"pin_memory": (False, True), "batch_size": (8, 16)}
+    found = quest(pinning, found={"pin_memory": True})
+    assert set(found.axes) == {"num_workers", "batch_size", "precision"}
+    assert found.base.configuration["pin_memory"] is False, "a file that is for a card is tuned on a CPU all the same"
+    card = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", memory_bytes=8 * 10**10)
+    there = TuneSketch(a_request(pinning)).quest(Placement("cuda"), a_machine(devices=(card,)), 3)
+    assert there.axes["pin_memory"] == (False, True)
+
+
 def test_what_the_file_to_write_says_is_the_present_as_far_as_the_workload_has_it():
     found = quest(found={"batch_size": 4, "sequence_length": 128, "learning_rate": 0.1}, learning_rate_rule="sqrt")
     assert found.present is not None

@@ -9,6 +9,7 @@ from torchstone.store.record import RecordWriter
 from torchstone.summary import summarize
 from torchstone.terms.answer import Answer, Choice, Quest
 from torchstone.terms.estimate import Estimate
+from torchstone.terms.fit import Fit
 from torchstone.terms.machine import Host
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Answered
@@ -55,7 +56,8 @@ def test_the_first_step_is_of_the_epoch_and_not_of_what_was_predicted(tmp_path):
     assert epoch is not None
     assert (epoch.measured_s, epoch.first_s, epoch.steps, epoch.items) == (11.0, 2.0, 10, 640)
     assert epoch.ratio == pytest.approx(1.0)
-    assert epoch.run_id == "t1"
+    assert epoch.predicted is not None
+    assert (epoch.predicted.by, epoch.predicted.run_id) == ("tune", "t1")
 
 
 def test_several_epochs_are_told_as_one(tmp_path):
@@ -74,7 +76,50 @@ def test_the_newest_tune_of_the_same_settings_on_this_machine_counts(tmp_path):
     tuned(tmp_path, "other-machine", day=6, machine=THERE)
     told = predicted(trained(), HERE, tmp_path)
     assert told is not None
-    assert told.head.run_id == "t2"
+    assert told.run_id == "t2"
+
+
+def measured(folder, run_id, *, day=1, machine=HERE, fit=None, items=640, step_s=1.0, **configuration):
+    """Store a run that measured these settings: steps of 64 items from a data set of so many."""
+    case = a_case({**SETTINGS, **configuration})
+    steps = [[step_s * factor] * 9 for factor in (0.9, 1.0, 1.1)]
+    trials = [
+        a_trial(one, items=64, case_id=case.case_id, trial_id=f"t{n}", number=n, facts={"dataset_items": items})
+        for n, one in enumerate(steps)
+    ]
+    run = a_run(trials, cases=[case], machine=machine, procedure=Procedure(trials=3, fit=fit))
+    head = msgspec.structs.replace(run.head, run_id=run_id, started_utc=f"2026-11-0{day}T10:00:00Z")
+    with RecordWriter(folder / "records" / f"{run_id}.jsonl", head) as writer:
+        for trial in trials:
+            writer.append(trial)
+
+
+def test_s2_51_a_run_of_the_same_settings_predicts_item_for_item(tmp_path):
+    measured(tmp_path, "r1", items=1280)
+    epoch = epoch_of(trained(), 1, HERE, tmp_path)
+    assert epoch is not None
+    told = epoch.predicted
+    assert told is not None
+    assert (told.by, told.run_id, told.items) == ("run", "r1", 1280)
+    assert told.epoch_s.value == pytest.approx(20.0, rel=0.01), "1,280 items at 64 a second"
+    assert told.epoch_s.low is not None
+    assert epoch.ratio == pytest.approx(1.0, rel=0.01), "half of the items were held out, and took as long each"
+
+
+def test_the_newest_run_or_tune_counts_and_a_training_predicts_nothing(tmp_path):
+    measured(tmp_path, "r1", day=1)
+    tuned(tmp_path, "t2", day=2)
+    measured(tmp_path, "to-an-end", day=3, fit=Fit())
+    measured(tmp_path, "elsewhere", day=4, machine=THERE)
+    measured(tmp_path, "other-settings", day=5, batch_size=32)
+    measured(tmp_path, "without-an-end", day=6, items=0)
+    told = predicted(trained(), HERE, tmp_path)
+    assert told is not None
+    assert (told.by, told.run_id) == ("tune", "t2")
+    measured(tmp_path, "r7", day=7)
+    told = predicted(trained(), HERE, tmp_path)
+    assert told is not None
+    assert (told.by, told.run_id) == ("run", "r7")
 
 
 def test_without_such_a_tune_nothing_is_predicted_and_a_failed_training_has_no_epoch(tmp_path):

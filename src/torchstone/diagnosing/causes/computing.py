@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone import units
+from torchstone.advice.usual import idle_words
 from torchstone.diagnosing.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.diagnosing.evidence import Evidence
 from torchstone.terms.phase import BACKWARD, DECODE, FORWARD, PREFILL
@@ -46,6 +47,9 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
         return None
     parts = [name for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None]
     told = ", ".join(f"{name} {100 * e.share(name):.0f} % ({units.quantity(e.phase_s(name), 's')})" for name in parts)
+    idle = idle_words(e.figures.get("device_utilization"))
+    evidence = (told, *([f"{idle}: it is not filled"] if idle is not None else []))
+    size = "large batch" if idle is None else "batch too small"
     remedies = [
         Remedy("mixed precision, where the device has it natively", "precision"),
         Remedy("compile=default", "compile"),
@@ -57,8 +61,8 @@ def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
     if e.trains:
         remedies.insert(3, Remedy("gradient_checkpointing=true where memory is short", "gradient_checkpointing"))
     return Cause(
-        "computing", Kind.COMPUTE, "computing is what limits: nothing else found stands in its way", share, (told,),
-        usual=("complex model", "large batch", "inefficient operations"), remedies=tuple(remedies),
+        "computing", Kind.COMPUTE, "computing is what limits: nothing else found stands in its way", share, evidence,
+        usual=("complex model", size, "inefficient operations"), remedies=tuple(remedies),
         what_ifs=tuple(_what_ifs(e)), sound=True,
     )  # fmt: skip
 

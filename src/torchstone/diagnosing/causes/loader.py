@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchstone import units
 from torchstone.advice.feeding import feeding
+from torchstone.advice.usual import DATA_S, idle_words
 from torchstone.diagnosing.causes.lines import places
 from torchstone.diagnosing.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.diagnosing.evidence import Evidence
@@ -17,7 +18,6 @@ _WORTH = 0.10  # of the step
 _COMPUTES = 0.5  # of a loader's time on a core: above, it computes rather than waits
 _MOST_WORKERS = 16
 _AS_DATASET = "return the Dataset, or a DataLoader of torch's, of which others are made"
-_RULE_S, _RULE_UTILIZATION = 0.030, 0.70
 
 
 def loader(e: Evidence) -> Cause | None:
@@ -63,8 +63,8 @@ def _share(e: Evidence) -> float:
 def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
     data_s = e.phase_s(DATA)
     if data_s is not None:
-        rule = ", more than the usual 30 ms" if data_s > _RULE_S else ""
-        yield f"data is {100 * e.share(DATA):.0f} % of the step ({units.quantity(data_s, 's')}{rule})"
+        long = f", more than the usual {units.quantity(DATA_S, 's', 2)}" if data_s > DATA_S else ""
+        yield f"data is {100 * e.share(DATA):.0f} % of the step ({units.quantity(data_s, 's')}{long})"
     workers = e.workers
     if e.loader_rate and e.device_rate:
         share = e.figures.get("data_wait_share")
@@ -72,9 +72,8 @@ def _evidence(e: Evidence, busy: float | None) -> Iterator[str]:
     if busy is not None and e.loader_look is not None:
         batch_s = units.quantity(e.loader_look.step_s, "s")
         yield f"one process takes {batch_s} a batch, and has a core {100 * busy:.0f} % of it; the rest it waits"
-    used = e.figures.get("device_utilization")
-    if used is not None and used < _RULE_UTILIZATION:
-        yield f"the device is in use {100 * used:.0f} % of the time, less than the usual 70 %"
+    if (idle := idle_words(e.figures.get("device_utilization"))) is not None:
+        yield idle
 
 
 def _what_ifs(e: Evidence, *, computes: bool) -> Iterator[WhatIf]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torchstone import units
 from torchstone.advice.choices import SAFE_SHARE
+from torchstone.advice.usual import MEMORY, band
 from torchstone.diagnosing.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.diagnosing.evidence import Evidence
 from torchstone.terms.axis import Scalar
@@ -66,8 +67,8 @@ def short_memory(e: Evidence) -> Cause | None:
     held = e.device.memory_bytes if e.device is not None else None
     peak = e.figures.get("peak_reserved_bytes")
     full = (
-        f", the peak is {units.quantity(peak / held, 'ratio')} of {units.quantity(held, 'bytes')} (usual: 50 to 80 %, "
-        f"safe: up to {100 * SAFE_SHARE:.0f} %)"
+        f", the peak is {units.quantity(peak / held, 'ratio')} of {units.quantity(held, 'bytes')} "
+        f"(usual: {band(MEMORY)}, safe: up to {100 * SAFE_SHARE:.0f} %)"
         if held and peak
         else ""
     )
