@@ -89,6 +89,7 @@ def _figures(
     claimed |= {f"loss_{name}": number(losses.get(name)) for name in _STATISTICS}
     claimed |= {
         "peak_allocated_bytes": scaled(memory.get("max"), _MIB), "throughput": number(result.get("throughput")),
+        "mean_allocated_bytes": scaled(memory.get("mean"), _MIB),
         "loss_convergence_rate": number(result.get("loss_convergence_rate")), "model_load_time_s": load_s,
         # An iteration is one pass, whether its gradients are accumulated or not.
         "items_per_step": size,

@@ -41,7 +41,8 @@ class Campaign:
         request, preload = self._request, [sketch.workload.model for sketch in self._sketches]
         with Session(request.procedure, preload, self._watcher) as session:
             machine, found = session.inspect()
-            placements = [plan.place(word, found, machine) for word in (request.device or "auto").split(",")]
+            words = (request.device or "auto").split(",")
+            placements, absent = plan.places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
             head = session.head(
@@ -53,7 +54,9 @@ class Campaign:
                 began_s += system_clock() - asked_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
-                run = take_all(session, msgspec.structs.replace(head, plan=whole), folder, began_s, request.first)
+                others = plan.arrange(sketches, list(absent), machine, 0, how.seed)
+                head = msgspec.structs.replace(head, plan=_with_cases(whole, others))
+                run = take_all(session, head, folder, began_s, request.first, absent)
         return published(run, folder)
 
     @staticmethod
@@ -62,3 +65,10 @@ class Campaign:
         if not sketch.own:
             return sketch
         return plan.settled(sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open))
+
+
+def _with_cases(whole: Plan, others: Plan) -> Plan:
+    """Return a Plan that also names the Cases of another one, of which no trial is taken."""
+    known = {case.case_id for case in whole.cases}  # which card of several equal ones it is, is no part of a Case
+    more = tuple(case for case in others.cases if case.case_id not in known)
+    return msgspec.structs.replace(whole, cases=(*whole.cases, *more))

@@ -1,0 +1,98 @@
+"""Seed S3: what is stored, recommended and drawn, from records of other machines, and the seed's own JSON."""
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from build import a_trial
+from comparable import a_gpu, write_record
+from comparable import a_stored_run as a_gpu_run
+from stored import a_stored_run, case, machine, store
+
+from torchstone.terms.trial import Series
+
+PRINTED = Path(__file__).parent / "printed" / "s3_training_benchmark_results.json"
+SIZES = (8, 16, 32)
+AT_S = tuple(2.0 + 0.01 * place for place in range(8))
+
+
+@pytest.fixture(scope="module")
+def stored(desk):
+    """A machine without and one with a card, three batch sizes each."""
+    slow = [(case(batch_size=size), 100.0 + 20 * place) for place, size in enumerate(SIZES)]
+    fast = [(case("cuda", batch_size=size), 1000.0 + 500 * place) for place, size in enumerate(SIZES)]
+    store(desk.folder / "outputs", [
+        a_stored_run(1, slow, machine()), a_stored_run(2, fast, machine("cuda", host="gpubox")),
+    ])  # fmt: skip
+    return desk
+
+
+def test_s3_46_and_57_hardware_is_recommended_and_compared(stored):
+    (found,) = stored.claimed("S3-46").document["hardware"]
+    assert (found["family"], found["task"], found["recommended"]) == ("embedding", "train", "NVIDIA H200")
+    best = {one["device"]: one["value"] for one in found["standings"]} if "value" in found["standings"][0] else {}
+    text = " ".join(stored.type("torchstone recommend --family embedding").out.split())
+    assert text.startswith("Recommended hardware by speed for embedding, training: NVIDIA H200, ")
+    assert not best or best["NVIDIA H200"] > best["Intel Xeon"]
+
+
+def test_s3_42_and_56_the_tables_of_a_stored_run(stored):
+    text = " ".join(stored.type("torchstone show 20260102 --full").out.split())
+    assert "[BY BATCH SIZE] train hf:bert on cpu" in text
+    assert "from batch size 8 to 32 (4 times the items a step) throughput is 1.4 times as high" in text
+
+
+def test_s3_34_and_25_mean_and_highest_memory_of_a_device(desk):
+    one = case("cuda", batch_size=8)
+    held = [2e9, 3e9, 4e9, 3e9, 3e9, 3e9, 3e9, 3e9]
+    series = [Series("device_memory_used_bytes", "nvml", AT_S, tuple(held), "cuda:0")]
+    run = a_stored_run(3, [(one, 1000.0)], machine("cuda", host="third"), name="held")
+    trial = a_trial([0.01] * 8, case_id=one.case_id, series=series, facts={"device": "cuda:0"})
+    store(desk.folder / "outputs", [type(run)(run.head, (trial,), (), run.end)])
+    (found,) = desk.claimed("S3-34").document["cases"]
+    assert found["estimates"]["device_memory_used_bytes"]["value"] == 4e9
+    assert found["estimates"]["mean_device_memory_used_bytes"]["value"] == pytest.approx(sum(held) / len(held))
+    assert "mean_device_memory_used_bytes" in desk.type("torchstone show held --full").out
+
+
+def test_s3_52_throttling_is_told(desk):
+    one = case("cuda", batch_size=8)
+    series = [Series("device_throttled", "nvml", AT_S, (0.0, 1.0) * 4, "cuda:0")]
+    run = a_stored_run(4, [(one, 1000.0)], machine("cuda", host="fourth"), name="hot")
+    trial = a_trial([0.01] * 8, case_id=one.case_id, series=series, facts={"device": "cuda:0"})
+    store(desk.folder / "outputs", [type(run)(run.head, (trial,), (), run.end)])
+    assert "held the device's clock down in up to 50% of readings" in desk.type("torchstone check hot").out
+
+
+def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):
+    name = "training_benchmark_results_20250302_123456.json"
+    shutil.copy(PRINTED, desk.folder / name)
+    desk.type(f"torchstone import {name} --output-dir imported")
+    (case_,) = desk.type("torchstone show latest --json --output-dir imported").document["cases"]
+    printed = json.loads(PRINTED.read_text(encoding="utf-8"))["benchmarks"]["embedding"]["bert-base-uncased"]["cuda"]
+    result = printed["training_results"]["batch_1_seq_32_lr_1e-05_opt_adam_accum_1"]
+    assert (case_["workload"]["family"], case_["placement"]["device"]) == ("embedding", "cuda")
+    point = case_["configuration"]
+    assert (point["batch_size"], point["sequence_length"], point["learning_rate"]) == (1, 32, 1e-5)
+    assert (point["optimizer"], point["grad_accumulation"], point["precision"]) == ("adam", 1, "fp16")
+    told = {name: estimate["value"] for name, estimate in case_["estimates"].items()}
+    for word in ("min", "max", "mean", "std"):
+        assert told[f"step_time_{word}"] == result["training_time"][word]
+        assert told[f"loss_{word}"] == result["loss"][word]
+    assert told["throughput"] == result["throughput"]
+    assert told["loss_convergence_rate"] == result["loss_convergence_rate"]
+    assert told["model_load_time_s"] == printed["model_load_time"]
+    assert told["peak_allocated_bytes"] == pytest.approx(result["memory_usage"]["max"] * 2**20)
+    assert told["mean_allocated_bytes"] == pytest.approx(result["memory_usage"]["mean"] * 2**20)
+
+
+def test_s3_74_efficiency_over_hardware_is_drawn(desk):
+    for card, folder, step_s in (("NVIDIA A100-SXM4-80GB", "a100", 0.02), ("NVIDIA H100 80GB HBM3", "h100", 0.01)):
+        run = a_gpu_run([step_s] * 3, case("cuda", batch_size=8), machine=a_gpu(card), setup={"flops": [5e10]})
+        write_record(run, desk.folder / folder)
+    desk.claimed("S3-74")
+    (picture,) = (desk.folder / "visualizations").rglob("comparison_efficiency.svg")
+    words = " ".join(element.text or "" for element in ET.parse(picture).iter())
+    assert "share of the peak rate" in words
