@@ -224,28 +224,14 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
 
     `auto` is the first accelerator, or the CPU. Raises UsageError saying what was looked for and what was found.
     """
-    placement, why_not = _placed(word, found, machine)
+    placement, why_not = placed(word, found, machine)
     if why_not is not None:
         have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
         raise UsageError(f"{why_not}. Found: {have}")
     return placement
 
 
-def places(
-    words: Sequence[str], found: Inspected, machine: Machine, *, absent_ok: bool
-) -> tuple[list[Placement], dict[Placement, str]]:
-    """Return the Placements of several words, and of those that are not here the reason, where that is allowed.
-
-    Raises UsageError as `place` does where it is not, and where none of them is here.
-    """
-    each = [_placed(word, found, machine) for word in words]
-    here = [placement for placement, why_not in each if why_not is None]
-    if not absent_ok or not here:
-        here = [place(word, found, machine) for word in words]
-    return here, {placement: why_not for placement, why_not in each if why_not is not None}
-
-
-def _placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
+def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
     """Return what a word means, and why that is not here (None: it is). Raises UsageError for what is no device."""
     kinds = registry.names("devices")
     if word == "auto":

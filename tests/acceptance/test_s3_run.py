@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
 
+import numpy
 import pytest
 import torch
 
@@ -140,6 +141,14 @@ def test_s3_32_to_34_least_most_mean_and_spread_by_hand(taken, raw):
             assert "mean_device_memory_used_bytes" not in one, "what nobody tells is absent"
 
 
+def test_s3_17_the_rate_of_convergence_is_the_slope_of_ln_loss(taken, raw):
+    for trial in trials(taken):
+        losses = raw["loss"][trial["trial_id"]]
+        settled = losses[len(losses) // 10 :]  # an optimizer's first steps are none of it
+        slope = numpy.polyfit(range(len(settled)), numpy.log(settled), 1)[0]
+        assert trial["figures"]["values"]["loss_convergence_rate"] == pytest.approx(slope)
+
+
 def test_s3_25_the_memory_of_a_training_is_a_series_with_times(desk, taken):
     path = desk.folder / desk.claimed("S3-25").out.strip()
     with path.open(encoding="utf-8", newline="") as file:
@@ -248,6 +257,17 @@ def test_s3_43_too_few_steps_are_not_called_as_good(desk, run):
     text = " ".join(desk.claimed("S3-43").out.split())
     assert "convergence: builtin:cnn on cpu, data digits, batch_size 4" in text
     assert "learning rate with precision fp32: " in text
+
+
+def test_s3_61_what_holds_a_step_up_is_said_with_its_share(desk, taken):
+    """Where a phase is a large part of a step, a line says so: the share is that of the recorded phases."""
+    told = re.findall(r"note: .*?(\w+) is (\d+) % of the step", desk.claimed("S3-61").out)
+    assert told
+    shares = {
+        (name, round(100 * case["estimates"][f"phase_{name}_s"]["value"] / case["estimates"]["anatomy_step_s"]["value"]))
+        for case in taken for name in ("data", "transfer", "forward", "backward", "optimizer", "rest")
+    }  # fmt: skip
+    assert {(name, int(share)) for name, share in told} <= shares
 
 
 def test_s3_60_every_figure_has_its_interval(desk, taken):

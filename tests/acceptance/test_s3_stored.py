@@ -6,11 +6,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from build import a_trial
+from build import a_case, a_machine, a_trial, peaks_of
 from comparable import a_gpu, write_record
 from comparable import a_stored_run as a_gpu_run
 from stored import a_stored_run, case, machine, store
 
+from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.trial import Series
 
 PRINTED = Path(__file__).parent / "printed" / "s3_training_benchmark_results.json"
@@ -86,6 +87,24 @@ def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):
     assert told["model_load_time_s"] == printed["model_load_time"]
     assert told["peak_allocated_bytes"] == pytest.approx(result["memory_usage"]["max"] * 2**20)
     assert told["mean_allocated_bytes"] == pytest.approx(result["memory_usage"]["mean"] * 2**20)
+
+
+def test_s3_55_what_bounds_a_case_follows_from_the_peaks_by_hand(desk):
+    """The processor does 200 GFLOP/s and 30 GB/s: 1 GFLOP is half of a step of 10 ms, 30 MB are a tenth of it."""
+    own = DeviceInfo("cpu", "cpu", "Intel", 0, "a processor")
+    wanted = {"compute": {"flops": [1e9], "traffic_bytes": [3e7]}, "memory": {"flops": [1e7], "traffic_bytes": [2.4e8]}}
+    for number, (what, setup) in enumerate(wanted.items()):
+        run = a_gpu_run(
+            [0.01] * 3, a_case({"batch_size": 8, "precision": "fp32"}), machine=a_machine(devices=(own,), peaks=(peaks_of(),)),
+            name=f"bound-{what}", setup=setup, facts={"threads_in_effect": 2}, minutes=60.0 * number,
+        )  # fmt: skip
+        write_record(run, desk.folder / "outputs")
+    text = desk.claimed("S3-55").out
+    assert "compute bounds 1 of 1 cases" in text[text.index("[BOTTLENECK]") :]
+    (case_,) = desk.type("torchstone show bound-compute --json").document["cases"]
+    assert case_["bound"]["shares"]["compute"] == pytest.approx(1e9 / 2e11 / 0.01)
+    assert case_["bound"]["shares"]["memory"] == pytest.approx(3e7 / 3e10 / 0.01)
+    assert "memory bounds 1 of 1 cases" in desk.type("torchstone show bound-memory --full").out
 
 
 def test_s3_74_efficiency_over_hardware_is_drawn(desk):

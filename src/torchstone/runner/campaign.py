@@ -19,6 +19,7 @@ from torchstone.runner.watcher import Watcher
 from torchstone.store.spread import usual_spread
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import Machine
+from torchstone.terms.message import Inspected
 from torchstone.terms.run import Plan
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Campaign:
         with Session(request.procedure, preload, self._watcher) as session:
             machine, found = session.inspect()
             words = (request.device or "auto").split(",")
-            placements, absent = plan.places(words, found, machine, absent_ok=request.absent_ok)
+            placements, absent = places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
             head = session.head(
@@ -65,6 +66,20 @@ class Campaign:
         if not sketch.own:
             return sketch
         return plan.settled(sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open))
+
+
+def places(
+    words: Sequence[str], found: Inspected, machine: Machine, *, absent_ok: bool
+) -> tuple[list[Placement], dict[Placement, str]]:
+    """Return the Placements of several words, and of those that are not here the reason, where that is allowed.
+
+    Raises UsageError as `plan.place` does where it is not, and where none of them is here.
+    """
+    each = [plan.placed(word, found, machine) for word in words]
+    here = [placement for placement, why_not in each if why_not is None]
+    if not absent_ok or not here:
+        here = [plan.place(word, found, machine) for word in words]
+    return here, {placement: why_not for placement, why_not in each if why_not is not None}
 
 
 def _with_cases(whole: Plan, others: Plan) -> Plan:
