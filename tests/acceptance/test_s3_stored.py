@@ -91,12 +91,12 @@ def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):
 
 def test_s3_55_what_bounds_a_case_follows_from_the_peaks_by_hand(desk):
     """The processor does 200 GFLOP/s and 30 GB/s: 1 GFLOP is half of a step of 10 ms, 30 MB are a tenth of it."""
-    own = DeviceInfo("cpu", "cpu", "Intel", 0, "a processor")
+    known = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"),), peaks=(peaks_of(),))
     wanted = {"compute": {"flops": [1e9], "traffic_bytes": [3e7]}, "memory": {"flops": [1e7], "traffic_bytes": [2.4e8]}}
     for number, (what, setup) in enumerate(wanted.items()):
         run = a_gpu_run(
-            [0.01] * 3, a_case({"batch_size": 8, "precision": "fp32"}), machine=a_machine(devices=(own,), peaks=(peaks_of(),)),
-            name=f"bound-{what}", setup=setup, facts={"threads_in_effect": 2}, minutes=60.0 * number,
+            [0.01] * 3, a_case({"batch_size": 8, "precision": "fp32"}), machine=known, name=f"bound-{what}",
+            setup=setup, facts={"threads_in_effect": 2}, minutes=60.0 * number,
         )  # fmt: skip
         write_record(run, desk.folder / "outputs")
     text = desk.claimed("S3-55").out
