@@ -19,11 +19,14 @@ class Words(torch.nn.Module):
         return self.head(self.table(input_ids).mean(1))
 
 class Tokenizer:
-    pad_token_id = 0
     def __len__(self):
         return 100
-    def __call__(self, texts, **_):
-        return {"input_ids": [[1 + ord(c) % 99 for c in text] for text in texts]}
+    def encode(self, text):
+        return [1 + ord(letter) % 99 for letter in text]
+    def __call__(self, text, max_length, **_):
+        words = self.encode(text)[:max_length]
+        rest = [0] * (max_length - len(words))
+        return {"input_ids": words + rest, "attention_mask": [1] * len(words) + rest}
 
 def load_custom_model(model_path, device):
     print("loading", model_path, device, file=__import__("sys").stderr)
@@ -35,7 +38,7 @@ def load_custom_model(model_path, device):
 if __name__ == "__main__":
     torchstone.register_model("my_custom_model", load_custom_model)
     done = torchstone.benchmark(
-        "my_custom_model", task="train", family="custom", device="cpu", batch_size=2, axes={"sequence_length": 8},
+        "my_custom_model", task="train", family="custom", device="cpu", batch_size=2, data="manual", axes={"sequence_length": 8},
         options={"model_path": "weights.bin"}, distributed_config={"world_size": 1, "backend": "nccl", "rank": 0},
         procedure=torchstone.Procedure(trials=1, warmup=1, iterations=4), name="mine",
     )

@@ -15,7 +15,7 @@ PRINTED = Path(__file__).parent / "printed" / "s3_training_config.json"
 # The document's file with a small model of ours, and few values.
 SMALL = {
     **json.loads(PRINTED.read_text(encoding="utf-8")),
-    "model_families": {"vision": ["builtin:cnn"]}, "data": "digits", "axes": {"image_size": 32, "threads": 1},
+    "model_families": {"vision": ["builtin:cnn"]}, "data": "digits", "axes": {"image_size": 8, "threads": 1},
     "batch_sizes": [4], "learning_rates": [1e-3, 1e-2], "optimizers": ["Adam"], "gradient_accumulation_steps": [2],
     "warmup_iterations": 2, "training_iterations": 12,
 }  # fmt: skip
@@ -111,8 +111,8 @@ def test_s3_08_and_62_profiling_leaves_a_trace_of_each_case(desk, run, taken):
 
 def test_s3_09_and_63_debug_names_every_stage_of_every_trial(desk, run, taken):
     lines = desk.claimed("S3-09").err
-    for stage in ("setup", "warmup", "throughput"):
-        seen = re.findall(rf"^ +[\d.]+ s  {stage}", lines.replace("warm-up", "warmup"), re.MULTILINE)
+    for stage in ("building", "warm-up", "throughput", "anatomy"):
+        seen = re.findall(rf"^ +[\d.]+ s  {stage}$", lines, re.MULTILINE)
         assert len(seen) >= len(trials(taken)), f"{stage}: {lines}"
 
 

@@ -90,9 +90,12 @@ def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):
 
 
 def test_s3_55_what_bounds_a_case_follows_from_the_peaks_by_hand(desk):
-    """The processor does 200 GFLOP/s and 30 GB/s: 1 GFLOP is half of a step of 10 ms, 30 MB are a tenth of it."""
+    """The processor does 200 GFLOP/s and 30 GB/s: 1.6 GFLOP are 0.8 of a step of 10 ms, 150 MB half of it."""
     known = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"),), peaks=(peaks_of(),))
-    wanted = {"compute": {"flops": [1e9], "traffic_bytes": [3e7]}, "memory": {"flops": [1e7], "traffic_bytes": [2.4e8]}}
+    wanted = {
+        "compute": {"flops": [1.6e9], "traffic_bytes": [1.5e8]},
+        "memory": {"flops": [1e7], "traffic_bytes": [2.4e8]},
+    }
     for number, (what, setup) in enumerate(wanted.items()):
         run = a_gpu_run(
             [0.01] * 3, a_case({"batch_size": 8, "precision": "fp32"}), machine=known, name=f"bound-{what}",
@@ -102,8 +105,8 @@ def test_s3_55_what_bounds_a_case_follows_from_the_peaks_by_hand(desk):
     text = desk.claimed("S3-55").out
     assert "compute bounds 1 of 1 cases" in text[text.index("[BOTTLENECK]") :]
     (case_,) = desk.type("torchstone show bound-compute --json").document["cases"]
-    assert case_["bound"]["shares"]["compute"] == pytest.approx(1e9 / 2e11 / 0.01)
-    assert case_["bound"]["shares"]["memory"] == pytest.approx(3e7 / 3e10 / 0.01)
+    assert case_["bound"]["shares"]["compute"] == pytest.approx(1.6e9 / 2e11 / 0.01)
+    assert case_["bound"]["shares"]["memory"] == pytest.approx(1.5e8 / 3e10 / 0.01)
     assert "memory bounds 1 of 1 cases" in desk.type("torchstone show bound-memory --full").out
 
 
