@@ -38,8 +38,9 @@ def load_custom_model(model_path, device):
 if __name__ == "__main__":
     torchstone.register_model("my_custom_model", load_custom_model)
     done = torchstone.benchmark(
-        "my_custom_model", task="train", family="custom", device="cpu", batch_size=2, data="manual", axes={"sequence_length": 8},
-        options={"model_path": "weights.bin"}, distributed_config={"world_size": 1, "backend": "nccl", "rank": 0},
+        "my_custom_model", task="train", family="custom", device="cpu", batch_size=2, axes={"sequence_length": 8},
+        data="manual", options={"model_path": "weights.bin"},
+        distributed_config={"world_size": 1, "backend": "nccl", "rank": 0},
         procedure=torchstone.Procedure(trials=1, warmup=1, iterations=4), name="mine",
     )
     (case,) = done.cases

@@ -3,8 +3,10 @@
 import json
 import shutil
 from pathlib import Path
+from statistics import geometric_mean
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from build import a_case, a_machine, a_trial, peaks_of
 from comparable import a_gpu, write_record
@@ -39,10 +41,85 @@ def test_s3_46_and_57_hardware_is_recommended_and_compared(stored):
     assert not best or best["NVIDIA H200"] > best["Intel Xeon"]
 
 
-def test_s3_42_and_56_the_tables_of_a_stored_run(stored):
-    text = " ".join(stored.type("torchstone show 20260102 --full").out.split())
+@pytest.fixture(scope="module")
+def cut(desk):
+    """One run of a model, cut along batch size, optimizer and precision, and a model five times as large."""
+    points = {
+        (8, "adamw", "fp32"): 100.0, (16, "adamw", "fp32"): 150.0, (32, "adamw", "fp32"): 200.0,
+        (8, "adamw", "bf16"): 180.0, (8, "sgd", "fp32"): 125.0,
+    }  # fmt: skip
+    cases = [(case(batch_size=b, optimizer=o, precision=p), rate) for (b, o, p), rate in points.items()]
+    large = case(batch_size=8, optimizer="adamw", precision="fp32", model="hf:large")
+    held = {one.case_id: 1e9 * (1 + place) for place, (one, _) in enumerate(cases)}
+    run = a_stored_run(5, [*cases, (large, 20.0)], machine(host="fifth"), memory=held, name="cut")
+    sizes = {large.case_id: 50_000_000}
+    trials = [
+        msgspec.structs.replace(one, facts={**one.facts, "parameters": sizes.get(one.case_id, 10_000_000)})
+        for one in run.trials
+    ]
+    store(desk.folder / "outputs", [msgspec.structs.replace(run, trials=tuple(trials))])
+    document = desk.claimed("S3-42").document
+    return document, " ".join(desk.claimed("S3-56").out.split())
+
+
+def lines(document, by, model="hf:bert"):
+    (one,) = [one for one in document["performance_analysis"] if one["by"] == by and one["model"] == model]
+    return {line["value"]: line for line in one["lines"]}
+
+
+def figure(document, line, name):
+    """The mean of the trials, by hand: geometric, as rates are."""
+    (one,) = [one for one in document["cases"] if one["case_id"] == line["case_id"]]
+    return geometric_mean([trial["figures"]["values"][name] for trial in one["trials"]])
+
+
+def test_s3_42_and_56_time_memory_and_throughput_over_batch_sizes(cut):
+    document, text = cut
+    found = lines(document, "batch_size")
+    assert list(found) == [8, 16, 32]
+    first = figure(document, found[8], "throughput")
+    for size, line in found.items():
+        rate = figure(document, line, "throughput")
+        assert line["throughput"] == pytest.approx(rate)
+        assert line["time_per_item_s"] == pytest.approx(1 / rate)
+        assert line["throughput_ratio"] == pytest.approx(rate / first)
+        assert line["efficiency"] == pytest.approx(rate / first / (size / 8))
+    assert [line["memory_ratio"] for line in found.values()] == pytest.approx([1.0, 2.0, 3.0])
     assert "[BY BATCH SIZE] train hf:bert on cpu" in text
-    assert "from batch size 8 to 32 (4 times the items a step) throughput is 1.4 times as high" in text
+    assert "from batch size 8 to 32 (4 times the items a step) throughput is " in text
+
+
+def test_s3_44_speed_and_memory_by_optimizer(cut):
+    document, text = cut
+    found = lines(document, "optimizer")
+    rates = {name: figure(document, line, "throughput") for name, line in found.items()}
+    base = next(iter(found))
+    assert {n: line["throughput_ratio"] for n, line in found.items()} == pytest.approx(
+        {n: rate / rates[base] for n, rate in rates.items()}
+    )
+    assert {n: line["memory_bytes"] for n, line in found.items()} == pytest.approx({"adamw": 1e9, "sgd": 5e9})
+    assert "[BY OPTIMIZER] train hf:bert on cpu" in text
+
+
+def test_s3_45_speed_up_and_memory_of_mixed_precision(cut):
+    document, text = cut
+    found = lines(document, "precision")
+    assert list(found) == ["fp32", "bf16"]
+    ratio = figure(document, found["bf16"], "throughput") / figure(document, found["fp32"], "throughput")
+    assert found["bf16"]["throughput_ratio"] == pytest.approx(ratio)
+    assert found["bf16"]["memory_ratio"] == pytest.approx(4.0)
+    assert "[MIXED PRECISION] train hf:bert on cpu" in text
+    assert f"bf16 is {ratio:.3g} times as fast as fp32, in 4 times the memory" in text
+
+
+def test_s3_56_over_model_sizes(cut):
+    document, text = cut
+    (found,) = [one for one in document["performance_analysis"] if one["by"] == "model"]
+    small, large = found["lines"]
+    assert (small["parameters"], large["parameters"]) == (1e7, 5e7)
+    slower = figure(document, small, "throughput") / figure(document, large, "throughput")
+    assert f"hf:large has 5 times the parameters of hf:bert and takes {slower:.3g} times as long" in text
+    assert "[BY MODEL SIZE]" in text
 
 
 def test_s3_34_and_25_mean_and_highest_memory_of_a_device(desk):
