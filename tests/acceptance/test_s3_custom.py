@@ -158,5 +158,5 @@ def test_s3_52_a_leak_is_seen_by_how_much_a_step_adds(desk, trouble):
     rise = finding["message"].split("by ")[1]
     assert "per 1,000 steps" in rise
     amount, unit = rise.split()[:2]
-    each_mib = float(amount) * {"MiB": 1.0, "GiB": 1024.0}[unit] / 1000.0
+    each_mib = float(amount.replace(",", "")) * {"MiB": 1.0, "GiB": 1024.0}[unit] / 1000.0
     assert each_mib == pytest.approx(1.0, rel=0.5), "it keeps 1 MiB a step"
