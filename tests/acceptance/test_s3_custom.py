@@ -51,7 +51,8 @@ if __name__ == "__main__":
 SEVERAL = """
 import torchstone
 torchstone.benchmark("gpt2", task="train", family="text_generation", device="cpu", batch_size=16,
-                     distributed_config={"world_size": 2, "backend": "nccl", "rank": 0})
+                     distributed_config={"world_size": 2, "backend": "nccl", "rank": 0},
+                     procedure=torchstone.Procedure(trials=1, iterations=1))
 """
 TROUBLE = """
 import time, torch
