@@ -230,21 +230,29 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
 
     `auto` is the first accelerator, or the CPU. Raises UsageError saying what was looked for and what was found.
     """
+    placement, why_not = placed(word, found, machine)
+    if why_not is not None:
+        have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
+        raise UsageError(f"{why_not}. Found: {have}")
+    return placement
+
+
+def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
+    """Return what a word means, and why that is not here (None: it is). Raises UsageError for what is no device."""
     kinds = registry.names("devices")
     if word == "auto":
         best = next((d for d in machine.devices if d.kind != "cpu"), machine.devices[0])
-        return Placement(best.kind, best.index)
+        return Placement(best.kind, best.index), None
     kind, colon, number = word.partition(":")
     if kind not in kinds:
         raise unknown("device", word, (*kinds, "auto"))
     if colon and not number.isdigit():
         raise UsageError(f"device {word}: write {kind}:0, {kind}:1, …")
-    index = int(number) if colon else 0
-    if machine.device(kind, index) is None:
-        have = ", ".join(f"{d.kind}:{d.index} {d.name}" for d in machine.devices)
-        why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
-        raise UsageError(f"device {word} is not here: {why}. Found: {have}")
-    return Placement(kind, index)
+    placement = Placement(kind, int(number) if colon else 0)
+    if machine.device(kind, placement.index) is not None:
+        return placement, None
+    why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
+    return placement, f"device {word} is not here: {why}"
 
 
 def arrange(

@@ -180,40 +180,6 @@ def test_s1_05_to_08_gauges_become_columns():
     assert row["energy_j"] == pytest.approx(750)  # S4-01
 
 
-def test_s3_04_to_07_and_18_to_22_axes_of_training(trained):
-    found = {
-        (c["configuration"]["learning_rate"], c["configuration"]["optimizer"], c["configuration"]["precision"])
-        for c in trained["cases"]
-    }
-    assert found == {(r, o, p) for r in (1e-4,) for o in ("adam", "sgd") for p in ("fp32", "bf16")}
-    assert {c["configuration"]["grad_accumulation"] for c in trained["cases"]} == {2}
-
-
-def test_s3_24_what_was_chosen_for_the_hardware_is_a_fact(trained):
-    for case in trained["cases"]:
-        for trial in case["trials"]:
-            assert trial["facts"]["fused_optimizer"] is True
-            assert trial["facts"]["throughput_stopwatch"]
-            told = {name: text for name, text in trial["facts"].items() if name.startswith("setting_")}
-            assert set(told) == {f"setting_{axis}" for axis in ("threads", "channels_last", "fused", "sdpa")}
-            texts = [text.partition(": ") for text in told.values()]
-            assert all(value and len(why) > 3 for value, _, why in texts)
-            assert told["setting_threads"].startswith(f"{trial['facts']['threads_in_effect']}: ")
-
-
-def test_s3_29_to_31_a_case_says_what_it_is(trained):
-    (case, *_) = trained["cases"]
-    assert (case["workload"]["family"], case["workload"]["model"]) == ("vision", "builtin:cnn")
-    assert case["placement"]["device"] == "cpu"
-    assert set(case["configuration"]) >= {"batch_size", "learning_rate", "optimizer", "grad_accumulation", "precision"}
-    assert len({c["case_id"] for c in trained["cases"]}) == len(trained["cases"]) == 4
-
-
-def test_s3_09_and_63_debug_names_every_stage(inferred):
-    for stage in ("warmup", "latency", "throughput"):
-        assert stage in inferred["stderr"].replace("warm-up", "warmup").replace("warm_up", "warmup")
-
-
 def test_s0_02_and_s4_02_auto_takes_the_accelerator_that_is_there():
     here = a_machine(devices=CARDS)
     assert plan.place("auto", Inspected(CARDS, {}, {}), here) == Placement("rocm", 0)
@@ -233,11 +199,3 @@ def test_s4_35_every_example_is_explained():
     files = [p.name for p in (ROOT / "examples").iterdir() if p.suffix in (".py", ".yaml")]
     assert files
     assert all(f"[{name}]({name})" in page for name in files)
-
-
-def test_s3_08_and_62_profiling_leaves_a_trace_of_each_case(folder, inferred):
-    traces = list((folder / "outputs" / "traces").glob("*.json"))
-    assert len(traces) == len(inferred["cases"])
-    for path in traces:
-        names = {event.get("name") for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]}
-        assert {"step", "data", "transfer", "forward"} <= names, "the phases, by the names of the figures"

@@ -183,7 +183,6 @@ CNN = ("train", "--model", "builtin:cnn")
         ([*CNN], ["synthetic has no end", "--data", "--steps N"]),
         ([*CNN, "--data", "digits", "--batch-sizes", "8,32"], ["one value of batch_size", "8, 32", "torchstone tune"]),
         (["train", "cnn", "--axis", "precision=fp32,bf16"], ["one value of precision", "--axis precision=fp32"]),
-        (["train", "cnn", "--model", "builtin:mlp"], ["--model goes without a recipe"]),
         (["train", "smoke"], ["task of this recipe 'train'", "infer"]),
         ([*CNN, "--epochs", "0"], ["--epochs 0", "1 or more"]),
         ([*CNN, "--steps", "0"], ["--steps 0", "1 or more"]),

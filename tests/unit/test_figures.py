@@ -199,6 +199,7 @@ def test_gauges_are_read_inside_the_windows_only() -> None:
     got = figures(a_trial([0.25] * 10, series=series)).values
     assert got["device_utilization"] == pytest.approx(0.9)
     assert got["device_memory_used_bytes"] == 3e9
+    assert got["mean_device_memory_used_bytes"] == pytest.approx(2e9)
     assert "device_utilization" not in figures(a_trial([0.1], begin_s=2.5, series=series)).values
 
 
@@ -207,6 +208,7 @@ def test_other_processes_and_steal() -> None:
     got = figures(a_trial([0.25] * 10, series=series)).values
     assert got["other_cpu_cores"] == pytest.approx(0.5)
     assert got["steal_share"] == pytest.approx(0.05)
+    assert "mean_device_memory_used_bytes" not in got, "nothing tells it"
     idle = [counter("host_busy_s", 1.0), counter("process_cpu_s", 1.1)]
     assert figures(a_trial([0.25] * 10, series=idle)).values["other_cpu_cores"] == 0.0
 

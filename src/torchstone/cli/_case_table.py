@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone import units
+from torchstone.advice.absent import on_devices_here
 from torchstone.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
 from torchstone.advice.fed import data_words, facts_of, fed_words
 from torchstone.advice.grouping import groups, varying_axes
@@ -81,8 +82,8 @@ _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 
 
 def print_cases(run: RunSummary, width: int | None = None) -> None:
-    """Print one table a workload and device, and below it what to choose."""
-    for group in groups(run.cases):
+    """Print one table a workload and device that is here, and below it what to choose."""
+    for group in groups(on_devices_here(run)):
         varying = varying_axes(group)
         cases = _sorted(group, varying)
         first = cases[0]

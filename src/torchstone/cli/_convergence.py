@@ -15,7 +15,7 @@ from torchstone.advice.precisions import PrecisionEffect
 from torchstone.advice.trainings import Span, Training
 from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.stats.convergence import FEWEST
-from torchstone.stats.equivalence import Sameness
+from torchstone.stats.equivalence import MARGIN, Sameness
 from torchstone.stats.stability import Behaviour
 from torchstone.summary import RunSummary
 from torchstone.terms.axis import Scalar
@@ -127,11 +127,21 @@ def _best(rates: LearningRates, item: str, horizon: float) -> str:
         seen = f"none of {_listed(rates.tried)} lowers the loss beyond its noise in {_count(horizon)} {item}s"
         other = "one in between" if rates.unsteady else f"{10 * max(rates.tried):g}"
         return "; ".join([seen, *told, f"try {other}, another optimizer, or more steps"])
-    same = f", as good as it: {_listed(rates.as_good)}" if rates.as_good else ", the lowest loss beyond the noise"
-    if len(rates.tried) - len(rates.unsteady) < 2:
-        same = ", the only one that is steady"
     last = [f"it is the last on its side: try {rates.try_next:.3g}"] if rates.try_next is not None else []
-    return "; ".join([f"{rates.best:g} is best{same}", *told, *last])
+    return "; ".join([*_beside(rates, rates.best), *told, *last])
+
+
+def _beside(rates: LearningRates, best: float) -> Iterator[str]:
+    """Yield the best, what is as good, and what cannot be told: what is not known is not called equal."""
+    same = f", as good as it within {100 * MARGIN:g} %: {_listed(rates.as_good)}" if rates.as_good else ""
+    if rates.cannot_tell:
+        yield f"{best:g} ended lowest{same}"
+        why = f": too few steps, try --iterations {rates.more_steps}" if rates.more_steps is not None else ""
+        yield f"cannot tell whether {_listed(rates.cannot_tell)} would do as well{why}"
+    elif len(rates.tried) - len(rates.unsteady) < 2:
+        yield f"{best:g} is best, the only one that is steady"
+    else:
+        yield f"{best:g} is best{same or ', the lowest loss beyond the noise'}"
 
 
 def _listed(rates: Sequence[float]) -> str:

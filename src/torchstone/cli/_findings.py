@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from torchstone.advice.absent import on_devices_here
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.cli._table import plain
 from torchstone.store.query import TrialRow
@@ -38,7 +39,7 @@ def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
     Repetitions that were skipped because the Case had failed before have no line.
     """
     seen: dict[tuple[Status, str], dict[str, str]] = {}
-    for case in run.cases:
+    for case in on_devices_here(run):  # of the other devices, the answer tells
         ends = {trial.outcome.status: trial.outcome.message or "" for trial in reversed(_failed(case))}
         if len(ends) > 1:
             ends.pop(Status.SKIPPED, None)

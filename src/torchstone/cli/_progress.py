@@ -52,7 +52,7 @@ class ProgressBar:
         self._began_s = self._clock()
         if self._quiet:
             return
-        cases = len(head.plan.cases)
+        cases = len(head.measurable)
         counted = f"run {head.run_id}: {cases} case{'s' * (cases != 1)}"
         if head.procedure.in_rounds:
             self._time_s = time_of(head.procedure, cases)

@@ -177,6 +177,8 @@ def _learning(one: Learning) -> str:
     if one.best is None:
         return f"none of {tried} lowers the loss steadily{size} ({where})"
     same = f", as good: {', '.join(f'{rate:g}' for rate in one.as_good)}" if one.as_good else ""
+    if one.cannot_tell:
+        same += f", cannot tell: {', '.join(f'{rate:g}' for rate in one.cannot_tell)}"
     bad = (
         f"; the loss rises or breaks down with {', '.join(f'{rate:g}' for rate in one.unsteady)}"
         if one.unsteady

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone import units
+from torchstone.advice.absent import on_devices_here
 from torchstone.cli import _performance_summary
 from torchstone.cli._findings import labels
 from torchstone.cli._performance_analyses import print_analyses
@@ -35,8 +36,8 @@ _BLOCKS = {
     "prompt_token_throughput kv_cache_bytes",
     "TRAINING": "epoch_time_s first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
     "loss_convergence_rate loss_rate_per_1000_items",
-    "MEMORY": "allocated_bytes reserved_bytes peak_allocated_bytes peak_reserved_bytes peak_rss_bytes mean_rss_bytes "
-    "device_memory_used_bytes allocator_retries",
+    "MEMORY": "allocated_bytes reserved_bytes mean_allocated_bytes peak_allocated_bytes peak_reserved_bytes "
+    "peak_rss_bytes mean_rss_bytes device_memory_used_bytes mean_device_memory_used_bytes allocator_retries",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
     "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
     "minor_faults_per_step",
@@ -67,7 +68,8 @@ def _counted(run: RunSummary) -> str:
     how = run.procedure
     if not how.in_rounds:
         return f"{how.repetitions} trial{'s' * (how.repetitions > 1)} a case"
-    counts = [sum(t.outcome.status != Status.INTERRUPTED for t in case.trials) for case in run.cases] or [0]
+    cases = on_devices_here(run)
+    counts = [sum(t.outcome.status != Status.INTERRUPTED for t in case.trials) for case in cases] or [0]
     least, most = min(counts), max(counts)
     return f"{least if least == most else f'{least} to {most}'} trial{'s' * (most != 1)} a case"
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone import units
+from torchstone.advice.absent import absent, on_devices_here
 from torchstone.advice.choices import Chosen, choice_of, choose, memory_figures
 from torchstone.advice.grouping import groups, varying_axes
 from torchstone.advice.in_rounds import InRounds
@@ -29,11 +30,14 @@ def print_run_answer(run: RunSummary, width: int | None = None) -> None:
         print(textwrap.fill(plain(line), width, break_on_hyphens=False))
     if len(lines) > _MOST:
         print(f"{len(lines) - _MOST} more workloads, below")
+    for one in absent(run):
+        cases = f"{one.cases} case{'s' * (one.cases > 1)} unsupported"
+        print(textwrap.fill(plain(f"{one.device}: {cases}, {one.why}"), width, break_on_hyphens=False))
 
 
 def answer_lines(run: RunSummary) -> Iterator[str]:
-    """Yield one or two sentences a workload and device, what was measured first."""
-    found = groups(run.cases)
+    """Yield one or two sentences a workload and device that is here, what was measured first."""
+    found = groups(on_devices_here(run))
     for group in found:
         first = group[0]
         name = f"{first.workload.task} {model_name(first.workload.model)}"

@@ -261,9 +261,10 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
         "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
     }  # fmt: skip
     given = {name: value for name, value in changes.items() if value is not None}
+    typed = ",".join(_device(word) for word in words_of(options.device))
     return msgspec.structs.replace(
         request, procedure=msgspec.structs.replace(request.procedure, **given), name=options.name or request.name,
-        device=",".join(_device(word) for word in words_of(options.device)) or request.device,
+        device=typed or request.device, absent_ok=request.absent_ok and not typed,
     )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ class WorkloadRequest(msgspec.Struct, frozen=True):
 class RunRequest(msgspec.Struct, frozen=True):
     """What a run file asks for. `device` may hold several words with commas between.
 
+    `absent_ok`: those that are not here are told with the reason, and the others measured; one at least has to be here.
     Configurations that meet a condition of `exclude` are left out; those that meet one of `first` are taken first.
     """
 
@@ -58,6 +59,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     about: str | None = None
     name: str | None = None
     device: str = "auto"
+    absent_ok: bool = False
     procedure: Procedure = Procedure()
     exclude: tuple[Condition, ...] = ()
     first: tuple[Condition, ...] = ()
@@ -80,11 +82,13 @@ def read_request(source: Source, model: str | None = None) -> RunRequest:
         workloads = tuple(_workload(source, item, ("workloads", i)) for i, item in enumerate(items))
     else:
         workloads = (_workload(source, {k: v for k, v in source.data.items() if k in _WORKLOAD}, ()),)
+    device = _device(source)
     return RunRequest(
         workloads=workloads,
         about=_text(source, source.data, (), "about"),
         name=_text(source, source.data, (), "name"),
-        device=_device(source),
+        device=device,
+        absent_ok="," in device,  # a file may be meant for several machines; who types a device means it
         procedure=read_procedure(source),
         exclude=_conditions(source, "exclude"),
         first=_conditions(source, "first"),

@@ -96,9 +96,11 @@ def a_case(
     *,
     item: str = "sample",
     data: str = UNKNOWN,
+    family: str | None = None,
 ) -> Case:
     """Return a Case; settings that the file does not say are left out of its Configuration."""
-    return Case(Workload(task, model, data, item), {k: v for k, v in settings.items() if v is not None}, placement)
+    known = {k: v for k, v in settings.items() if v is not None}
+    return Case(Workload(task, model, data, item, family), known, placement)
 
 
 def a_machine(

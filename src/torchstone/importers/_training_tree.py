@@ -47,17 +47,17 @@ def _machine(found: Mapping[str, Any]) -> Machine:
 
 def _add(making: draft.Draft, family: str | None, model: str, placement: Placement, about: Mapping[str, Any]) -> None:
     results = part(about, "training_results")
-    load_s, facts = number(about.get("model_load_time")), {"family": family}
+    load_s = number(about.get("model_load_time"))
     for key, result in results.items():
         result = part(result)  # noqa: PLW2901  the object, or an empty one
-        case = _case(str(key), result, model, placement)
+        case = _case(str(key), result, model, placement, family)
         if result.get("status", "completed") not in _OK:
-            making.add(case, {}, facts=facts, outcome=_failed(result))
+            making.add(case, {}, outcome=_failed(result))
             continue
         claimed, measured = _figures(result, case, load_s)
-        making.add(case, claimed, measured, {**facts, "distributed": result.get("distributed") is True})
+        making.add(case, claimed, measured, {"distributed": result.get("distributed") is True})
     if not results:
-        making.add(draft.a_case(Task.TRAIN, model, {}, placement), {}, facts=facts, outcome=_failed(about))
+        making.add(draft.a_case(Task.TRAIN, model, {}, placement, family=family), {}, outcome=_failed(about))
 
 
 def _failed(about: Mapping[str, Any]) -> Outcome:
@@ -66,7 +66,7 @@ def _failed(about: Mapping[str, Any]) -> Outcome:
     return Outcome(Status.OUT_OF_MEMORY if memory else Status.CRASHED, said)
 
 
-def _case(key: str, result: Mapping[str, Any], model: str, placement: Placement) -> Case:
+def _case(key: str, result: Mapping[str, Any], model: str, placement: Placement, family: str | None) -> Case:
     said = match.groupdict() if (match := _KEY.search(key)) else {}
     size, pulls = (
         result.get("batch_size", said.get("batch")),
@@ -77,7 +77,7 @@ def _case(key: str, result: Mapping[str, Any], model: str, placement: Placement)
         "optimizer": said.get("opt"), "grad_accumulation": whole(pulls),
         "precision": "fp16" if result.get("mixed_precision") is True else "fp32",
     }  # fmt: skip
-    return draft.a_case(Task.TRAIN, model, settings, placement, item="sequence")
+    return draft.a_case(Task.TRAIN, model, settings, placement, item="sequence", family=family)
 
 
 def _figures(
@@ -89,6 +89,7 @@ def _figures(
     claimed |= {f"loss_{name}": number(losses.get(name)) for name in _STATISTICS}
     claimed |= {
         "peak_allocated_bytes": scaled(memory.get("max"), _MIB), "throughput": number(result.get("throughput")),
+        "mean_allocated_bytes": scaled(memory.get("mean"), _MIB),
         "loss_convergence_rate": number(result.get("loss_convergence_rate")), "model_load_time_s": load_s,
         # An iteration is one pass, whether its gradients are accumulated or not.
         "items_per_step": size,

@@ -60,6 +60,11 @@ def taken_apart(where: str, returned: Any) -> Returned:
         given = getattr(module, "example_inputs", None)
     if given is None:
         raise UsageError(f"{where} returned a module without an example batch; return (module, example)")
+    if _kind(given) == Kind.EXAMPLE and callable(given):
+        raise UsageError(
+            f"{where} returned {kind_of(given)} beside its module: a tokenizer has `encode` and is called with a text; "
+            "else return an example batch or data"
+        )
     if loss is not None and not callable(loss):
         raise UsageError(f"{where}: the loss is {kind_of(loss)}, not a function")
     return Returned(module, _kind(given), given, loss, _optimizer(where, module, optimizer))

@@ -43,6 +43,7 @@ class Learning(msgspec.Struct, frozen=True):
 
     best: float | None
     as_good: tuple[float, ...]
+    cannot_tell: tuple[float, ...]
     tried: tuple[float, ...]
     unsteady: tuple[float, ...]
     try_next: float | None
@@ -143,8 +144,8 @@ def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None
         return None
     rates = best.learning_rate
     return Learning(
-        rates.best, rates.as_good, rates.tried, rates.unsteady, rates.try_next, best.run_id, best.batch_size,
-        best.horizon_items,
+        rates.best, rates.as_good, rates.cannot_tell, rates.tried, rates.unsteady, rates.try_next, best.run_id,
+        best.batch_size, best.horizon_items,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from torchstone.runner.watcher import Watcher
 from torchstone.store.spread import usual_spread
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import Machine
+from torchstone.terms.message import Inspected
 from torchstone.terms.run import Plan
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Campaign:
         request, preload = self._request, [sketch.workload.model for sketch in self._sketches]
         with Session(request.procedure, preload, self._watcher) as session:
             machine, found = session.inspect()
-            placements = [plan.place(word, found, machine) for word in (request.device or "auto").split(",")]
+            words = (request.device or "auto").split(",")
+            placements, absent = places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
             code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
             head = session.head(
@@ -53,7 +55,9 @@ class Campaign:
                 began_s += system_clock() - asked_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
-                run = take_all(session, msgspec.structs.replace(head, plan=whole), folder, began_s, request.first)
+                others = plan.arrange(sketches, list(absent), machine, 0, how.seed)
+                head = msgspec.structs.replace(head, plan=_with_cases(whole, others))
+                run = take_all(session, head, folder, began_s, request.first, absent)
         return published(run, folder)
 
     @staticmethod
@@ -62,3 +66,24 @@ class Campaign:
         if not sketch.own:
             return sketch
         return plan.settled(sketch, session.rehearsed(plan.first_case(sketch, placement, machine), sketch.left_open))
+
+
+def places(
+    words: Sequence[str], found: Inspected, machine: Machine, *, absent_ok: bool
+) -> tuple[list[Placement], dict[Placement, str]]:
+    """Return the Placements of several words, and of those that are not here the reason, where that is allowed.
+
+    Raises UsageError as `plan.place` does where it is not, and where none of them is here.
+    """
+    each = [plan.placed(word, found, machine) for word in words]
+    here = [placement for placement, why_not in each if why_not is None]
+    if not absent_ok or not here:
+        here = [plan.place(word, found, machine) for word in words]
+    return here, {placement: why_not for placement, why_not in each if why_not is not None}
+
+
+def _with_cases(whole: Plan, others: Plan) -> Plan:
+    """Return a Plan that also names the Cases of another one, of which no trial is taken."""
+    known = {case.case_id for case in whole.cases}  # which card of several equal ones it is, is no part of a Case
+    more = tuple(case for case in others.cases if case.case_id not in known)
+    return msgspec.structs.replace(whole, cases=(*whole.cases, *more))

@@ -124,10 +124,10 @@ class Foresight:
         return room + _SHARED_BYTES if room is not None else None
 
 
-def skipped(case: Case, number: int, order: int, why: str) -> Trial:
+def skipped(case: Case, number: int, order: int, why: str, status: Status = Status.SKIPPED) -> Trial:
     """Return the trial that was not started."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return Trial(uuid.uuid4().hex[:12], case.case_id, number, order, now, 0.0, Outcome(Status.SKIPPED, why))
+    return Trial(uuid.uuid4().hex[:12], case.case_id, number, order, now, 0.0, Outcome(status, why))
 
 
 def _kind(case: Case) -> bytes:

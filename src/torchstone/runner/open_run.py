@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,7 +19,7 @@ from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
 from torchstone.store.unwritten import unwritten
 from torchstone.terms.answer import Answer
-from torchstone.terms.case import Case
+from torchstone.terms.case import Case, Placement
 from torchstone.terms.condition import Condition
 from torchstone.terms.estimate import Finding
 from torchstone.terms.message import TrialRequest
@@ -63,7 +63,7 @@ class OpenRun:
         )
         self._until_s = math.inf
         if session.procedure.in_rounds and self.head.plan.slots:
-            self._until_s = self.began_s + time_of(session.procedure, len(self.head.plan.cases))
+            self._until_s = self.began_s + time_of(session.procedure, len(self.head.measurable))
         self.session = session
         self._writer = writer
         self._folder = folder
@@ -148,7 +148,8 @@ class OpenRun:
         """Whether every case of a run whose number of trials was open has ended well once: more time is no need."""
         if not self.session.procedure.in_rounds or not self.head.plan.slots:
             return False  # it was asked for so many trials, or it is no plan but a search
-        return bool(self._known) and self._known <= self._well
+        due = {self.head.plan.cases[place].case_id for place in self.head.measurable}
+        return bool(due) and due <= self._well
 
     def renewal_s(self) -> float:
         """Return how long the next round will first wait for what its trials are forked from."""
@@ -187,15 +188,21 @@ class OpenRun:
 
 
 def take_all(
-    session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = ()
-) -> Run:
+    session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = (),
+    absent: Mapping[Placement, str] = {},
+) -> Run:  # fmt: skip
     """Begin the record of a run in `folder`, take every trial of its plan, and those that follow from them; return it.
 
-    `began_s`: when its time began to run. `first`: conditions of cases that come first in every round.
+    `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
+    devices are not here: each of their Cases gets one trial that says so.
     """
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
-        so_far = Run(head, (), (), None)
+        cases = [case for case in head.plan.cases if case.placement in absent]
+        told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
+        for trial in told:
+            writer.append(trial)
+        so_far = Run(head, tuple(told), (), None)
         return finish(OpenRun(session, writer, so_far, folder, began_s=began_s), so_far, first)
 
 

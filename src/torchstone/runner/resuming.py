@@ -83,7 +83,8 @@ class Resumption:
 
     def _taken(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
         head = so_far.head
-        placements = list(dict.fromkeys(case.placement for case in _cases(head)))
+        here = [head.plan.cases[place] for place in head.measurable]
+        placements = list(dict.fromkeys(case.placement for case in (here if head.quest is None else _cases(head))))
         with session:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)

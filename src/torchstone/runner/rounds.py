@@ -63,7 +63,8 @@ class Rounds:
         self._procedure, self._usual = procedure, usual.deviation if usual is not None else None
         self._cases = so_far.head.plan.cases
         self._ranks = [rank(case.configuration, first) for case in self._cases]
-        self._time_s = time_of(procedure, len(self._cases))
+        self._measurable = so_far.head.measurable
+        self._time_s = time_of(procedure, len(self._measurable))
         self._places = {case.case_id: place for place, case in enumerate(self._cases)}
         self._taken: list[list[Trial]] = [[] for _ in self._cases]
         self._figures: list[list[Figures]] = [[] for _ in self._cases]
@@ -98,7 +99,7 @@ class Rounds:
 
     def next(self, elapsed_s: float) -> Next:
         """Return what to measure next, `elapsed_s` after the run began."""
-        tried = [place for place in range(len(self._cases)) if not self._given_up(place)]
+        tried = [place for place in self._measurable if not self._given_up(place)]
         if not tried:
             return Next((), FAILED)
         if self.number + 1 >= MOST_ROUNDS:

@@ -39,16 +39,18 @@ def spans_s(trial: Trial) -> tuple[tuple[float, float], ...]:
     )
 
 
-def gauge(trial: Trial, metric: str) -> tuple[float, int] | None:
+def gauge(trial: Trial, metric: str, over_steps: Pool | None = None) -> tuple[float, int] | None:
     """Return a gauge over the steady windows and its number of readings; None where none was taken inside one.
 
-    Each device's readings are pooled as the Metric pools over steps, then the devices as it pools over ranks.
+    Each device's readings are pooled as the Metric pools over steps (or by `over_steps`), then the devices as it pools
+    over ranks.
     """
     spans = spans_s(trial)
     each = [r for r in (inside(s.at_s, s.values, spans) for s in _series(trial, metric)) if r]
     if not each:
         return None
-    value = pool([pool(readings, RAW[metric].over_steps) for readings in each], RAW[metric].over_ranks)
+    how = over_steps or RAW[metric].over_steps
+    value = pool([pool(readings, how) for readings in each], RAW[metric].over_ranks)
     return value, sum(map(len, each))
 
 
@@ -88,6 +90,9 @@ def from_series(trial: Trial, items: float | None) -> Found:
         value = gauge(trial, metric)
         if value is not None:
             found[metric] = value
+    held = gauge(trial, "device_memory_used_bytes", Pool.MEAN)
+    if held is not None:
+        found["mean_device_memory_used_bytes"] = held
     for name, share in (("other_cpu_cores", other_cpu_cores(trial)), ("steal_share", steal_share(trial))):
         if share is not None:
             found[name] = (share, len(spans_s(trial)))

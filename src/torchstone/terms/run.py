@@ -71,6 +71,16 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
     usual: Usual | None = None  # moderates the spread of few trials
 
+    @property
+    def measurable(self) -> tuple[int, ...]:
+        """The places in the Plan of the Cases whose device the Machine has: all, where it names no device.
+
+        Of the others the record has one trial each, `unsupported`, which says why.
+        """
+        devices = self.machine.devices
+        placed = [(case.placement.device, case.placement.index) for case in self.plan.cases]
+        return tuple(i for i, at in enumerate(placed) if not devices or self.machine.device(*at) is not None)
+
 
 class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
     """A line of a record: a Case that was not planned, proposed by a search while the run went on."""

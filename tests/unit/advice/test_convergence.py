@@ -1,6 +1,7 @@
 """Trainings beside each other: the best learning rate, optimizers, precision; and what a sweep comes to."""
 
 import math
+import random
 from pathlib import Path
 
 import msgspec
@@ -62,6 +63,34 @@ def test_the_best_learning_rate_and_what_is_as_good():
     assert rates.as_good == tuple({1e-3, 3e-3} - {rates.best})
     assert rates.unsteady == (1.0,)
     assert rates.try_next is None
+
+
+def ended_at(level, steps=42, noise=0.02, seed=0):
+    """Losses that fall to a level, whose steps resemble each other so much that they count as few."""
+    luck = random.Random(seed)
+    wave = [0.0]
+    for _ in range(steps - 1):
+        wave.append(0.9 * wave[-1] + luck.gauss(0.0, noise))
+    return [level + (2.3 - level) * math.exp(-0.3 * step) + wave[step] for step in range(steps)]
+
+
+def test_s3_43_losses_that_do_not_meet_are_better_and_worse_however_few_steps_there_are():
+    ((rates,),) = [one.learning_rates for one in read([
+        ({"learning_rate": 1e-3}, ended_at(0.84)), ({"learning_rate": 1e-4}, ended_at(2.0, seed=1)),
+    ])]  # fmt: skip
+    assert (rates.best, rates.as_good, rates.cannot_tell) == (1e-3, (), ())
+
+
+@pytest.mark.parametrize(("steps", "more"), [(14, 56), (400, None)])
+def test_s3_43_what_is_not_known_is_not_called_as_good(steps, more):
+    noisy = [
+        ({"learning_rate": rate}, falling(steps, slope=-0.05 if steps < 40 else -0.002, noise=0.1, seed=seed))
+        for seed, rate in enumerate((1e-3, 3e-3))
+    ]
+    ((rates,),) = [one.learning_rates for one in read(noisy)]
+    assert rates.best in {1e-3, 3e-3}
+    assert (rates.as_good, rates.cannot_tell) == ((), tuple({1e-3, 3e-3} - {rates.best}))
+    assert rates.more_steps == more
 
 
 def test_a_best_one_at_the_end_of_the_range_asks_for_more():

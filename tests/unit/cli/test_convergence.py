@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 from learning import falling, of_losses, rising
@@ -59,6 +60,15 @@ def test_words_for_what_is_not_so_clear(shown):
     text = " ".join(shown([({"learning_rate": rate}, falling(slope=0.0, seed=3)) for rate in (1e-6, 1e-5)]).split())
     assert "none of 1e-06, 1e-05 lowers the loss beyond its noise in 1,600 images; try 0.0001" in text
     assert "no fall seen" in text
+
+
+def test_s3_43_what_cannot_be_told_is_said_so(shown):
+    rates = (1e-3, 3e-3)
+    few = [({"learning_rate": r}, falling(14, slope=-0.05, noise=0.1, seed=n)) for n, r in enumerate(rates)]
+    text = " ".join(shown(few).split())
+    assert re.search(r"learning rate: 0\.00[13] ended lowest; cannot tell whether 0\.00[13] would do as well: "
+                     r"too few steps, try --iterations 56", text), text  # fmt: skip
+    assert "as good as it" not in text
 
 
 def test_all_broken(shown):

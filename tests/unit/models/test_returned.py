@@ -92,6 +92,11 @@ def test_what_it_works_on_is_told_by_its_type(given, kind):
     assert taken_apart("f", (NET, given)).kind is kind
 
 
+def test_what_can_be_called_and_is_no_tokenizer_is_refused_by_what_it_lacks():
+    with pytest.raises(UsageError, match="a function beside its module: a tokenizer has `encode`"):
+        taken_apart("f", (NET, lambda texts: texts))
+
+
 def test_a_dictionary_names_one_thing_to_work_on():
     assert taken_apart("f", {"model": NET, "tokenizer": Words()}).kind is Kind.TOKENIZER
     assert taken_apart("f", {"model": NET, "data": DATA, "loss": criterion}).loss is criterion
