@@ -55,7 +55,7 @@ setup-pre-commit: setup-dev ## check every commit before it is made
 demo: setup ## a first look: DistilBERT and ViT on this machine, under five minutes
 	@$(BIN)/torchstone run demo
 
-smoke: setup ## the shortest run that uses everything
+smoke: setup ## does it work at all? the shortest run there is
 	@$(BIN)/torchstone run smoke
 
 benchmark: setup ## DistilBERT on the CPU

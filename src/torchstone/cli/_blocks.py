@@ -20,7 +20,8 @@ from torchstone.advice.choices import (
     same_within,
     unusable,
 )
-from torchstone.advice.grouping import groups, varying_axes
+from torchstone.advice.devices import beside_the_cpu
+from torchstone.advice.grouping import groups, over_devices, varying_axes
 from torchstone.advice.in_rounds import InRounds
 from torchstone.advice.reading import curve_of, curves, read_phases
 from torchstone.cli._table import plain, terminal_width
@@ -63,12 +64,23 @@ def print_readings(run: RunSummary, width: int | None = None, *, every: bool = F
     width = width or terminal_width()
     found = [(group, list(_told(run, group, every=every))) for group in groups(run.cases)]
     several = sum(bool(lines) for _, lines in found) > 1
-    if any(lines for _, lines in found):
+    compared = list(_over_devices(run))
+    if compared or any(lines for _, lines in found):
         print()
     for group, lines in found:
         name = f"{group[0].workload.task} {group[0].workload.model.rpartition(':')[2]}: " if several else ""
         for line in lines:
             print(textwrap.fill(plain(f"note: {name}{line}"), width, subsequent_indent="  "))
+    for line in compared:
+        print(textwrap.fill(plain(f"note: {line}"), width, subsequent_indent="  "))
+
+
+def _over_devices(run: RunSummary) -> Iterator[str]:
+    """Yield how each accelerator stands beside the CPU, where a workload was measured on both."""
+    for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
+        first = cases[0].workload
+        for one in beside_the_cpu(cases):
+            yield f"{first.task} {first.model.rpartition(':')[2]}: {one.advice}"
 
 
 def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
