@@ -35,6 +35,8 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._done: dict[str, Done] = {}
+        places = {"OUTPUT": "outputs", "CACHE": "cache"}  # of the desk, not of one test at it
+        self._own = {"COLUMNS": "160", **{f"TORCHSTONE_{name}": str(folder / at) for name, at in places.items()}}
 
     def write(self, name: str, text: str) -> Path:
         """Put a file there."""
@@ -49,7 +51,7 @@ class Desk:
             program, *words = shlex.split(line)
             answer = subprocess.run(
                 [*_PROGRAMS[program], *words], check=False, cwd=self.folder, capture_output=True, text=True,
-                timeout=600, env={**os.environ, "COLUMNS": "160"},
+                timeout=600, env={**os.environ, **self._own},
             )  # fmt: skip
             self._done[line] = Done(answer.stdout, answer.stderr, answer.returncode)
         done = self._done[line]

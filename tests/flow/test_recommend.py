@@ -3,11 +3,9 @@
 import json
 import math
 import random
-import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -184,17 +182,6 @@ def test_records_that_cannot_be_read_cost_the_others_nothing(stored, said):
         code, text = said(command)
         assert code == 0
         assert "unreadable: junk.jsonl" in text
-
-
-def test_s4_16_the_target_for_cpu_and_gpu_asks_for_every_kind_of_device_that_is_here():
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
-    recipe = makefile.partition("\nbenchmark-all:")[2].partition("\n\n")[0]
-    assert "torchstone run distilbert --device" in recipe
-    assert "torchstone recommend --model distilbert" in recipe
-    (code,) = re.findall(r"^KINDS := (.*)$", makefile, re.MULTILINE)
-    found = json.dumps({"machine": {"devices": [{"kind": kind} for kind in ("cpu", "cuda", "cuda")]}})
-    done = subprocess.run([sys.executable, "-c", code], input=found, capture_output=True, text=True, check=True)
-    assert done.stdout == "cpu,cuda\n"
 
 
 def test_neither_needs_torch_nor_a_second(stored):
