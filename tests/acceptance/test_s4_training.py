@@ -77,3 +77,9 @@ def test_s4_06_the_page_has_a_table_of_it_and_the_verdict(desk, mixed):
     assert " times the throughput" in shown
     assert " times the memory" in shown
     assert "within 1 %" in " ".join(shown.split())
+
+
+def test_s4_05_a_split_without_labels_is_refused_by_name(desk, data):
+    desk.claimed("S4-05")
+    done = desk.type("torchstone evaluate trained --split test", code=2)
+    assert "split test has no labels to compare the answers with; --split validation has some" in done.err
