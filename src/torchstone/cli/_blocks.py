@@ -68,11 +68,16 @@ def print_readings(run: RunSummary, width: int | None = None, *, every: bool = F
     if compared or any(lines for _, lines in found):
         print()
     for group, lines in found:
-        name = f"{group[0].workload.task} {group[0].workload.model.rpartition(':')[2]}: " if several else ""
+        name = f"{group[0].workload.task} {group[0].workload.model.rpartition(':')[2]}{_place(run, group)}: "
         for line in lines:
-            print(textwrap.fill(plain(f"note: {name}{line}"), width, subsequent_indent="  "))
+            print(textwrap.fill(plain(f"note: {name if several else ''}{line}"), width, subsequent_indent="  "))
     for line in compared:
         print(textwrap.fill(plain(f"note: {line}"), width, subsequent_indent="  "))
+
+
+def _place(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+    """Return on which device these Cases ran, where the run has several."""
+    return f" on {cases[0].placement}" if len({str(case.placement) for case in run.cases}) > 1 else ""
 
 
 def _over_devices(run: RunSummary) -> Iterator[str]:

@@ -100,6 +100,13 @@ def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():
     assert one.advice.seen == "cuda:0 and the CPU have no batch size in common that both measured"
 
 
+def test_notes_of_a_run_on_both_devices_say_of_which_they_speak(capsys):
+    print_readings(measured((100.0, 300.0), (150.0, 900.0), (155.0, 2000.0)), 200)
+    shown = capsys.readouterr().out
+    assert "note: train bert on cpu: speed-up over batch_size 8 (100" in shown
+    assert "note: train bert on cuda:0: speed-up over batch_size 8 (300" in shown
+
+
 def test_a_run_on_both_devices_says_so_below_its_tables_and_in_its_json(capsys):
     run = measured((100.0, 120.0))
     print_readings(run, 200)
