@@ -4,12 +4,13 @@ import json
 import re
 from statistics import geometric_mean
 
+import numpy as np
 import pytest
 from feature_rows import row_of
 from stored import a_stored_run, case, machine, store
 
-# Seconds of a step: 20 ms whatever its size and 0.5 ms an item, but 128 items cost far more than 32.
-STEP_S = {8: 0.024, 16: 0.028, 32: 0.036, 128: 0.240}
+# Seconds of a step: 40 ms whatever its size and 1 ms an item, but 128 items cost far more than 32.
+STEP_S = {8: 0.048, 16: 0.056, 32: 0.072, 128: 0.450}
 PLANTED = f"""
 import time
 
@@ -38,12 +39,6 @@ MUCH = {8: (100.0, 400.0), 32: (150.0, 1500.0), 128: (160.0, 2400.0)}
 LITTLE = {8: (1000.0, 700.0), 32: (1200.0, 1300.0)}
 
 
-@pytest.fixture(scope="module")
-def planted(desk):
-    desk.write("planted.py", PLANTED)
-    return desk.claimed("S4-58").document
-
-
 def rates(run):
     return {
         one["configuration"]["batch_size"]: geometric_mean(t["figures"]["values"]["throughput"] for t in one["trials"])
@@ -51,38 +46,66 @@ def rates(run):
     }
 
 
-@pytest.mark.long
-def test_s4_58_what_a_step_costs_whatever_its_size_is_found_and_told_with_remedies(planted):
-    (low,) = [one for one in planted["advice"] if one["seen"].startswith("at batch_size 8, ")]
-    share, overhead = re.match(
-        r"at batch_size 8, throughput is (\d+) % of the top: a step costs about (\d+) ms whatever its size", low["seen"]
-    ).groups()  # fmt: skip
-    measured = rates(planted)
-    assert int(share) == pytest.approx(100 * measured[8] / measured[32], abs=1)
-    assert int(overhead) == pytest.approx(20, abs=5)
+def is_as_measured(run):
+    """Check what is said of the curve of a run against its rates."""
+    measured, said = rates(run), {one["seen"]: one for one in run["advice"]}
+    (low,) = [one for seen, one in said.items() if seen.startswith("at batch_size 8, ")]
+    words = r"at batch_size 8, throughput is (\d+) % of the top: a step costs about ([\d.]+) ms whatever its size"
+    told = re.match(words, low["seen"])
+    assert told, low["seen"]
+    assert int(told[1]) == pytest.approx(100 * measured[8] / measured[32], abs=1)
+    sizes = np.array([8, 16, 32])
+    times_s = sizes / [measured[size] for size in sizes]
+    (overhead_s, _), *_ = np.linalg.lstsq(np.array([1 / times_s, sizes / times_s]).T, np.ones(3), rcond=None)
+    assert float(told[2]) == pytest.approx(1e3 * overhead_s, rel=0.05), "told with two digits"
     assert low["causes"] == ["fixed overhead of a step", "low occupancy", "launch overhead"]
     assert low["remedies"][0] == "batch_size=32"
     assert any("fewer synchronisations" in one for one in low["remedies"])
-
-
-@pytest.mark.long
-def test_s4_59_and_60_the_optimum_and_the_decline_are_named_with_what_to_do(desk, planted):
-    said = {one["seen"]: one for one in planted["advice"]}
     optimum = said["throughput is highest at batch_size 32, between the smallest and the largest"]
     assert optimum["remedies"] == [
         "batch_size=32 for production", "for a larger effective batch, batch_size=32 with grad_accumulation",
     ]  # fmt: skip
     (decline,) = [one for seen, one in said.items() if seen.startswith("beyond it, throughput falls: by ")]
-    lost = int(re.search(r"by (\d+) % at batch_size 128", decline["seen"])[1])
-    measured = rates(planted)
-    assert lost == pytest.approx(100 * (1 - measured[128] / measured[32]), abs=1)
+    lost = re.search(r"by (\d+) % at batch_size 128", decline["seen"])
+    assert lost
+    assert int(lost[1]) == pytest.approx(100 * (1 - measured[128] / measured[32]), abs=1)
     assert {"memory pressure", "swapping", "access patterns", "growth of the backward pass"} == set(decline["causes"])
     assert decline["remedies"] == [
         "grad_accumulation instead of a larger batch", "precision=bf16", "gradient_checkpointing=true",
         "another architecture",
     ]  # fmt: skip
-    shown = " ".join(desk.claimed("S4-59").out.split())
-    assert "throughput is highest at batch_size 32, between the smallest and the largest" in shown
+
+
+@pytest.mark.long
+def test_s4_58_to_60_planted_patterns_are_found_where_they_can_be_told_from_noise(desk):
+    desk.write("planted.py", PLANTED)
+    run = desk.type(row_of("S4-58").typed[0]).document
+    if any(
+        one["estimates"]["throughput"]["low"] < 0.7 * one["estimates"]["throughput"]["value"] for one in run["cases"]
+    ):
+        pytest.skip("the machine is too busy to tell batch sizes apart")
+    is_as_measured(run)
+
+
+@pytest.fixture(scope="module")
+def curve(desk):
+    """A run with these steps, stored here."""
+    axes = {"grad_accumulation": 1, "gradient_checkpointing": False}
+    cases = [(case("cpu", model="hf:curve", batch_size=size, **axes), size / step_s) for size, step_s in STEP_S.items()]
+    store(desk.folder / "outputs", [a_stored_run(5, cases, machine("cpu", host="gpubox"), noise=0.005, name="curve")])
+    return desk
+
+
+def test_s4_58_to_60_each_pattern_has_its_figures_causes_and_remedies(curve):
+    is_as_measured(curve.type(f"{row_of('S4-58').typed[-1]} --json").document)
+
+
+def test_s4_58_to_60_the_page_says_them(curve):
+    shown = " ".join(curve.type(row_of("S4-59").typed[-1]).out.split())
+    assert "note: at batch_size 8, throughput is 38 % of the top: a step costs about 40 ms whatever its size" in shown
+    assert "note: throughput is highest at batch_size 32, between the smallest and the largest. Causes: " in shown
+    assert "Try: batch_size=32 for production; for a larger effective batch" in shown
+    assert "note: beyond it, throughput falls: by 36 % at batch_size 128" in shown
 
 
 @pytest.fixture(scope="module")

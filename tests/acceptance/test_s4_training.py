@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from feature_rows import row_of
 from sentences import SIZES, write_glue
 
 sklearn: Any = pytest.importorskip("sklearn.metrics")
@@ -34,14 +35,8 @@ def test_s4_05_a_small_transformer_learns_sst_2_and_is_judged_as_scikit_learn_do
 
 @pytest.fixture(scope="module")
 def mixed(desk, data) -> dict[str, Any]:
-    found: dict[str, Any] = desk.type(precision_line()).document
+    found: dict[str, Any] = desk.type(row_of("S4-06").typed[0]).document
     return found
-
-
-def precision_line() -> str:
-    from feature_rows import row_of
-
-    return row_of("S4-06").typed[0]
 
 
 def test_s4_06_speed_memory_and_loss_of_mixed_precision_are_those_of_the_trials(desk, mixed):
@@ -72,7 +67,9 @@ def curve(desk, trial_id: str) -> list[float]:
 
 def test_s4_06_the_page_has_a_table_of_it_and_the_verdict(desk, mixed):
     shown = desk.claimed("S4-06").out
-    assert "[MIXED PRECISION]" in shown
+    rates = [case["estimates"]["throughput"] for case in mixed["cases"]]
+    known = all(max(rate["high"] - rate["value"], rate["value"] - rate["low"]) <= 0.5 * rate["value"] for rate in rates)
+    assert ("[MIXED PRECISION]" in shown) == known, "what is not known to ±50 % is no table"
     assert "precision bf16 against fp32: " in shown
     assert " times the throughput" in shown
     assert " times the memory" in shown
