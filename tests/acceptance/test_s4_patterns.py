@@ -3,6 +3,7 @@
 import json
 import re
 from statistics import geometric_mean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_s4_58_to_60_planted_patterns_are_found_where_they_can_be_told_from_nois
 @pytest.fixture(scope="module")
 def curve(desk):
     """A run with these steps, stored here."""
-    axes = {"grad_accumulation": 1, "gradient_checkpointing": False}
+    axes: dict[str, Any] = {"grad_accumulation": 1, "gradient_checkpointing": False}
     cases = [(case("cpu", model="hf:curve", batch_size=size, **axes), size / step_s) for size, step_s in STEP_S.items()]
     store(desk.folder / "outputs", [a_stored_run(5, cases, machine("cpu", host="gpubox"), noise=0.005, name="curve")])
     return desk
