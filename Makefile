@@ -38,12 +38,12 @@ $(VENV)/.installed-torch: $(VENV)/.made constraints.txt
 
 $(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
 	@echo "Installing torchstone ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts]'
+	@$(INSTALL) --editable '.[models,data,quality,charts,frames]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts,dev]'
+	@$(INSTALL) --editable '.[models,data,quality,charts,frames,dev]'
 	@touch $@
 
 setup-pre-commit: setup-dev ## check every commit before it is made
@@ -55,7 +55,7 @@ setup-pre-commit: setup-dev ## check every commit before it is made
 demo: setup ## a first look: DistilBERT and ViT on this machine, under five minutes
 	@$(BIN)/torchstone run demo
 
-smoke: setup ## the shortest run that uses everything
+smoke: setup ## does it work at all? the shortest run there is
 	@$(BIN)/torchstone run smoke
 
 benchmark: setup ## DistilBERT on the CPU

@@ -49,11 +49,9 @@ class Desk:
         """Type one line and return what came of it. Fails where its exit status is not `code`."""
         if line not in self._done:
             program, *words = shlex.split(line)
-            own = {"COLUMNS": "160", "TORCHSTONE_CACHE": str(self.folder / "cache")}
-            environment = {name: value for name, value in os.environ.items() if name != "TORCHSTONE_OUTPUT"}
             answer = subprocess.run(
                 [*_PROGRAMS[program], *words], check=False, cwd=self.folder, capture_output=True, text=True,
-                timeout=600, env={**environment, **own},
+                timeout=600, env={**os.environ, **self._own},
             )  # fmt: skip
             self._done[line] = Done(answer.stdout, answer.stderr, answer.returncode)
         done = self._done[line]

@@ -6,9 +6,9 @@ from statistics import fmean
 import msgspec
 import numpy as np
 import pytest
+from acceptance.svg_curves import curves_in, is_drawn
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
-from svg_curves import curves_in, is_drawn
 
 from torchstone.terms.case import Placement, Task
 from torchstone.terms.codec import encode

@@ -5,11 +5,11 @@ import json
 
 import numpy as np
 import pytest
-import seed_images
-from feature_rows import row_of
+from acceptance import seed_images
+from acceptance.feature_rows import row_of
+from acceptance.svg_curves import is_drawn
 from safetensors.numpy import load_file
 from sklearn import metrics
-from svg_curves import is_drawn
 
 HUO = "outputs_finetune_huo_20250407_215953"
 JIN = "outputs_finetune_jin_20250408_113959"

@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 import pictures
 import pytest
-import seed_images
+from acceptance import seed_images
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.config.recipes import load_request

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from feature_rows import row_of
+from acceptance.feature_rows import row_of
 from ruamel.yaml import YAML
 from seed2_files import PRINTED, laid_out
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from feature_rows import row_of
+from acceptance.feature_rows import row_of
 
 from torchstone.config.recipes import load_request
 from torchstone.plan import sketch

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +131,36 @@ def test_a_wrong_request_says_what_there_is(outputs, changes, said):
 
 def test_what_is_missing_is_told():
     with pytest.raises(torchstone.UsageError, match=r"pass loss_fn=…, or batches that are mappings with labels"):
-        torchstone.Diagnostics(Narrow()).run(PAIRS, **QUICK)
+        torchstone.Diagnostics(Narrow()).run(PAIRS.tensors[0], [4], **QUICK)
+    numbers = TensorDataset(PAIRS.tensors[0], torch.randn(256, 3))
+    with pytest.raises(torchstone.UsageError, match=r"pass loss_fn=….* these are float32 of shape \(8, 3\)"):
+        torchstone.Diagnostics(Narrow()).run(numbers, [8], **QUICK)
     with pytest.raises(torchstone.UsageError, match=r"call \.run\(loader\) first"):
         torchstone.Diagnostics(Narrow(), LOSS).results()
+
+
+def test_without_a_loss_class_numbers_have_cross_entropy(tmp_path):
+    model = Narrow()
+    named, usual = (
+        torchstone.Diagnostics(model, loss, torch.optim.SGD, output_dir=tmp_path).run(PAIRS, [8], **QUICK).summary
+        for loss in (LOSS, None)
+    )
+    assert named.cases[0].estimates["loss_first"].value == usual.cases[0].estimates["loss_first"].value
+
+
+def test_a_cell_that_ends_with_it_shows_what_was_measured_and_where_it_lies(diagnosed):
+    shown = repr(diagnosed)
+    assert "train module:Narrow, batch 8, on cpu: " in shown
+    assert "skipped " in shown
+    assert shown.endswith(f"pictures and report: {diagnosed.folder}")
+    assert repr(torchstone.Diagnostics(Narrow())) == "Diagnostics(Narrow): nothing was measured yet"
+
+
+def test_the_one_call_is_refused_before_it_measures_what_it_could_not_draw(outputs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(torchstone.MissingError, match=r"torchstone\[charts\]"):
+        torchstone.run_kaggle_analysis(Narrow(), PAIRS, [8], loss_fn=LOSS)
+    assert not outputs.exists()
 
 
 def test_the_seeds_one_call(tmp_path):

@@ -200,12 +200,13 @@ def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
 
 
 def _optimum(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
-    size = curve.top.batch
-    more = (
-        (f"for a larger effective batch, batch_size={size} with grad_accumulation",) if _trains(configuration) else ()
-    )
-    where = "the smallest" if curve.top is curve.points[0] else "between the smallest and the largest"
-    return Advice(f"throughput is highest at batch_size {size}, {where}", (), more)
+    size, first = curve.top.batch, curve.top is curve.points[0]
+    remedies = [f"batch_size={size} for production"]
+    if _trains(configuration):
+        remedies.append(f"for a larger effective batch, batch_size={size} with grad_accumulation")
+    where = "the smallest" if first else "between the smallest and the largest"
+    causes = () if first else ("a step with enough to do at once", "memory that still suffices")
+    return Advice(f"throughput is highest at batch_size {size}, {where}", causes, tuple(remedies))
 
 
 def _trains(configuration: Mapping[str, Scalar]) -> bool:

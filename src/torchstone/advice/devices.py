@@ -3,45 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from torchstone import units
 from torchstone.advice.advice import Advice
+from torchstone.advice.speed import times_as_fast
+from torchstone.advice.trainings import Span
+from torchstone.figures import PHASE
 from torchstone.summary import CaseSummary
+from torchstone.terms.phase import PHASES, TRANSFER
 
 _WORTH_IT = 1.5  # times the CPU's throughput: below, an accelerator buys little
+_COPYING = 0.10  # of a step spent on copying batches to the device: worth a remedy
 
 
-def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Advice]:
+class Beside(NamedTuple):
+    """What is said of an accelerator, and the Case of its largest batch that the CPU ran, too."""
+
+    case: CaseSummary
+    advice: Advice
+
+
+def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Beside]:
     """Return a reading of each accelerator among the Cases of one workload; none where the CPU was not measured."""
     devices = list(dict.fromkeys(str(case.placement) for case in cases))
-    rates = {device: _rates(cases, device) for device in devices}
-    if "cpu" not in rates:
+    fastest = {device: _fastest(cases, device) for device in devices}
+    if "cpu" not in fastest:
         return []
-    return [_reading(device, rates[device], rates["cpu"]) for device in devices if device != "cpu"]
+    return [
+        _reading(device, [case for case in cases if str(case.placement) == device], fastest[device], fastest["cpu"])
+        for device in devices if device != "cpu"
+    ]  # fmt: skip
 
 
-def _rates(cases: Sequence[CaseSummary], device: str) -> Mapping[int, float]:
-    """Return the throughput at each batch size; where it was measured with several other settings, the highest."""
-    found: dict[int, float] = {}
+def _fastest(cases: Sequence[CaseSummary], device: str) -> Mapping[int, CaseSummary]:
+    """Return the Case of each batch size; where it was measured with several other settings, the fastest."""
+    found: dict[int, CaseSummary] = {}
     for case in cases:
         size, rate = case.configuration.get("batch_size"), case.estimates.get("throughput")
         if str(case.placement) == device and isinstance(size, int) and rate is not None and rate.value > 0.0:
-            found[size] = max(found.get(size, 0.0), rate.value)
+            before = found.get(size)
+            found[size] = case if before is None or rate.value > before.estimates["throughput"].value else before
     return found
 
 
-def _reading(device: str, rates: Mapping[int, float], cpu: Mapping[int, float]) -> Advice:
-    gains = {size: rates[size] / rate for size, rate in cpu.items() if size in rates}
+def _reading(
+    device: str, own: Sequence[CaseSummary], fastest: Mapping[int, CaseSummary], cpu: Mapping[int, CaseSummary]
+) -> Beside:
+    gains = {
+        size: gain for size, case in cpu.items()
+        if size in fastest and (gain := times_as_fast(fastest[size], case)) is not None
+    }  # fmt: skip
     if not gains:
-        return Advice(f"{device} and the CPU have no batch size in common that both measured")
-    seen = f"{device} is {', '.join(f'{gain:.3g} times as fast at {size}' for size, gain in gains.items())}"
-    if max(gains.values()) >= _WORTH_IT:
-        return Advice(seen)
-    return Advice(
-        f"{seen}: little for an accelerator",
-        ("a model or batches too small for it", "transfers that it waits for"),
-        (
-            "a larger batch", "pin_memory=true and more num_workers, where transfer or data is long",
-            "CUDA graphs for operations that repeat (compile=reduce-overhead)", "libraries optimized for the device",
-            "the CPU, for a model that small",
-        ),
-    )  # fmt: skip
+        return Beside(own[0], Advice(f"{device} and the CPU have no batch size in common that both measured"))
+    last = fastest[max(gains)]
+    told = ", ".join(f"{_words(gain)} times as fast at batch_size {size}" for size, gain in gains.items())
+    seen = f"{device} beside the CPU: {told}"
+    known = [gain.value for gain in gains.values() if not units.is_wide(gain.value, gain.low, gain.high)]
+    if not known or max(known) >= _WORTH_IT:
+        return Beside(last, Advice(seen))
+    return Beside(last, _little(f"{seen}: little for an accelerator", last))
+
+
+def _words(gain: Span) -> str:
+    text = units.ratio(gain.value, gain.low, gain.high)
+    return "not known how many" if text == units.MISSING else text
+
+
+def _little(seen: str, case: CaseSummary) -> Advice:
+    """Return the advice on an accelerator that gains little. Where its copying was measured, that decides."""
+    share, configuration = _copying(case), case.configuration
+    copies = share is None or share >= _COPYING
+    if share is not None:
+        seen += f"; transfer is {100 * share:.0f} % of its step at batch_size {configuration['batch_size']}"
+    causes = ["a model or batches too small for it"]
+    remedies = ["a larger batch"]
+    if copies:
+        causes.append("transfers that it waits for")
+        pinned = "" if configuration.get("pin_memory") is True else "pin_memory=true and "
+        remedies.append(f"{pinned}more num_workers, where transfer or data is long")
+    if configuration.get("compile") != "reduce-overhead":
+        remedies.append("CUDA graphs for operations that repeat (compile=reduce-overhead)")
+    remedies += ["libraries optimized for the device", "the CPU, for a model that small"]
+    return Advice(seen, tuple(causes), tuple(remedies))
+
+
+def _copying(case: CaseSummary) -> float | None:
+    """Return the share of a step that goes into copying batches to the device; None where it was not measured."""
+    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
+    spent = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
+    step_s = sum(spent.values())
+    return spent[TRANSFER] / step_s if TRANSFER in spent and step_s > 0.0 else None

@@ -16,6 +16,15 @@ def groups(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
     return list(found.values())
 
 
+def over_devices(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """Return the Cases of each workload together, whatever device they ran on."""
+    found: dict[tuple[str, ...], list[CaseSummary]] = {}
+    for case in cases:
+        key = (str(case.workload.task), case.workload.model, case.workload.data)
+        found.setdefault(key, []).append(case)
+    return list(found.values())
+
+
 def equal_but_for(axes: Sequence[str], cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
     """Return the Cases of one workload and device that differ in these axes alone, together."""
     found: dict[tuple[tuple[str, object], ...], list[CaseSummary]] = {}

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torchstone.advice.choices import memory_figures
-from torchstone.advice.in_rounds import InRounds
+from torchstone.advice.speed import times_as_fast
 from torchstone.advice.trainings import Span, Training, Trainings, alike_but_for
 from torchstone.stats.equivalence import MARGIN, Equivalence, Sameness, of_losses
-from torchstone.stats.ratio import log_mean, ratio
 from torchstone.summary import CaseSummary
 from torchstone.terms.axis import Scalar
 
@@ -71,7 +70,7 @@ def _effect(
         where={axis: value for axis, value in one.point.items() if axis != AXIS},
         case_id=one.case_id,
         reference_id=reference.case_id,
-        speed_ratio=_speed(case, other),
+        speed_ratio=times_as_fast(case, other),
         memory_ratio=memory[0] / memory[1] if memory[0] and memory[1] else None,
         verdict=Sameness.UNCLEAR,
     )
@@ -87,18 +86,6 @@ def _with_losses(effect: PrecisionEffect, found: Equivalence) -> PrecisionEffect
         effect, verdict=found.verdict, difference=found.difference / level, low=found.low / level,
         high=found.high / level, units=found.units,
     )  # fmt: skip
-
-
-def _speed(case: CaseSummary, reference: CaseSummary) -> Span | None:
-    one, other = case.estimates.get("throughput"), reference.estimates.get("throughput")
-    paired = InRounds([case, reference]).ratio(case.case_id, reference.case_id)
-    if paired is not None:
-        return Span(*paired)
-    if one is None or other is None or other.value <= 0.0:
-        return None
-    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in (one, other)]
-    low, high = ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
-    return Span(one.value / other.value, low, high)
 
 
 def _value(case: CaseSummary, *figures: str) -> float | None:

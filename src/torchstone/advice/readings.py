@@ -10,7 +10,8 @@ from torchstone.advice import batch_curve
 from torchstone.advice.advice import Advice
 from torchstone.advice.analyses import Analysis, analyses
 from torchstone.advice.convergence import Convergence, convergence
-from torchstone.advice.grouping import groups
+from torchstone.advice.devices import beside_the_cpu
+from torchstone.advice.grouping import groups, over_devices
 from torchstone.advice.loss_curves import read_curves
 from torchstone.advice.performance_summary import performance_summary
 from torchstone.advice.reading import curves, ran_out, read_memory, read_phases
@@ -20,7 +21,7 @@ from torchstone.terms.performance_summary import PerformanceSummary
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One advice, and of which Case: its phases, its memory, or the curve over batch sizes that it lies on."""
+    """One advice, and of which Case: its phases, its memory, its curve over batch sizes, or its device."""
 
     about: str
     case_id: str
@@ -41,6 +42,8 @@ class Readings(msgspec.Struct, frozen=True):
 def readings(run: RunSummary) -> Readings:
     """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
     advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
+    for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
+        advice += [_said("device", case, one) for case, one in beside_the_cpu(cases)]
     told = convergence(run, read_curves(run))
     return Readings(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
 

@@ -20,7 +20,8 @@ from torchstone.advice.choices import (
     same_within,
     unusable,
 )
-from torchstone.advice.grouping import groups, varying_axes
+from torchstone.advice.devices import beside_the_cpu
+from torchstone.advice.grouping import groups, over_devices, varying_axes
 from torchstone.advice.in_rounds import InRounds
 from torchstone.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.cli._table import plain, terminal_width
@@ -64,12 +65,28 @@ def print_readings(run: RunSummary, width: int | None = None, *, every: bool = F
     width = width or terminal_width()
     found = [(group, list(_told(run, group, every=every))) for group in groups(run.cases)]
     several = sum(bool(lines) for _, lines in found) > 1
-    if any(lines for _, lines in found):
+    compared = list(_over_devices(run))
+    if compared or any(lines for _, lines in found):
         print()
     for group, lines in found:
-        name = f"{group[0].workload.task} {model_name(group[0].workload.model)}: " if several else ""
+        name = f"{group[0].workload.task} {model_name(group[0].workload.model)}{_place(run, group)}: "
         for line in lines:
-            print(textwrap.fill(plain(f"note: {name}{line}"), width, subsequent_indent="  "))
+            print(textwrap.fill(plain(f"note: {name if several else ''}{line}"), width, subsequent_indent="  "))
+    for line in compared:
+        print(textwrap.fill(plain(f"note: {line}"), width, subsequent_indent="  "))
+
+
+def _place(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+    """Return on which device these Cases ran, where the run has several."""
+    return f" on {cases[0].placement}" if len({str(case.placement) for case in run.cases}) > 1 else ""
+
+
+def _over_devices(run: RunSummary) -> Iterator[str]:
+    """Yield how each accelerator stands beside the CPU, where a workload was measured on both."""
+    for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
+        first = cases[0].workload
+        for one in beside_the_cpu(cases):
+            yield f"{first.task} {model_name(first.model)}: {one.advice}"
 
 
 def _told(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:

@@ -15,7 +15,9 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.recommending.history import Histories
+    from collections.abc import Sequence
+
+    from torchstone.recommending.history import Histories, History
 
 _UNNAMED = ""
 
@@ -45,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the histories; return 1 if --fail-on finds one that is worse."""
     from torchstone.recommending.history import history, worse
+    from torchstone.recommending.reference import without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)
     told = history(folder, options.what, options.metric, suspect=options.suspect)
@@ -60,10 +63,19 @@ def run(options: argparse.Namespace) -> int:
         print_histories(told, every=options.full)
         for path in written:
             print(f"written: {path}")
+        if options.reference is not None and (lacking := without_level(told.histories)):
+            print(f"not in the reference: {len(lacking)} of {len(told.histories)} cases, {_why_not(lacking)}")
         if bad:
             what = f"by more than {100 * (margin or 0.0):g} %" if margin else "than the one before"
             print(f"{len(bad)} of {len(told.histories)} cases: the newest level is worse {what}")
     return ExitCode.NO if bad else ExitCode.DONE
+
+
+def _why_not(histories: Sequence[History]) -> str:
+    """Return why no run of these counts; of runs that are doubted, what counts them."""
+    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
+    told = "; ".join(reasons)
+    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
 
 
 def _margin(text: str | None) -> float | None:
@@ -78,6 +90,11 @@ def _margin(text: str | None) -> float | None:
 
 
 def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
+    from torchstone.recommending.reference import without_level
+
+    lacking = without_level(told.histories)
+    if options.reference is not None and told.histories and len(lacking) == len(told.histories):
+        raise UsageError(f"--reference: no case has a run that counts: {_why_not(lacking)}")
     written = []
     for wish, usual in ((options.svg, "analysis/history.svg"), (options.reference, "absolute_results.jsonl")):
         if wish is None:

@@ -34,7 +34,7 @@ class Tally:
     """Counts items and learns their classes. Once `complete`, a label that is not among them is refused."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        self.complete = False
+        self.complete, self.labelled = False, 0  # items with a label, of all splits so far
         self._fixed = tuple(names)
         self._words: set[str] = set()
         self._highest = -1
@@ -60,6 +60,7 @@ class Tally:
                 self._see(item.label, item.at)
             if 0 < labelled < number:
                 raise UsageError(f"{item.at}: some rows have a label, others have none")
+        self.labelled += labelled
         return number
 
     def _see(self, label: int | str, at: str) -> None:
@@ -86,11 +87,16 @@ def card_of(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -
     """Read everything and return its card. `names`: of the classes, where they are known beforehand."""
     tally = Tally(names)
     counts = {}
+    without = []
     for split, read in splits.items():
+        before = tally.labelled
         counts[split] = tally.count(read())
+        if split is not None and tally.labelled == before:
+            without.append(split)
         tally.complete = tally.complete or tally.classes is not None
     by_name = {split: count for split, count in counts.items() if split is not None}
-    return DataCard(kind, sum(counts.values()), tally.classes, sha256, by_name, tally.names if tally.classes else ())
+    total, names = sum(counts.values()), tally.names if tally.classes else ()
+    return DataCard(kind, total, tally.classes, sha256, by_name, names, tuple(without) if tally.classes else ())
 
 
 def numbered(splits: Splits, view: View, names: Sequence[str] = ()) -> Iterator[tuple[Any, int | None]]:

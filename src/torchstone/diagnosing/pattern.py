@@ -28,7 +28,7 @@ def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) 
     if curve is not None:
         yield Advice(_against(curve, case))
         yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
-    yield from beside_the_cpu(cases)
+    yield from (told.advice for told in beside_the_cpu(cases))
     yield from read_phases(case, run.machine)
     yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:

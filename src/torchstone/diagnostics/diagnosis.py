@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from torchstone.diagnostics import charts
-from torchstone.diagnostics.pictures import draw
+from torchstone.diagnostics.pictures import draw, library
 from torchstone.diagnostics.report import report_of
 from torchstone.diagnostics.sweep import Swept, sweep
 from torchstone.diagnostics.table import Row, rows_of
@@ -48,8 +48,9 @@ class Diagnostics:
         """Keep what to measure.
 
         loss_fn: loss(output, targets) → scalar tensor; None where the model returns an object with a `.loss` for
-            batches that are mappings with labels. optimizer: an optimizer, or what makes one of the parameters; None:
-            AdamW. output_dir: where the record, pictures and report go ($TORCHSTONE_OUTPUT, or outputs).
+            batches that are mappings with labels, or for cross-entropy where targets are class numbers. optimizer: an
+            optimizer, or what makes one of the parameters; None: AdamW. output_dir: where the record, pictures and
+            report go ($TORCHSTONE_OUTPUT, or outputs).
         """
         self._model, self._loss, self._optimizer = model, loss_fn, optimizer
         self._title = name or type(model).__name__
@@ -87,6 +88,13 @@ class Diagnostics:
         with Keeping(parts) as kept:
             self._swept = sweep(parts, self._title, batch_sizes, devices, procedure, self._folder, kept)
         return self
+
+    def __repr__(self) -> str:
+        """Return what was measured and where it lies: what a cell of a notebook shows that ends with it."""
+        if self._swept is None:
+            return f"Diagnostics({self._title}): nothing was measured yet"
+        skipped = [f"skipped {device}: {why}" for device, why in self._swept.skipped.items()]
+        return "\n".join([str(self.summary), *skipped, f"pictures and report: {self.folder}"])
 
     @property
     def summary(self) -> RunSummary:
@@ -155,7 +163,11 @@ def run_kaggle_analysis(
     devices: Sequence[Any] | None = None,
     output_dir: str | Path | None = None,
 ) -> Diagnostics:
-    """Measure a model over batch sizes, leave record, three pictures and report, and return the Diagnostics."""
+    """Measure a model over batch sizes, leave record, three pictures and report, and return the Diagnostics.
+
+    As `Diagnostics` and its `run`. Raises MissingError, before anything is measured, where no picture could be drawn.
+    """
+    library()
     diagnostics = Diagnostics(model, loss_fn, optimizer, output_dir=output_dir)
     diagnostics.run(train_loader, batch_sizes, iterations, devices)
     diagnostics.plot_throughput_vs_batch_size()

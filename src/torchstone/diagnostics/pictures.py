@@ -10,6 +10,15 @@ from torchstone.errors import MissingError, UsageError
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
 
 
+def library() -> Any:
+    """Return vl-convert. Raises MissingError, saying what to install, where it is not here."""
+    try:
+        import vl_convert
+    except ImportError as fault:
+        raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'") from fault
+    return vl_convert
+
+
 def draw(spec: dict[str, Any], path: Path) -> Path:
     """Write the picture, PNG or SVG by its suffix, and return its path.
 
@@ -18,10 +27,7 @@ def draw(spec: dict[str, Any], path: Path) -> Path:
     kind = path.suffix.lower()
     if kind not in (".png", ".svg"):
         raise UsageError(f"{path}: a picture is written as PNG or SVG; name it {path.stem or 'picture'}.png or .svg")
-    try:
-        import vl_convert
-    except ImportError as fault:
-        raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'") from fault
+    vl_convert = library()
     path.parent.mkdir(parents=True, exist_ok=True)
     if kind == ".svg":
         path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")

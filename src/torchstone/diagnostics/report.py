@@ -32,7 +32,7 @@ def report_of(swept: Swept, pictures: Sequence[str]) -> str:
         lines += ["", *_seen(own, summary)]
     compared = beside_the_cpu(summary.cases)
     lines += ["", "## CPU and accelerator", ""] if compared else []
-    lines += [line for one in compared for line in bullet(one)]
+    lines += [line for one in compared for line in bullet(one.advice)]
     lines += doubts(summary)
     skipped = [f"- {inline(row['device'])}: {inline(row['message'])}" for row in rows if row["status"] == SKIPPED]
     lines += ["", "## Skipped", "", *skipped] if skipped else []

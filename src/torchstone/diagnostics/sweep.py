@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from torchstone import registry
+from torchstone.diagnostics.usual_loss import cross_entropy
 from torchstone.errors import UsageError, unknown
 from torchstone.in_process.bench import Bench
 from torchstone.in_process.devices import Opened, open_device
@@ -43,7 +44,7 @@ def sweep(
     kept: Keeping,
 ) -> Swept:
     """Measure and record. Raises UsageError where nothing can be measured, and what the user's own code raises."""
-    bench = Bench("Diagnostics", "train", parts, title, procedure, kept, "loss_fn")
+    bench = Bench("Diagnostics", "train", parts, title, procedure, kept, "loss_fn", cross_entropy)
     opened, skipped = _open(devices)
     sizes = _sizes(bench, batch_sizes)
     cases = [(bench.case(one.placement, {"batch_size": size}), one) for one in opened for size in sizes]

@@ -55,6 +55,10 @@ class Utilization(msgspec.Struct, frozen=True):
             return "\n".join(("no accelerator is here", *(f"  {kind}: {why}" for kind, why in self.missing.items())))
         return "\n".join(line for use in self.devices for line in _lines(use, self.seconds))
 
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with it."""
+        return str(self)
+
 
 def analyze_gpu_utilization(
     work: Callable[[], object] | None = None, *, seconds: float = 3.0, period_s: float = 0.1
@@ -150,8 +154,18 @@ def _read_until(watched: Sequence[_Watched], ended: Callable[[], bool], period_s
         time.sleep(period_s)
 
 
+def _facts(device: DeviceInfo) -> list[str]:
+    """Return what is known of a device beside its name."""
+    memory = [f"{units.quantity(device.memory_bytes, 'bytes')} memory"] if device.memory_bytes else []
+    told = (
+        ("compute capability", device.compute_capability), ("driver", device.driver), ("runtime", device.runtime),
+    )  # fmt: skip
+    return memory + [f"{name} {value}" for name, value in told if value]
+
+
 def _lines(use: DeviceUse, seconds: float) -> list[str]:
     lines = [f"{use.device.kind}:{use.device.index} {use.device.name}, over {units.quantity(seconds, 's')}"]
+    lines += [f"  {', '.join(facts)}"] if (facts := _facts(use.device)) else []
     for metric, found in use.gauges.items():
         unit = str(RAW[metric].unit)
         low, high = units.quantity(found.least, unit), units.quantity(found.most, unit)

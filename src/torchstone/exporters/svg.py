@@ -1,4 +1,4 @@
-"""Charts of a run over its batch sizes: throughput with its interval, the phases of a step, memory; as SVG."""
+"""Charts of a run over its batch sizes: throughput and latency, the phases of a step, memory, energy; as SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from torchstone.terms.run import Run
 Row = Mapping[str, Scalar]
 
 _MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
+_LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
 _WIDTH, _HEIGHT = 320, 220
+_COLUMNS = 3
 _BATCH = {"field": "batch_size", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
 _CONFIG = {"font": "sans-serif", "view": {"stroke": "transparent"}, "axis": {"grid": True, "gridColor": "#e5e5e5"}}
 
@@ -23,7 +25,7 @@ _CONFIG = {"font": "sans-serif", "view": {"stroke": "transparent"}, "axis": {"gr
 class Svg:
     """Draws Vega-Lite through vl-convert, which is imported only here."""
 
-    describes = "charts over batch size: throughput, step phases, memory (needs vl-convert-python)"
+    describes = "charts over batch size: throughput, latency, step phases, memory, energy (needs vl-convert-python)"
     suffix = ".svg"
     folder = "analysis/batch_profile_charts"
 
@@ -59,25 +61,44 @@ def _workload(which: tuple[Scalar, ...], rows: Sequence[Row], axes: set[str]) ->
     task, model, data, device = which
     varying = [axis for axis in rows[0] if axis in axes and len({row.get(axis) for row in rows}) > 1]
     named = [{**row, "series": ", ".join(f"{axis} {row.get(axis)}" for axis in varying) or "all"} for row in rows]
-    drawn = [_throughput(named, str(rows[0]["item"])), _phases(named), _memory(named)]
+    item = str(rows[0]["item"])
+    drawn = [
+        _figure(named, "throughput", "throughput", f"{item}s/s"),
+        _figure(named, _LATENCY, "latency of a batch, median", "ms", 1e3), _phases(named), _memory(named),
+        _figure(named, _ENERGY, f"energy of one {item}", "J"),
+    ]  # fmt: skip
     return {
         "title": {"text": f"{task} {model} on {device}, data {data}", "anchor": "start"},
-        "hconcat": [chart for chart in drawn if chart is not None],
+        "columns": _COLUMNS,
+        "concat": [chart for chart in drawn if chart is not None],
         "resolve": {"scale": {"color": "independent"}},
     }
 
 
-def _throughput(rows: Sequence[Mapping[str, Any]], item: str) -> dict[str, Any]:
-    keys = ("batch_size", "series", "throughput", "throughput_low", "throughput_high")
-    values = [{key: row[key] for key in keys} for row in rows]
-    rate = {"field": "throughput", "type": "quantitative", "title": f"{item}s/s"}
-    ends = {"y": {"field": "throughput_low", "type": "quantitative"}, "y2": {"field": "throughput_high"}}
-    known = {"filter": "isValid(datum.throughput_low) && isValid(datum.throughput_high)"}
+def _figure(
+    rows: Sequence[Mapping[str, Any]], figure: str, title: str, unit: str, scale: float = 1.0
+) -> dict[str, Any] | None:
+    """Return a line over batch sizes with the interval of each point; None where the figure was not measured."""
+    values = [
+        {"batch_size": row["batch_size"], "series": row["series"], **_scaled(row, figure, scale)}
+        for row in rows
+        if row.get(figure) is not None
+    ]
+    if not values:
+        return None
+    high = {"field": "value", "type": "quantitative", "title": unit}
+    ends = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
+    known = {"filter": "isValid(datum.low) && isValid(datum.high)"}
     return _chart(
-        "throughput, with its 95 % interval", values,
-        {"mark": {"type": "line", "point": True}, "encoding": {"y": rate}},
+        f"{title}, with its 95 % interval", values, {"mark": {"type": "line", "point": True}, "encoding": {"y": high}},
         {"mark": {"type": "rule", "strokeWidth": 1.5}, "transform": [known], "encoding": ends},
     )  # fmt: skip
+
+
+def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, float | None]:
+    columns = {"value": figure, "low": f"{figure}_low", "high": f"{figure}_high"}
+    found = {name: row.get(column) for name, column in columns.items()}
+    return {name: None if value is None else scale * value for name, value in found.items()}
 
 
 def _memory(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -37,8 +37,9 @@ class Bench:
 
     def __init__(
         self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, kept: Keeping,
-        loss_word: str = "loss",
+        loss_word: str = "loss", usual_loss: Any = None,
     ) -> None:  # fmt: skip
+        """Adopt the parts. `usual_loss`: of a training whose batches are pairs, where no loss is among them."""
         if task not in registry.names("engines"):
             raise unknown("task", task, registry.names("engines"))
         self._kept, self._where = kept, f"{who}({title})"
@@ -46,12 +47,12 @@ class Bench:
         self._lazy = _is_lazy(parts["model"])
         try:
             self.model = self._adopted()
+            if task == "train" and self.model.loss is None:
+                how = f"pass {loss_word}=…, or batches that are mappings with labels"
+                self.model = self._with_loss(usual_loss, f"{who}: task train needs a loss: {how}")
         finally:
             if self._lazy:  # it was called once, to see what it is
                 kept.put_back()
-        if task == "train" and self.model.loss is None:
-            how = f"pass {loss_word}=…, or batches that are mappings with labels"
-            raise UsageError(f"{who}: task train needs a loss: {how}")
         self._engine: Engine = registry.load("engines", task)
         self._procedure = procedure
         data = "example" if self.model.samples is None else f"loader:{type(self._given['example']).__name__}"
@@ -85,6 +86,16 @@ class Bench:
         if (made := model.optimizer) is not None:
             model.optimizer = lambda parameters: self._kept.handed_out(made(parameters))
         return model
+
+    def _with_loss(self, loss: Any, lacking: str) -> LoadedModel:
+        """Return the model with that loss. Raises UsageError, with the text `lacking`, where nothing goes with it."""
+        if loss is None:
+            raise UsageError(lacking)
+        self._given["loss"] = loss
+        try:
+            return self._adopted()
+        except UsageError:  # it speaks of a loss that nobody named
+            raise UsageError(lacking) from None
 
     def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
         """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.

@@ -8,6 +8,11 @@ from torchstone.recommending.history import History
 from torchstone.terms.codec import encode
 
 
+def without_level(histories: Sequence[History]) -> list[History]:
+    """Return the histories of which no run counts: they have no level that others could be held against."""
+    return [one for one in histories if not one.segments]
+
+
 def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:
     """Yield a line for each case and machine that has a level: its value with its interval, since when, of how many."""
     for one in histories:

@@ -17,7 +17,8 @@ class DataCard(msgspec.Struct, frozen=True):
     """What the controller may know of a data set without loading it.
 
     `splits`: items of each of SPLITS that the data comes in; empty where it is one piece. `labels`: names of the
-    classes in the order of their numbers; empty where they have none.
+    classes in the order of their numbers; empty where they have none. `unlabelled`: the splits without labels, where
+    others have them.
     """
 
     kind: str  # a kind of InputSpec; "any" for what is made to measure
@@ -26,6 +27,7 @@ class DataCard(msgspec.Struct, frozen=True):
     sha256: str | None = None
     splits: Mapping[str, int] = {}
     labels: tuple[str, ...] = ()
+    unlabelled: tuple[str, ...] = ()
 
 
 class View(msgspec.Struct, frozen=True):

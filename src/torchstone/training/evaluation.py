@@ -16,6 +16,7 @@ from torchstone.runner.session import Session
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent
 from torchstone.terms.axis import Scalar
+from torchstone.terms.batch import DataCard
 from torchstone.terms.case import Case
 from torchstone.terms.fit import Evaluation, Judged
 from torchstone.terms.message import Event, TrialRequest
@@ -154,9 +155,7 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     found = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
     split, held_out = options.get("split"), None
     if found.splits:
-        split = split or next(name for name in _TESTED_ON if name in found.splits)
-        if split not in found.splits:
-            raise UsageError(f"data {data}: has no split {split}; it has {', '.join(found.splits)}")
+        split = _split(data, found, split, classes=bool(card.labels))
     elif split is not None:
         raise UsageError(f"data {data}: comes in one piece; leave out split={split}")
     elif own and card.procedure.fit is not None:
@@ -173,6 +172,20 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     )  # fmt: skip
     how = msgspec.structs.replace(card.procedure, fit=None, epochs=None)
     return case, TrialRequest(case, how, 0, evaluation=evaluation)
+
+
+def _split(data: str, found: DataCard, asked: Scalar, *, classes: bool) -> str:
+    """Return the split to judge on: the one asked for, or the first with labels. GLUE's test sets have none."""
+    there = [name for name in _TESTED_ON if name in found.splits]
+    labelled = [name for name in there if not classes or name not in found.unlabelled]
+    if asked is None:
+        return (labelled or there)[0]
+    if asked not in found.splits:
+        raise UsageError(f"data {data}: has no split {asked}; it has {', '.join(found.splits)}")
+    if asked not in labelled and labelled:
+        has = f"--split {labelled[0]} has some"
+        raise UsageError(f"data {data}: split {asked} has no labels to compare the answers with; {has}")
+    return str(asked)
 
 
 def _named(card: TrainingCard, word: str) -> str:

@@ -74,7 +74,9 @@ def test_a_decline_names_the_optimum_and_what_was_seen_there():
     assert read.fell is not None
     optimum, decline = told(read)[1:]
     assert "throughput is highest at batch_size 512" in optimum
+    assert "batch_size=512 for production" in optimum
     assert "batch_size=512 with grad_accumulation" in optimum
+    assert "Causes: a step with enough to do at once, memory that still suffices" in optimum
     assert "falls: by " in decline
     assert "the allocator flushed its cache 4 times there" in decline
     assert "precision=bf16" in decline
@@ -87,7 +89,7 @@ def test_a_decline_names_the_optimum_and_what_was_seen_there():
 def test_inference_is_not_told_to_accumulate_and_the_smallest_batch_may_be_the_best():
     read = curve(lambda size: 100.0 if size == 1 else 50.0)
     lines = [str(advice) for advice in advise(read, {"precision": "fp32"})]
-    assert lines[0] == "throughput is highest at batch_size 1, the smallest"
+    assert lines[0] == "throughput is highest at batch_size 1, the smallest. Try: batch_size=1 for production"
     assert "backward" not in lines[1]
     assert "accumulation" not in lines[1]
 

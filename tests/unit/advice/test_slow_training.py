@@ -1,4 +1,4 @@
-"""The three questions, the checklist, an accelerator beside the CPU, and results that vary."""
+"""The three questions, the checklist, and results that vary."""
 
 from pathlib import Path
 
@@ -7,12 +7,10 @@ import pytest
 from build import a_sweep
 
 from torchstone.advice.checklist import checklist
-from torchstone.advice.devices import beside_the_cpu
 from torchstone.advice.questions import three_questions
 from torchstone.advice.spread import read_spread
 from torchstone.store.query import entry_of
 from torchstone.summary import summarize
-from torchstone.terms.case import Placement
 from torchstone.terms.procedure import Procedure
 
 SETTINGS = {"num_workers": 4, "feed": "loader", "precision": "fp32"}
@@ -59,34 +57,6 @@ def test_memory_is_judged_by_its_share(peak_bytes, said):
     held = msgspec.structs.replace(case.estimates["peak_reserved_bytes"], value=peak_bytes)
     case = msgspec.structs.replace(case, estimates={**case.estimates, "peak_reserved_bytes": held})
     assert any(said in line for line in checklist(case, run.cases, run.machine))
-
-
-def test_s4_61_an_accelerator_that_gains_little_is_told_with_remedies():
-    run = swept(0.01, 0.02)
-    cpu = [
-        msgspec.structs.replace(
-            case, placement=Placement("cpu"),
-            estimates={"throughput": msgspec.structs.replace(e := case.estimates["throughput"], value=e.value / 1.2)},
-        )
-        for case in run.cases
-    ]  # fmt: skip
-    (told,) = beside_the_cpu([*run.cases, *cpu])
-    assert told.seen == "cuda:0 is 1.2 times as fast at 8, 1.2 times as fast at 32: little for an accelerator"
-    assert any("pin_memory=true" in remedy for remedy in told.remedies)
-    assert any("CUDA graphs" in remedy for remedy in told.remedies)
-    assert beside_the_cpu(run.cases) == []
-
-
-def test_devices_are_compared_at_their_best_where_a_batch_size_comes_twice_and_not_without_one():
-    run = swept(0.01, 0.02)
-    first = run.cases[0]
-    cpu = msgspec.structs.replace(first, placement=Placement("cpu"))
-    slower = msgspec.structs.replace(
-        first, estimates={"throughput": msgspec.structs.replace(e := first.estimates["throughput"], value=e.value / 9)}
-    )
-    without = msgspec.structs.replace(cpu, configuration={"rounds": 5})
-    (told,) = beside_the_cpu([first, slower, cpu, without])
-    assert told.seen.startswith("cuda:0 is 1 times as fast at 8")
 
 
 def test_s3_60_results_that_vary_say_what_makes_them_steadier():

@@ -46,6 +46,7 @@ def test_as_it_is_handed_out(tmp_path: Path, form, test_labels: bool) -> None:
     card = SST2.card(str(tmp_path), {})
     assert (card.kind, card.items, card.classes, card.splits) == ("text", 6, 2, SIZES)
     assert card.labels == ("negative", "positive")
+    assert card.unlabelled == (() if test_labels else ("test",))
     train = SST2.samples(str(tmp_path), view("train"))
     assert [int(train[n]["labels"]) for n in range(3)] == [1, 0, 0]
     test = SST2.samples(str(tmp_path), view("test", tokenizer=train.tokenizer))

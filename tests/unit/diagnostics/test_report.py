@@ -66,7 +66,10 @@ def test_devices_are_compared_and_one_that_is_not_here_says_why():
         [*card.trials, *trials], cases=[*card.head.plan.cases, *slow], machine=a_machine(devices=(device,))
     )  # fmt: skip
     text = report_of(swept(both, {"xpu": "device xpu is not here"}), [])
-    assert "- cuda:0 is 4 times as fast at 8, 4 times as fast at 32, 4 times as fast at 128." in text
+    assert (
+        "- cuda:0 beside the CPU: 4 [4, 4] times as fast at batch_size 8, 4 [4, 4] times as fast at batch_size 32, "
+        in text
+    )
     assert "Little for an accelerator" not in text
     assert "## Skipped\n\n- xpu: device xpu is not here" in text
     assert "## Pictures" not in text

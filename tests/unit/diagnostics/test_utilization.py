@@ -13,7 +13,7 @@ from torchstone.diagnostics.utilization import GaugeReading, seen_of
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 
-CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", 80 * 2**30)
+CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", 80 * 2**30, "9.0", "570.1")
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
 
 
@@ -47,6 +47,8 @@ def test_gauges_are_read_while_work_runs(a_card):
     ]  # fmt: skip
     text = str(found)
     assert text.startswith("cuda:0 a card, over ")
+    assert "\n  80.0 GiB memory, compute capability 9.0, driver 570.1\n" in text
+    assert repr(found) == text, "what a cell of a notebook shows that ends with the call"
     assert "device_utilization" in text
     assert "40.0 %" in text
 

@@ -22,17 +22,33 @@ SWEEP = a_sweep(
 def test_three_charts_of_what_was_measured():
     spec = charts(SWEEP, case_rows(SWEEP))
     (workload,) = spec["vconcat"]
-    throughput, phases, memory = workload["hconcat"]
+    throughput, phases, memory = workload["concat"]
     values = throughput["data"]["values"]
     assert [(v["batch_size"], v["series"]) for v in values] == [
         (8, "num_workers 0"), (8, "num_workers 2"), (64, "num_workers 0"), (64, "num_workers 2"),
         (512, "num_workers 2"),
     ]  # fmt: skip
-    assert all(v["throughput_low"] < v["throughput"] < v["throughput_high"] for v in values)
+    assert all(v["low"] < v["value"] < v["high"] for v in values)
     assert phases["title"] == "step phases (num_workers 2)"
     assert [v["phase"] for v in phases["data"]["values"]] == ["data", "forward", "backward"] * 3
     assert memory["title"] == "peak device memory"
     assert memory["data"]["values"][0]["gib"] == pytest.approx(8e7 / 2**30)
+
+
+def test_latency_and_energy_have_charts_where_they_were_measured():
+    rows = [
+        {**row, "latency_per_batch_p50_s": 0.004, "latency_per_batch_p50_s_low": 0.003, "energy_per_item_j": 2.5}
+        for row in case_rows(SWEEP)
+    ]
+    (workload,) = charts(SWEEP, rows)["vconcat"]
+    _, latency, _, _, energy = workload["concat"]
+    assert (latency["title"], energy["title"]) == (
+        "latency of a batch, median, with its 95 % interval", "energy of one image, with its 95 % interval",
+    )  # fmt: skip
+    assert latency["data"]["values"][0]["value"] == pytest.approx(4.0), "in ms"
+    assert latency["data"]["values"][0]["low"] == pytest.approx(3.0)
+    assert latency["data"]["values"][0]["high"] is None
+    assert [value["value"] for value in energy["data"]["values"]] == [2.5] * 5
 
 
 def test_each_workload_has_its_own_and_what_was_not_measured_has_none():
@@ -40,13 +56,13 @@ def test_each_workload_has_its_own_and_what_was_not_measured_has_none():
     run = a_run([a_trial(case_id=case.case_id, trial_id=case.case_id) for case in cases], cases=cases)
     spec = charts(run, case_rows(run))
     assert [w["title"]["text"].split()[1] for w in spec["vconcat"]] == ["net:a", "net:b"]
-    assert [len(w["hconcat"]) for w in spec["vconcat"]] == [1, 1], "neither phases nor memory"
-    assert spec["vconcat"][0]["hconcat"][0]["encoding"]["color"]["legend"] is None
+    assert [len(w["concat"]) for w in spec["vconcat"]] == [1, 1], "neither phases nor memory"
+    assert spec["vconcat"][0]["concat"][0]["encoding"]["color"]["legend"] is None
 
 
 def test_a_learning_rate_that_follows_the_batch_makes_no_curves_of_one_point():
     run = a_sweep([({"batch_size": b, "learning_rate": b * 1e-5}, 0.01) for b in (1, 2, 4)])
-    values = charts(run, case_rows(run))["vconcat"][0]["hconcat"][0]["data"]["values"]
+    values = charts(run, case_rows(run))["vconcat"][0]["concat"][0]["data"]["values"]
     assert {v["series"] for v in values} == {"all"}
 
 
