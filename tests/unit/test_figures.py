@@ -28,6 +28,18 @@ def gauge(metric: str, *values: float, device: str | None = None) -> Series:
     return Series(metric, "test", tuple(map(float, range(len(values)))), values, device)
 
 
+def test_s1_19_inference_has_the_time_of_a_data_set_and_training_that_of_an_epoch() -> None:
+    steady = {"window_time_s": [0.2]}
+    for task, name, other in (
+        ("infer", "dataset_time_s", "epoch_time_s"), ("generate", "dataset_time_s", "epoch_time_s"),
+        ("train", "epoch_time_s", "dataset_time_s"),
+    ):  # fmt: skip
+        got = figures(a_trial(steady=steady, facts={"task": task, "dataset_items": 8000})).values
+        assert got[name] == pytest.approx(8000 / (160 / 0.2))
+        assert got["total_time_s"] == pytest.approx(0.2)
+        assert other not in got
+
+
 def test_rates_are_totals_over_totals() -> None:
     steady = {"tokens": [7.0] * 10, "window_time_s": [0.2], "data_wait_s": [0.001] * 9 + [0.1]}
     setup = {"flops": [2e9], "first_step_time_s": [0.7], "start_time_s": [0.1], "model_load_time_s": [0.3]}

@@ -1,9 +1,11 @@
 """Which checkpoint a word means."""
 
+import os
+
 import pytest
 
 from torchstone.errors import UsageError
-from torchstone.training.folder import CARD, checkpoint_of, training_of
+from torchstone.training.folder import CARD, checkpoint_of, newest, training_of
 
 
 @pytest.fixture
@@ -55,3 +57,13 @@ def test_a_path_names_its_training(folder):
     assert training_of("trained/checkpoint_epoch_2.pt") is not None
     assert training_of(str(folder / "checkpoint_epoch_2.safetensors")) == folder
     assert [training_of(word) for word in ("2", "best", "other/checkpoint_epoch_2.pt")] == [None] * 3
+
+
+def test_the_latest_of_several_trainings(tmp_path):
+    for name, at_s in (("monday", 100), ("wednesday", 300), ("tuesday", 200), ("cut_before_an_epoch", 400)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / CARD).touch()
+        os.utime(tmp_path / name / CARD, (at_s, at_s))
+        if at_s < 400:
+            (tmp_path / name / "checkpoint_epoch_1.safetensors").touch()
+    assert newest(tmp_path).name == "wednesday"
