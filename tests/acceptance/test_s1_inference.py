@@ -232,7 +232,7 @@ def test_s1_25_the_card_is_in_every_row():
 
 
 def test_s1_13_the_line_for_nsys_is_on_the_page_word_for_word(desk):
-    from feature_rows import PAGE
+    from acceptance.feature_rows import PAGE
 
     page = (PAGE.parent / "anatomy.md").read_text(encoding="utf-8")
     assert "nsys profile --trace=cuda,nvtx,cudnn,osrt --stats=true" in page

@@ -135,23 +135,6 @@ def test_s0_36_to_38_machine(trained):
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", trained["started_utc"])  # S3-27
 
 
-def test_s2_15_to_19_phases_of_the_step(trained, inferred, report, table):
-    parts = ("data", "transfer", "forward", "backward", "optimizer", "rest")
-    for case in trained["cases"]:
-        for trial in case["trials"]:
-            one = trial["figures"]["values"]
-            assert sum(one[f"phase_{part}_s"] for part in parts) == pytest.approx(one["anatomy_step_s"], rel=1e-6)
-        got = values(case)
-        assert sum(got[f"phase_{part}_s"] for part in parts) == pytest.approx(got["anatomy_step_s"], rel=1e-6)
-    block = report[report.index("[PHASES]") :]
-    assert all(f"phase_{part}_s" in block for part in parts)
-    assert "anatomy_step_s" in block
-    for case in inferred["cases"]:
-        assert values(case)["phase_forward_s"] > 0
-        assert "phase_backward_s" not in values(case)
-    assert all(float(row["phase_data_s"]) > 0 and float(row["anatomy_step_s"]) > 0 for row in table[1])
-
-
 def test_s0_51_58_and_s3_48_files_and_store(folder, trained):
     documents = sorted(p.name for p in (folder / "outputs").glob("*.json"))
     assert len(documents) == 2

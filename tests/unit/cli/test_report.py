@@ -65,5 +65,6 @@ def test_what_is_not_known_of_a_machine_is_not_called_none(reported):
 def test_the_time_of_another_tools_trial_is_empty_in_a_table():
     (ours,) = trial_rows(a_run([a_trial()]))
     (theirs,) = trial_rows(a_run([a_trial(facts={"imported_from": "a script"}, duration_s=0.0)]))
-    assert ours["duration_s"] > 0
+    assert isinstance(ours["duration_s"], float)
+    assert ours["duration_s"] > 0.0
     assert theirs["duration_s"] is None
