@@ -49,7 +49,8 @@ def test_s3_12_the_file_as_printed_runs_on_a_machine_that_has_some_of_its_device
     desk.write("training_config.json", PRINTED.read_text(encoding="utf-8"))
     run = desk.type(
         "torchstone run --config training_config.json --batch-sizes 1 --sequence-lengths 32 --learning-rates 1e-5 "
-        "--optimizers adam --grad-accumulation 1 --trials 1 --iterations 2 --warmup 1 --warmup-budget 1ms --no-phases --json"
+        "--optimizers adam --grad-accumulation 1 --trials 1 --iterations 2 --warmup 1 --warmup-budget 1ms --no-phases "
+        "--json"
     ).document
     models = {"hf:bert-base-uncased", "hf:distilbert-base-uncased", "hf:gpt2", "hf:facebook/opt-125m"}
     measured = [case for case in run["cases"] if ended(case) == {"ok"}]
