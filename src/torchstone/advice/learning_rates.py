@@ -97,7 +97,9 @@ def _told(best: Training, other: Training, losses: Mapping[str, Sequence[float]]
 
 
 def _disjoint(low: Span | None, high: Span | None) -> bool:
-    return low is not None and high is not None and None not in (low.high, high.low) and low.high < high.low
+    if low is None or high is None or low.high is None or high.low is None:
+        return False
+    return low.high < high.low
 
 
 def _beyond(best: float, perhaps: Sequence[float], tried: Sequence[float]) -> float | None:
