@@ -73,11 +73,11 @@ benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is h
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 test: setup-dev lint types ## lint, types and all tests
-	@$(BIN)/python -m pytest -n 2 -m 'not alone and not long'
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long'
 	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
 
 acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
-	@$(BIN)/python -m pytest -n 2 tests/acceptance
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/acceptance
 
 test-all: test smoke ## the tests, then a real run on this machine
 

@@ -69,3 +69,10 @@ class Desk:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """Return a desk with an empty folder, one a module."""
     return Desk(tmp_path_factory.mktemp("desk"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a module in one worker: what is typed once serves them all (`--dist loadgroup`)."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))

@@ -82,7 +82,7 @@ def test_a_training_is_driven_by_its_file(desk):
         "batch_size": 6, "sequence_length": 20, "learning_rate": 3e-3,
     }  # fmt: skip
     assert trial["outcome"]["status"] == "ok"
-    assert said.startswith("Trained 3 epochs in ")
+    assert said.startswith("Trained 3 epochs from random weights in ")
 
 
 def test_every_epoch_has_its_time(desk):
