@@ -88,6 +88,7 @@ def tried(mutation: Mutation) -> Tried:
             done = subprocess.run(
                 [*words, *row_of(mutation.id).tests],
                 cwd=tree,
+                check=False,
                 env={**os.environ, "PYTHONPATH": str(tree / "src")},
                 capture_output=True,
                 text=True,
