@@ -154,8 +154,9 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     assert (whole / "test_results" / "confusion_matrix.png").read_bytes()[:4] == b"\x89PNG"
     assert (whole / "test_results" / "gpu_performance_metrics.csv").read_text().startswith("at_s,metric,value")
 
-    assert main(["evaluate", str(whole)]) == 0
+    assert main(["evaluate"]) == 0
     said = capfd.readouterr().out
+    assert f"{cut}, epoch " in said, "the training gone on with last, wherever --output put it"
     assert "accuracy" in said
     assert "→0" in said
     assert "there are 1, 2, 3, 4, best and last" in refused("evaluate", str(whole), "--checkpoint", "9")
