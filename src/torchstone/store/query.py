@@ -111,7 +111,8 @@ def find(folder: Path, word: str) -> Entry:
 def trainings(folder: Path) -> tuple[Path, ...]:
     """Return the folders into which the recorded trainings wrote their checkpoints, newest first: some may be gone."""
     with current(folder) as (connection, _):
-        found = connection.execute(f"SELECT head FROM runs WHERE instr(head, :fit) {_NEWEST}", {"fit": '"fit":{'})
+        newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
+        found = connection.execute(newest_first, ('"fit":{',))
         fits = [decode(head.encode(), Head).procedure.fit for (head,) in found]
     return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
 
