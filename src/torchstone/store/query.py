@@ -108,6 +108,15 @@ def find(folder: Path, word: str) -> Entry:
         )  # fmt: skip
 
 
+def trainings(folder: Path) -> tuple[Path, ...]:
+    """Return the folders into which the recorded trainings wrote their checkpoints, newest first: some may be gone."""
+    with current(folder) as (connection, _):
+        newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
+        found = connection.execute(newest_first, ('"fit":{',))
+        fits = [decode(head.encode(), Head).procedure.fit for (head,) in found]
+    return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
+
+
 def locate(folder: Path, word: str) -> Path:
     """Return the record (or document) of the run that `word` means. Raises UsageError as `find` does."""
     with current(folder) as (connection, _):

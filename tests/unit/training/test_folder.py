@@ -67,3 +67,18 @@ def test_the_latest_of_several_trainings(tmp_path):
         if at_s < 400:
             (tmp_path / name / "checkpoint_epoch_1.safetensors").touch()
     assert newest(tmp_path).name == "wednesday"
+
+
+def test_the_latest_may_lie_elsewhere(tmp_path):
+    below, elsewhere, gone = tmp_path / "outputs" / "training" / "monday", tmp_path / "mine", tmp_path / "gone"
+    for place, at_s in ((below, 100), (elsewhere, 200)):
+        place.mkdir(parents=True)
+        for name in (CARD, "checkpoint_epoch_1.safetensors"):
+            (place / name).touch()
+        os.utime(place / CARD, (at_s, at_s))
+    assert newest(below.parent, [gone, elsewhere]) == elsewhere
+    assert newest(below.parent) == below
+    os.utime(below / CARD, (300, 300))
+    assert newest(below.parent, [elsewhere]) == below
+    with pytest.raises(UsageError, match="gone: no checkpoint of the latest training lies here; name the folder"):
+        newest(tmp_path / "none", [gone])
