@@ -103,7 +103,7 @@ def training_of(word: str) -> Path | None:
 
 
 def newest(folder: Path) -> Path:
-    """Return the training below a folder whose metrics were written last. Raises UsageError if there is none."""
+    """Return the training below a folder that was begun, or gone on with, last. Raises UsageError if there is none."""
     found = [path.parent for path in folder.glob(f"*/{CARD}") if checkpoints(path.parent)]
     if not found:
         raise UsageError(f"{folder}: holds no training yet; name its folder, or run `torchstone train` first")
