@@ -59,14 +59,16 @@ def test_a_path_names_its_training(folder):
     assert [training_of(word) for word in ("2", "best", "other/checkpoint_epoch_2.pt")] == [None] * 3
 
 
-def test_the_latest_of_several_trainings(tmp_path):
-    for name, at_s in (("monday", 100), ("wednesday", 300), ("tuesday", 200), ("cut_before_an_epoch", 400)):
+@pytest.mark.parametrize("latest", ["monday", "tuesday", "wednesday"])
+def test_the_latest_of_several_trainings(tmp_path, latest):
+    moments = {"monday": 100, "tuesday": 200, "wednesday": 250, latest: 300, "cut_before_an_epoch": 400}
+    for name, at_s in moments.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / CARD).touch()
         os.utime(tmp_path / name / CARD, (at_s, at_s))
         if at_s < 400:
             (tmp_path / name / "checkpoint_epoch_1.safetensors").touch()
-    assert newest(tmp_path).name == "wednesday"
+    assert newest(tmp_path).name == latest
 
 
 def test_the_latest_may_lie_elsewhere(tmp_path):
