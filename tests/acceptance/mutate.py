@@ -92,7 +92,6 @@ def tried(mutation: Mutation) -> Tried:
                 [*words, *row_of(mutation.id).tests],
                 check=False,
                 cwd=tree,
-                check=False,
                 env={**os.environ, "PYTHONPATH": str(tree / "src")},
                 capture_output=True,
                 text=True,

@@ -19,6 +19,7 @@ from torchstone.terms.claim import IMPORTED_FROM
 from torchstone.terms.codec import decode
 from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
+from torchstone.terms.fit import Fit
 from torchstone.terms.run import Head, Run
 from torchstone.terms.trial import Outcome, Purpose, Status, Trial
 
@@ -113,7 +114,7 @@ def trainings(folder: Path) -> tuple[Path, ...]:
     with current(folder) as (connection, _):
         newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
         found = connection.execute(newest_first, ('"fit":{',))
-        fits = [decode(head.encode(), Head).procedure.fit for (head,) in found]
+        fits: list[Fit | None] = [decode(head.encode(), Head).procedure.fit for (head,) in found]
     return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
 
 

@@ -18,7 +18,6 @@ def sweep(rates, kind="cpu"):
     return [(case(kind, batch_size=size), rate) for size, rate in zip(SIZES, rates, strict=True)]
 
 
-
 def doubts(cases, severity=Severity.WARNING):
     return [Finding("neighbours", severity, "others were busy", "wait", one.case_id) for one, _ in cases]
 
