@@ -58,9 +58,7 @@ def _equal_pairs(pair: Pair, own: Sequence[CaseSummary], cpu: Sequence[CaseSumma
 
 
 def _measured(size: int, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
-    return [
-        case for case in cases if case.configuration.get("batch_size") == size and "throughput" in case.estimates
-    ]
+    return [case for case in cases if case.configuration.get("batch_size") == size and "throughput" in case.estimates]
 
 
 def _settings(case: CaseSummary) -> tuple[tuple[str, Scalar], ...]:

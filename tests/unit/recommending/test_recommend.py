@@ -201,11 +201,10 @@ def test_hardware_at_each_ones_best_and_at_equal_settings(told):
     alike = {r.point["batch_size"]: r.ratios["Intel Xeon"] for r in model.relative}
     assert alike == pytest.approx({8: 0.1, 16: 0.075, 32: 0.0667}, rel=0.05)
 
+
 def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told, capsys):
     def of(kind, rates):
-        return [
-            (case(kind, batch_size=size, precision=precision), rate) for (size, precision), rate in rates.items()
-        ]
+        return [(case(kind, batch_size=size, precision=precision), rate) for (size, precision), rate in rates.items()]
 
     cpu = of("cpu", {(8, "fp32"): 100, (32, "fp32"): 90})
     found = told(
