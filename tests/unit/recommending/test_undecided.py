@@ -10,7 +10,7 @@ from torchstone.recommending.recommend import Asked, recommend
 from torchstone.terms.estimate import Finding, Severity
 
 SIZES = (8, 16, 32)
-FAR_APART = {"trials": 2, "noise": 0.3}  # two trials so far apart that their intervals pass ±50 %
+FAR_APART = {"trials": 2, "noise": 0.3}  # of runs 2 and 3: their intervals pass ±50 %
 ALONE = "hardware by speed for embedding, training\n  not enough stored: one device alone ran these models."
 
 
@@ -51,7 +51,7 @@ def test_s4_16_one_device_whose_run_is_suspect_has_a_block_that_says_so_and_why(
 
 
 def test_s4_16_one_device_whose_trials_differ_too_much_has_one_too(told):
-    block, shown = told(a_stored_run(1, CPU, machine(), findings=doubts(CPU[:1]), **FAR_APART))
+    block, shown = told(a_stored_run(2, CPU, machine(), findings=doubts(CPU[:1]), **FAR_APART))
     assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ())
     assert shown.startswith(ALONE)
     assert "\nleft out: 3 of 3 settings: 2 trials differ too much for an interval" in shown
@@ -93,9 +93,8 @@ def test_two_devices_of_which_one_cannot_be_judged_are_both_named_with_what_to_t
 
 
 def test_two_devices_of_which_neither_can_be_judged(told):
-    runs = [a_stored_run(n, CPU, machine(), **FAR_APART) for n in (1,)]
-    runs += [a_stored_run(2, CUDA, machine("cuda", host="gpubox"), **FAR_APART)]
-    block, shown = told(*runs)
+    runs = ((2, CPU, machine()), (3, CUDA, machine("cuda", host="gpubox")))
+    block, shown = told(*(a_stored_run(*run, **FAR_APART) for run in runs))
     assert block.judged == ()
     assert "  no recommendation: of Intel Xeon, NVIDIA H200, none can be judged\n" in shown
 
