@@ -94,6 +94,7 @@ def test_s1_26_to_28_plots_of_each_gpu_and_over_machines(desk):
     assert all(f">{card}</text>" in throughput for card, _ in CARDS.values())
     alone = (plots(desk) / "B_RTX_4070_performance.svg").read_text(encoding="utf-8")
     assert "A100" not in alone
+    assert is_drawn(alone, range(len(SIZES)), SIZES), "its latency: a batch takes as long as it has images"
 
 
 def test_s1_27_the_lines_are_the_measured_rates(desk):

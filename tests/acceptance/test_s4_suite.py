@@ -194,6 +194,11 @@ def test_s4_29_the_folder_analysis_has_recommendation_and_history(desk, suite):
 
 def test_s4_16_how_the_devices_compare_is_asked_of_the_store(desk, suite):
     told = " ".join(desk.claimed("S4-16").out.split())
-    # One device alone, and perhaps a disturbed run: how devices compare is in the stored run of test_s4_project.py.
-    assert "infer hf:distilbert-tiny on " in told
-    assert "left out" in told or "hardware by speed for embedding, inference" in told
+    block, settings, _ = told.partition("settings by speed for infer hf:distilbert-tiny on ")
+    assert settings
+    assert block.startswith("hardware by speed for embedding, inference not enough stored: one device alone ran these")
+    assert "torchstone run --task infer --model hf:distilbert-tiny --data sst2:SST-2 --device auto" in block
+    findings = [finding for case in suite["cases"] for finding in case["findings"]]
+    doubted = {f["check"] for f in findings if f["severity"] != "info"} - {"few_trials", "few_samples"}
+    assert {check for check in doubted if f"({check}): " not in block} == set(), "a disturbed run is told, and by what"
+    assert ("SUSPECT" in block or "INVALID" in block) == bool(doubted)
