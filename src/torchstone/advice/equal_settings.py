@@ -10,6 +10,8 @@ from torchstone.advice.speed import times_as_fast, times_words
 from torchstone.summary import CaseSummary
 from torchstone.terms.axis import Scalar
 
+_NOT_THE_CPUS = ("pin_memory",)  # there is nothing to transfer to: it differs, and compares nothing
+
 
 class Pair(NamedTuple):
     """The fastest Case of an accelerator and that of the CPU, at one batch size."""
@@ -45,11 +47,12 @@ def at_equal_settings(
 
 def _differing(pair: Pair) -> list[str]:
     own, cpu = pair.own.configuration, pair.cpu.configuration
-    return [axis for axis in dict.fromkeys((*own, *cpu)) if own.get(axis) != cpu.get(axis)]
+    axes = (axis for axis in dict.fromkeys((*own, *cpu)) if axis not in _NOT_THE_CPUS)
+    return [axis for axis in axes if own.get(axis) != cpu.get(axis)]
 
 
 def _equal_pairs(pair: Pair, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[Pair]:
-    ours, theirs = ({_settings(case): case for case in cases} for cases in (own, cpu))
+    ours, theirs = ({_settings(case): case for case in cases} for cases in (own, cpu))  # of equal ones the fastest
     both = [key for key in ours if key in theirs]
     chosen = [key for key in map(_settings, pair) if key in both]
     if both and not chosen:
@@ -58,11 +61,14 @@ def _equal_pairs(pair: Pair, own: Sequence[CaseSummary], cpu: Sequence[CaseSumma
 
 
 def _measured(size: int, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
-    return [case for case in cases if case.configuration.get("batch_size") == size and "throughput" in case.estimates]
+    """Return those with a figure, the slowest first."""
+    found = [case for case in cases if case.configuration.get("batch_size") == size and "throughput" in case.estimates]
+    return sorted(found, key=lambda case: case.estimates["throughput"].value)
 
 
 def _settings(case: CaseSummary) -> tuple[tuple[str, Scalar], ...]:
-    return tuple(sorted(case.configuration.items(), key=lambda item: item[0]))
+    items = (item for item in case.configuration.items() if item[0] not in _NOT_THE_CPUS)
+    return tuple(sorted(items, key=lambda item: item[0]))
 
 
 def _against(pair: Pair, axes: Sequence[str]) -> str:

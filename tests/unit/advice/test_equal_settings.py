@@ -72,18 +72,32 @@ def test_where_neither_ran_the_others_settings_what_both_ran_is_compared():
 
 def test_several_settings_and_sizes_are_told_apart():
     cases = [
-        (case("cpu", batch_size=8, compile="off", pin_memory=False), 100.0),
-        (case("cuda", batch_size=8, compile="default", pin_memory=True), 400.0),
-        (case("cpu", batch_size=32, compile="off", pin_memory=False), 100.0),
-        (case("cuda", batch_size=32, compile="off", pin_memory=True), 500.0),
+        (case("cpu", batch_size=8, compile="off", num_workers=0), 100.0),
+        (case("cuda", batch_size=8, compile="default", num_workers=4), 400.0),
+        (case("cpu", batch_size=32, compile="off", num_workers=0), 100.0),
+        (case("cuda", batch_size=32, compile="off", num_workers=4), 500.0),
     ]
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     _, second = beside_the_cpu(run.cases)
     assert second.advice.seen.removeprefix(ASIDE) == (
-        "compile default, on the CPU off, pin_memory true, on the CPU false (batch_size 8); "
-        "pin_memory true, on the CPU false (batch_size 32); no equal settings were measured on both"
+        "compile default, on the CPU off, num_workers 4, on the CPU 0 (batch_size 8); "
+        "num_workers 4, on the CPU 0 (batch_size 32); no equal settings were measured on both"
     )
-    assert second.advice.remedies == ("--axis pin_memory=true,false, on both devices in one run",)
+    assert second.advice.remedies == ("--axis num_workers=4,0, on both devices in one run",)
+
+
+def test_page_locked_memory_is_no_setting_of_a_cpu():
+    cases = [
+        (case("cpu", batch_size=8, pin_memory=False), 100.0), (case("cuda", batch_size=8, pin_memory=True), 400.0),
+    ]  # fmt: skip
+    (one,) = beside_the_cpu(summarize(entry_of(a_stored_run(0, cases, machine("cuda")), Path())).cases)
+    assert one.advice.seen.startswith("cuda:0 beside the CPU: ")
+    unlike = [(case("cuda", batch_size=8, pin_memory=pinned, precision="bf16"), 800.0) for pinned in (False, True)]
+    slower = (case("cuda", batch_size=8, pin_memory=False), 200.0)
+    run = a_stored_run(0, [*cases, *unlike, slower], machine("cuda"), noise=0.0)
+    _, second = beside_the_cpu(summarize(entry_of(run, Path())).cases)
+    assert "pin_memory" not in second.advice.seen
+    assert "at equal settings: 4 [4, 4] times as fast at batch_size 8 with precision fp32" in second.advice.seen
 
 
 def test_it_is_a_line_below_the_tables_and_in_the_json(capsys):
