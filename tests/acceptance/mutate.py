@@ -17,14 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parent))
-from feature_rows import HERE, SEEDS, row_of
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from acceptance.feature_rows import HERE, SEEDS, row_of
 
 ROOT = HERE.parents[1]
 _COPIED = (
@@ -72,8 +72,14 @@ def mutated(mutation: Mutation) -> str:
 
 
 def tried(mutation: Mutation) -> Tried:
-    """Run the tests of the row in a copy of the tree without the feature."""
+    """Run the tests of the row in a copy of the tree without the feature, until one fails."""
     began_s = time.monotonic()
+    failed, why = ran(["-x", *row_of(mutation.id).tests], {mutation.file: mutated(mutation)})
+    return Tried(mutation, failed[0] if failed else None, time.monotonic() - began_s, why)
+
+
+def ran(tests: Sequence[str], instead: Mapping[str, str]) -> tuple[list[str], str]:
+    """Run tests in a copy of the tree with these files instead: return those that failed, and the end of the output."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         tree = Path(folder) / "tree"
         tree.mkdir()
@@ -85,49 +91,53 @@ def tried(mutation: Mutation) -> Tried:
                 shutil.copytree(whole, tree / name, ignore=shutil.ignore_patterns("__pycache__", ".pyperf"))
             else:
                 shutil.copy(whole, tree / name)
-        (tree / mutation.file).write_text(mutated(mutation), encoding="utf-8")
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header"]
+        for name, text in instead.items():
+            (tree / name).write_text(text, encoding="utf-8")
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
+        environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
         try:
             done = subprocess.run(
-                [*words, *row_of(mutation.id).tests],
-                check=False,
-                cwd=tree,
-                env={**os.environ, "PYTHONPATH": str(tree / "src")},
-                capture_output=True,
-                text=True,
+                [*words, *tests], check=False, cwd=tree, env=environment, capture_output=True, text=True,
                 timeout=_LIMIT_S,
-            )
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return Tried(mutation, f"none within {_LIMIT_S:.0f} s", time.monotonic() - began_s, "")
-    return Tried(mutation, _failed(done), time.monotonic() - began_s, "\n".join(done.stdout.splitlines()[-_TAIL:]))
+            return [f"none within {_LIMIT_S:.0f} s"], ""
+    return _failed(done), "\n".join(done.stdout.splitlines()[-_TAIL:])
 
 
-def _failed(done: subprocess.CompletedProcess[str]) -> str | None:
-    """Return the test that failed. Raises RuntimeError where pytest could not run them."""
-    named = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    if done.returncode == 0:
-        return None
-    if done.returncode != 1 and not named:
+def _failed(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the tests that failed. Raises RuntimeError where pytest could not run them."""
+    named = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if bool(done.returncode) != bool(named):
         raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return named[0].split(" ")[1] if named else "?"
+    return named
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Take the named features away, or all; print a line each. Returns the exit status."""
+    """Take the named features away, or all; print a line each. Returns the exit status.
+
+    What failed is then run in one copy that has all features: a test that fails there too says nothing.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ids", nargs="*", metavar="ID")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(words)
     chosen = [one for one in mutations() if not options.ids or one.id in options.ids]
-    survived = 0
+    caught: dict[str, str] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         for one in pool.map(tried, chosen):
-            survived += one.failed is None
             print(f"{one.mutation.id}  {one.took_s:4.0f} s  {one.failed or 'ALL PASS WITHOUT IT'}", flush=True)
             if one.failed is None:
                 print(one.why)
-    print(f"{len(chosen) - survived} of {len(chosen)} caught")
-    return 1 if survived or not chosen else 0
+            else:
+                caught[one.mutation.id] = one.failed
+    tests = sorted({test for test in caught.values() if "::" in test})
+    failing, why = ran(tests, {}) if tests else ([], "")
+    if failing:
+        print(f"with all features these fail too: {' '.join(failing)}\n{why}")
+    count = sum(test not in failing for test in caught.values())
+    print(f"{count} of {len(chosen)} caught")
+    return 0 if chosen and count == len(chosen) else 1
 
 
 if __name__ == "__main__":

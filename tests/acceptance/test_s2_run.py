@@ -157,7 +157,7 @@ def test_s2_15_to_19_and_22_phases_and_throughput_by_hand(record, shown):
 
 
 def test_s2_22_the_column_holds_batch_over_step_of_every_case(said, record, shown):
-    rates = {}
+    rates: dict[str, list[float]] = {}
     for trial in record["ok"]:
         rate = sum(_raw(trial, "items")) / sum(_raw(trial, "window_time_s"))
         rates.setdefault(trial["case_id"], []).append(rate)

@@ -4,6 +4,7 @@ import csv
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -185,7 +186,11 @@ def test_s3_65_a_call_for_what_is_not_here_is_refused_and_measures_nothing(desk,
 def trained_by_hand(name, rate, steps):
     """The losses that torch's own optimizer leaves, step by step; SGD with the momentum that docs name."""
     x, weight = torch.tensor([[0.1, 0.3]]), torch.nn.Parameter(torch.tensor([20.0, -10.0]))
-    made = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": partial(torch.optim.SGD, momentum=0.9)}
+    made: dict[str, Any] = {
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+        "sgd": partial(torch.optim.SGD, momentum=0.9),
+    }
     optimizer, losses = made[name]([weight], lr=rate), []
     for _ in range(steps):
         optimizer.zero_grad()

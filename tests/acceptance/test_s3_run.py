@@ -123,7 +123,7 @@ def test_s3_13_to_16_times_memory_and_throughput_are_those_of_the_raw_values(tak
         steps, items = raw["step_time_s"][name], raw["items"][name]
         assert one["throughput"] == pytest.approx(sum(items) / sum(raw["window_time_s"][name]))
         assert one["model_load_time_s"] == raw["model_load_time_s"][name][0] > 0.0
-        assert one["peak_rss_bytes"] == max(raw["peak_rss_bytes"][name]) > 1e7
+        assert one["peak_rss_bytes"] == max(raw["peak_rss_bytes"][name] + raw["rss_bytes"][name]) > 1e7
         assert len(steps) == SMALL["training_iterations"]
         assert set(items) == {8.0}, "what is accumulated is one step"
 
@@ -137,7 +137,7 @@ def test_s3_32_to_34_least_most_mean_and_spread_by_hand(taken, raw):
             assert told == pytest.approx([min(each), max(each), fmean(each), stdev(each)])
         assert (one["loss_first"], one["loss_last"]) == (raw["loss"][name][0], raw["loss"][name][-1])
         assert one["mean_rss_bytes"] == pytest.approx(fmean(raw["rss_bytes"][name]))
-        assert one["mean_rss_bytes"] < one["peak_rss_bytes"]
+        assert one["mean_rss_bytes"] <= one["peak_rss_bytes"]
         if trial["figures"]["values"].get("device_memory_used_bytes") is None:
             assert "mean_device_memory_used_bytes" not in one, "what nobody tells is absent"
 

@@ -87,7 +87,7 @@ def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
 def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_compared(
     tmp_path, monkeypatch, asked, measured
 ):
-    sides = []
+    sides: list[Any] = []
 
     def bout(*given: Any, **_how: Any):
         sides.extend(given[:2])

@@ -1,6 +1,7 @@
 """Hardware, where no two devices can be compared: who ran what, what is in the way, and what to type."""
 
 import shlex
+from typing import Any
 
 import pytest
 from stored import CARD, a_stored_run, case, machine, store
@@ -10,7 +11,7 @@ from torchstone.recommending.recommend import Asked, recommend
 from torchstone.terms.estimate import Finding, Severity
 
 SIZES = (8, 16, 32)
-FAR_APART = {"trials": 2, "noise": 0.3}  # of runs 2 and 3: their intervals pass ±50 %
+FAR_APART: dict[str, Any] = {"trials": 2, "noise": 0.3}  # of runs 2 and 3: their intervals pass ±50 %
 ALONE = "hardware by speed for embedding, training\n  not enough stored: one device alone ran these models."
 
 
