@@ -1,7 +1,6 @@
 """The lines that mutate.py takes away stand where it looks for them."""
 
 import pytest
-
 from acceptance.feature_rows import row_of
 from acceptance.mutate import Mutation, mutated, mutations
 
