@@ -50,6 +50,7 @@ def test_a_preload_that_asked_without_an_import_is_named(modules):
     with PreloadWatch(ask) as watch:
         watch.begins("tower:small")
         ASKED.append("itself")
+        watch.begins("task train")
     assert watch.reason() == f"{DRIVER} by the preload of tower:small"
 
 
