@@ -39,7 +39,11 @@ def _lines(run: RunSummary) -> Iterator[tuple[str, str]]:
 def _told(case: CaseSummary) -> dict[str, str]:
     """Return setting → "value: why" of the first trial that tells it: all of a Case are set alike."""
     facts = next((t.facts for t in case.trials if any(name.startswith(SETTING) for name in t.facts)), {})
-    return {name.removeprefix(SETTING): str(text) for name, text in facts.items() if name.startswith(SETTING)}
+    told = {name.removeprefix(SETTING): str(text) for name, text in facts.items() if name.startswith(SETTING)}
+    ran = next((t.facts["attention_kernel"] for t in case.trials if "attention_kernel" in t.facts), None)
+    if ran is not None and "sdpa" in told:
+        told["sdpa"] += f"; {ran} ran"
+    return told
 
 
 def _precisions(run: RunSummary) -> Iterator[tuple[str, str]]:

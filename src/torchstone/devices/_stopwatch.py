@@ -71,13 +71,21 @@ class EventStopwatch:
 
     `elapsed_waits`: on this device even asking for the time between two passed events waits for everything issued
     (MPS commits and waits). There `recent` tells the host's laps of the steps that the device has finished.
+    `stream`: returns the queue to record in, as `record` takes it; by default that of torch's current device.
     """
 
     reads = "device events"
     asynchronous = True
 
-    def __init__(self, event: Callable[[], Any], synchronize: Callable[[], None], elapsed_waits: bool = False) -> None:
+    def __init__(
+        self,
+        event: Callable[[], Any],
+        synchronize: Callable[[], None],
+        elapsed_waits: bool = False,
+        stream: Callable[[], tuple[Any, ...]] = tuple,
+    ) -> None:
         self._event, self._synchronize, self._elapsed_waits = event, synchronize, elapsed_waits
+        self._stream = stream
         self._pool: list[Any] = [event() for _ in range(64)]
         self._used = 0
         self._passed_s: list[float] = []
@@ -94,7 +102,7 @@ class EventStopwatch:
         """Record an event from the pool; a new one is made only where a window is longer than all before it."""
         if self._used == len(self._pool):
             self._pool.append(self._event())
-        self._pool[self._used].record()
+        self._pool[self._used].record(*self._stream())
         self._used += 1
         if self._elapsed_waits:
             self._issued_s.append(perf_counter())

@@ -8,7 +8,7 @@ import math
 import os
 import select
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.ending import Ending
 from torchstone.runner.recorder import Recorder
 from torchstone.runner.watcher import Watcher
+from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status, Trial
@@ -56,6 +57,11 @@ class TrialDrive:
     def pid(self) -> int:
         """The process of a trial that was started, which leads the group of all that it starts."""
         return self._live.pid
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What is known of how the process of a trial that was started came to be."""
+        return self._live.facts
 
     def run(self, launcher: Launcher, order: int) -> Trial:
         """Start the trial, wait for its end, and return what is known of it."""
@@ -107,7 +113,7 @@ class TrialDrive:
             started_utc=self._started_utc,
             duration_s=round(self._clock() - began_s, 6),
             outcome=self._outcome(wrong),
-            facts={**(self._measured.facts if self._measured else {}), **self._heap()},
+            facts={**(self._measured.facts if self._measured else {}), **self._heap(), **self.facts},
             measurements=self._measurements(began_s),
             series=self._recorder.series() if self._recorder else (),
         )

@@ -13,6 +13,7 @@ from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._amdgpu_files import by_files, same_bus
 from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Reading, present
+from torchstone.telemetry._namespaces import first_namespace
 from torchstone.terms.machine import DeviceInfo
 
 _WATT_UW = 1_000_000
@@ -84,9 +85,15 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
         )
     )
     energy = guarded("device_energy_j", lambda: _energy_uj(library.amdsmi_get_energy_count(handle)), 1e-6, True)
-    others = guarded("device_other_processes", _others(library, handle, pid, proc)) if pid is not None else None
     moving = [Reading("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
-    return [*gauges, *moving, *present([others] if others else [])]
+    if pid is None:
+        return [*gauges, *moving]
+    count = _others(library, handle, pid, proc)
+    try:
+        count()
+    except (library.AmdSmiException, AttributeError, KeyError):  # not told to this user, or by this version
+        return [*gauges, *moving]
+    return [*gauges, *moving, guarded("device_other_processes", count)]
 
 
 def _once_moved(counter: Reading) -> Callable[[], float | None]:
@@ -150,11 +157,15 @@ def _energy_uj(told: Mapping[str, object]) -> object:
 
 
 def _others(library: Any, handle: Any, pid: int, proc: Path) -> Callable[[], object]:
-    family = Descendants(pid, proc)
+    family, inside = Descendants(pid, proc), not first_namespace(proc)
 
     def read() -> object:
         pids = [told["pid"] for told in library.amdsmi_get_gpu_process_list(handle)]
-        return len([other for other in pids if other != pid and not family.has(other)])
+        ours = [other for other in pids if other == pid or family.has(other)]
+        if inside and not ours:
+            # A container whose driver tells the host's pids, or none at all: what it tells is not of this trial.
+            return None
+        return len(pids) - len(ours)
 
     return read
 

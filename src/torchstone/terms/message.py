@@ -145,6 +145,13 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     devices: tuple[DeviceInfo, ...]
     software: Mapping[str, str | None]
     missing: Mapping[str, str]  # device kind → what was looked for and not found
+    seen: Mapping[str, str] = {}  # device kind of which none can be used → what the driver or the kernel shows of it
+
+    @property
+    def unusable(self) -> str | None:
+        """What is in the machine and cannot be used, and why; None where there is no such device."""
+        told = [f"torch cannot use {shown}: {self.missing.get(kind)}" for kind, shown in self.seen.items()]
+        return "; ".join(told) or None
 
 
 class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field="event"):

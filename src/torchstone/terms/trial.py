@@ -59,6 +59,8 @@ class Purpose(StrEnum):
     PROBE = "probe"  # of a search: shorter windows, and the best of many looks better than it is
 
 
+# The fact of a trial that was to be forked and was started as a new interpreter: why.
+NOT_FORKED = "not_forked"
 DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
 
 

@@ -10,12 +10,12 @@ from build import a_case, a_machine, a_run, a_trial
 
 from torchstone import registry
 from torchstone.terms.case import Placement
-from torchstone.terms.estimate import Finding
+from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.fit import Fit
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
-from torchstone.terms.trial import Series, Trial
+from torchstone.terms.trial import NOT_FORKED, Series, Trial
 
 TEN_STEPS_S = [0.25] * 10
 
@@ -131,3 +131,12 @@ def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
     stolen = disturbed(host_steal_s=0.24)
     assert "--trials" not in look("steal", a_run([stolen], procedure=training))[0].advice
     assert "--trials 6" in look("steal", a_run([stolen]))[0].advice
+
+
+def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
+    why = "the CUDA driver was initialised (cuDeviceGetCount returned 0) by the preload of hf:bert, at `import kernels`"
+    trials = [a_trial(trial_id=f"t{n}", number=n, facts={NOT_FORKED: why} if n else {}) for n in range(3)]
+    (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
+    assert finding.severity == Severity.INFO
+    assert finding.subject == "run"
+    assert finding.message == f"2 of 3 trials are new interpreters, not forks: {why}"

@@ -59,3 +59,10 @@ def test_what_was_left_to_torch_says_so(capsys, policy, said):
 
 def test_records_without_settings_have_no_block(capsys):
     assert printed(capsys, [{}]) == []
+
+
+def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from(capsys):
+    allowed = {"setting_sdpa": "auto: torch's own order among flash, math"}
+    lines = printed(capsys, [{**allowed, "attention_kernel": "flash"}])
+    assert "  sdpa       auto: torch's own order among flash, math; flash ran" in lines
+    assert printed(capsys, [{"attention_kernel": "flash"}]) == [], "without settings there is no block"

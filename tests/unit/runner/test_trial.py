@@ -30,7 +30,7 @@ class Scripted:
 
     def __init__(self, script, wrong=None, hangs=False, answer=()):
         self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
-        self.pid = os.getpid()
+        self.pid, self.facts = os.getpid(), {"how": "scripted"}
         self._read, self._write = os.pipe()
 
     describes = "says what it is told to"
@@ -98,6 +98,7 @@ def test_what_was_measured_becomes_the_trial():
     assert trial.outcome.status == Status.OK
     assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
     assert trial.facts["fused"] is True
+    assert trial.facts["how"] == "scripted"
     assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
     begin_s, end_s = trial.values("window_span_s")
     assert end_s - begin_s == pytest.approx(1.0)
