@@ -208,6 +208,8 @@ def _single(trial: Trial) -> Found:
         values = raw(trial, metric)
         if values:
             found[metric] = (pool(values, FIGURES[metric].over_steps), len(values))
+        if before := trial.values(metric, Stage.WARMUP):
+            found[f"warmup_{metric}"] = (max(before), 1)
     read = [v for s in trial.series if s.metric == "rss_bytes" and s.rank == 0 for v in s.values]
     resident = raw(trial, "peak_rss_bytes") or read
     if resident:

@@ -85,6 +85,8 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
     )
     energy = guarded("device_energy_j", lambda: _energy_uj(library.amdsmi_get_energy_count(handle)), 1e-6, True)
     others = guarded("device_other_processes", _others(library, handle, pid, proc)) if pid is not None else None
+    if others is not None:
+        others.between_windows = True  # as with NVML, it walks the processes of the whole host
     moving = [Reading("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
     return [*gauges, *moving, *present([others] if others else [])]
 

@@ -60,6 +60,7 @@ class Purpose(StrEnum):
 
 
 DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
+ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -35,6 +35,10 @@ class Backend:
             def query(self):
                 return self in backend.passed_s
 
+            def synchronize(self):
+                while not self.query():
+                    backend.advance(1)
+
             def elapsed_time(self, end):
                 if backend.event_error:
                     raise backend.event_error

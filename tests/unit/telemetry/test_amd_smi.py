@@ -178,3 +178,8 @@ def test_several_cards_and_no_bus_id_is_no_guess(tmp_path, monkeypatch):
     assert read(AmdSmi(None, tmp_path), device=info(bus_id=None))  # one AMD card beside another vendor's
     driver_files(tmp_path, "card0", "0000:03:00.0")
     assert read(AmdSmi(None, tmp_path), device=info(bus_id=None)) == {}
+
+
+def test_the_list_of_processes_is_left_for_the_time_between_windows(tmp_path, proc):
+    gauges = AmdSmi(library(), tmp_path, proc).open(100, info())
+    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]
