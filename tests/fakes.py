@@ -82,7 +82,7 @@ class FakeStopwatch:
 
 
 class FakeEvents:
-    """Makes events of a queue, as torch has them, for the real stopwatch of devices. Asking them takes the host time."""
+    """Makes events of a queue, as torch has them, for the stopwatch of devices. Asking them takes the host time."""
 
     def __init__(self, clock: FakeClock, queue: FakeQueue, elapsed_s: float = 0.0, query_s: float = 0.0) -> None:
         self.clock, self.queue, self.elapsed_s, self.query_s = clock, queue, elapsed_s, query_s

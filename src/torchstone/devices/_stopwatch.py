@@ -9,8 +9,9 @@ from typing import Any
 
 _PER_NS, _PER_MS = 1e-9, 1e-3
 # Laps that may be issued: before it is known how long one takes; however long it is; and however short, as those are
-# read a thousand at once at most.
+# read some dozens at once.
 _AHEAD, _FEWEST_AHEAD, _MOST_AHEAD = 8, 2, 512
+_PARTS = 32  # of them: so many are waited for one after the other
 
 
 class HostStopwatch:
@@ -94,14 +95,14 @@ class EventStopwatch:
         self._used = 0
         self._passed_s: list[float] = []
         self._issued_s: list[float] = []
-        self._reached, self._reached_at_s, self._ahead = 0, 0.0, _AHEAD
+        self._reached, self._began_s, self._ahead = 0, 0.0, _AHEAD
 
     def start(self) -> None:
         """Wait for the device, then begin the first lap."""
         self._synchronize()
         self._used = 0
         self._passed_s, self._issued_s = [], []
-        self._reached, self._reached_at_s, self._ahead = 0, self._now_s(), _AHEAD
+        self._reached, self._began_s, self._ahead = 0, self._now_s(), _AHEAD
         self.lap()
 
     def lap(self) -> None:
@@ -116,16 +117,16 @@ class EventStopwatch:
     def hold(self, most_s: float, *, read: bool) -> None:
         """Wait where more laps are issued than take the device `most_s` seconds; 8 at first, two at least may be.
 
-        It waits until half of them are left, so that the device never waits for the host. Read on the way are twice as
-        many laps as were added: enough to keep up, and never so many at once that the device runs out of work.
+        It waits for one of them, or a thirtieth: the device never waits for the host, nor the host in bursts for a
+        loader. Read on the way are twice as many laps as were added: enough to keep up, and never so many at once that
+        the device runs out of work.
         """
         newest = self._used - 1
         if newest - self._reached < self._ahead:
             return
-        before, self._reached = self._reached, newest - self._ahead // 2
+        before, self._reached = self._reached, newest - self._ahead + self._ahead // _PARTS + 1
         self._pool[self._reached].synchronize()
-        before_s, self._reached_at_s = self._reached_at_s, self._now_s()
-        lap_s = max((self._reached_at_s - before_s) / (self._reached - before), _PER_NS)
+        lap_s = max((self._now_s() - self._began_s) / self._reached, _PER_NS)
         self._ahead = min(max(_FEWEST_AHEAD, int(most_s / lap_s)), _MOST_AHEAD)
         if read:
             self._read(min(self._reached, len(self._passed_s) + 2 * (self._reached - before)))

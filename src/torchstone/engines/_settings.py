@@ -45,7 +45,9 @@ def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Mapping[st
         "threads_in_effect": torch.get_num_threads(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "flash_attention_allowed": torch.backends.cuda.flash_sdp_enabled(),
-        "precision_in_effect": _carried_out(str(configuration.get("precision")), torch.device(device.torch_device).type),
+        "precision_in_effect": _carried_out(
+            str(configuration.get("precision")), torch.device(device.torch_device).type
+        ),
     }
 
 

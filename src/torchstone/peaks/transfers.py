@@ -105,9 +105,7 @@ def _size(path: Path) -> int:
     return int(number) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit, 1) if number.isdigit() else 0
 
 
-def _best(
-    device: Device, work: Callable[[], Any], budget_s: float, clock: Clock, times: int = 1
-) -> tuple[float, int]:
+def _best(device: Device, work: Callable[[], Any], budget_s: float, clock: Clock, times: int = 1) -> tuple[float, int]:
     """Return the shortest time of `work` in seconds, and of how many: as many as the budget has room for.
 
     On a device that runs behind, a lap is so many `times` of it issued back to back: between two laps the device stands

@@ -82,9 +82,7 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
     capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
     if reasons.read() is None:
         reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
-        capped = guarded(
-            "device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        )
+        capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
     return (
         guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
         guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from torchstone.extend_machine import Device
@@ -73,7 +73,7 @@ def on_device(events: Iterable[Any], counted: Operators) -> Operators:
     )  # fmt: skip
 
 
-def _is_range(event: Any, on_host: Set[str]) -> bool:
+def _is_range(event: Any, on_host: Collection[str]) -> bool:
     """Say whether a device's event is a range of record_function, drawn over kernels that are counted themselves.
 
     An optimizer's step is one, and any of the user's own (pytorch/pytorch#130730: gpu_user_annotation). Where torch

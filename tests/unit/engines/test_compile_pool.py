@@ -29,7 +29,7 @@ class Pools:
 def pools(monkeypatch):
     made = Pools()
     monkeypatch.setitem(sys.modules, "torch._inductor.async_compile", made)
-    monkeypatch.setattr(inductor, "decide_compile_threads", lambda: 16)
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "16")  # torch's own word for it
     inductor.compile_threads, before = 7, inductor.compile_threads
     yield made
     inductor.compile_threads = before
@@ -62,9 +62,9 @@ def test_the_pool_of_a_users_own_process_stays(pools):
     assert pools.closed == 0
 
 
-@pytest.mark.parametrize("compile", ["off", None])
-def test_without_compiling_nothing_is_set(pools, compile):
-    CompilePool({"compile": compile}, device_of("cuda")).close()
+@pytest.mark.parametrize("mode", ["off", None])
+def test_without_compiling_nothing_is_set(pools, mode):
+    CompilePool({"compile": mode}, device_of("cuda")).close()
     assert inductor.compile_threads == 7
     assert pools.closed == 0
 

@@ -1,11 +1,11 @@
 """What is kept of steps that torch records as CUDA graphs: memory that each step writes over, played by one buffer."""
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from torch._inductor import cudagraph_trees, list_mode_options
 
 from torchstone import registry
 from torchstone.engines import _graphs, _settings
@@ -16,6 +16,10 @@ from torchstone.terms.axis import AXES
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.model import InputSpec, LoadedModel
+
+with warnings.catch_warnings():  # it imports what torch itself calls deprecated
+    warnings.simplefilter("ignore")
+    from torch._inductor import cudagraph_trees, list_mode_options
 
 GRAPHS, NONE = {"compile": "reduce-overhead"}, {"compile": "default"}
 
@@ -31,14 +35,14 @@ def test_the_modes_are_those_in_which_torch_records_graphs():
 
 
 @pytest.mark.parametrize(
-    ("compile", "kind", "recorded"),
+    ("mode", "kind", "recorded"),
     [
         ("reduce-overhead", "cuda", True), ("max-autotune", "cuda", True), ("reduce-overhead", "xpu", True),
         ("default", "cuda", False), ("off", "cuda", False), ("reduce-overhead", "cpu", False),
     ],
 )  # fmt: skip
-def test_where_steps_are_graphs(compile, kind, recorded):
-    assert _graphs.are_recorded({"compile": compile}, device_of(kind)) is recorded
+def test_where_steps_are_graphs(mode, kind, recorded):
+    assert _graphs.are_recorded({"compile": mode}, device_of(kind)) is recorded
 
 
 def kept_of(configuration, kind):
@@ -66,7 +70,11 @@ def prepared_on_meta(monkeypatch, losses, task="train", **axes):
 
     model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"))
     engine = registry.load("engines", task)
-    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4, "optimizer": "sgd", **axes}
+    values = (
+        {axis: AXES[axis].default for axis in engine.axes}
+        | {"batch_size": 4, "optimizer": "sgd", "fused": "off"}
+        | axes
+    )
     case = Case(Workload(Task(task), "module:test", "example", "sample"), values, Placement("cuda"))
     return engine.prepare(case, model, device_of("meta"))
 

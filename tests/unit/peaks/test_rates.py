@@ -188,7 +188,7 @@ def test_memory_and_pinned_copies_ask_for_ten_and_pageable_ones_and_a_cpu_for_on
     monkeypatch.setattr(transfers, "_best", best)
     monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
     real = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *a, pin_memory=False, **k: real(*a, **k))
+    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **how: real(*shape, **how))  # noqa: PLW0108
     list(transfers.memory(cpu, 3 << 20, 0.02, CLOCK))
     list(transfers.transfers(cpu, 0.02, CLOCK))
     assert list(asked.values()) == [10, 10, 10, 10, 1, 1]

@@ -14,14 +14,17 @@ CUDA = Placement("cuda")
 
 
 @pytest.mark.parametrize(
-    ("device", "mode", "least_s"), [("cuda", None, 2.2), ("cuda", "both", 1.1), ("cuda", "latency", 2.2), ("cpu", None, 0.0)]
+    ("device", "mode", "least_s"),
+    [("cuda", None, 2.2), ("cuda", "both", 1.1), ("cuda", "latency", 2.2), ("cpu", None, 0.0)],
 )
 def test_the_windows_of_a_trial_together_have_twenty_ticks(device, mode, least_s):
     case = a_case({} if mode is None else {"mode": mode}, placement=Placement(device))
     assert least_window_s(case) == pytest.approx(least_s)
 
 
-@pytest.mark.parametrize(("device", "budget_s", "window_s"), [("cpu", 5.0, 0.5), ("cuda", 5.0, 2.2), ("cuda", 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("device", "budget_s", "window_s"), [("cpu", 5.0, 0.5), ("cuda", 5.0, 2.2), ("cuda", 1.0, 1.0)]
+)
 def test_rounds_take_them_where_nobody_wants_shorter_ones(device, budget_s, window_s):
     case = a_case(placement=Placement(device))
     head = msgspec.structs.replace(a_run().head, plan=Plan((case,), (Slot(0, 0),)))

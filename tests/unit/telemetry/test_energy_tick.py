@@ -5,7 +5,6 @@ from fakes import FakeClock
 
 from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry._gauges import Reading
-from torchstone.telemetry.nvml import Nvml
 
 
 def ticking(every_s: float | None, watts: float = 300.0) -> tuple[Ticking, FakeClock]:
@@ -31,11 +30,3 @@ def test_a_counter_that_stands_still_or_moves_once_has_none(every_s):
     counter, clock = ticking(every_s)
     assert counter.tick_s() is None
     assert clock.now_s == pytest.approx(0.6, abs=0.01)
-
-
-def test_nvidias_counter_can_say_so():
-    from test_nvml import FakeNvml, info
-
-    (counter,) = [gauge for gauge in Nvml(FakeNvml()).open(None, info()) if gauge.metric == "device_energy_j"]
-    assert isinstance(counter, Ticking)
-    assert counter.read() == pytest.approx(123_456.789)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry.nvml import Nvml
 from torchstone.terms.machine import DeviceInfo
 
@@ -209,7 +210,9 @@ def test_the_real_library_without_a_driver_gives_no_gauges_or_some():
     assert isinstance(list(Nvml().open(None, info(uuid=None, bus_id=None))), list)
 
 
-@pytest.mark.parametrize(("reasons", "capped"), [(0x0, 0), (0x4, 1), (0x5, 1), (0x24, 0), (0x44, 0), (0x80, 0), (0x8, 0)])
+@pytest.mark.parametrize(
+    ("reasons", "capped"), [(0x0, 0), (0x4, 1), (0x5, 1), (0x24, 0), (0x44, 0), (0x80, 0), (0x8, 0)]
+)
 def test_the_power_limit_alone_is_told_from_heat_and_the_hardware(reasons, capped):
     assert read(FakeNvml(nvmlDeviceGetCurrentClocksEventReasons=reasons))["device_power_capped"] == capped
 
@@ -217,3 +220,9 @@ def test_the_power_limit_alone_is_told_from_heat_and_the_hardware(reasons, cappe
 def test_the_list_of_processes_alone_is_left_for_the_time_between_windows(proc):
     gauges = Nvml(computing(100), proc=proc).open(100, info())
     assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]
+
+
+def test_the_energy_counter_can_say_how_often_it_moves():
+    (counter,) = [gauge for gauge in Nvml(FakeNvml()).open(None, info()) if gauge.metric == "device_energy_j"]
+    assert isinstance(counter, Ticking)
+    assert counter.read() == pytest.approx(123_456.789)

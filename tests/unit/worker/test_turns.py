@@ -106,9 +106,7 @@ class Winding:
 
     def __init__(self, *steps_s: float, least=None, budget_s=0.1, queue=0, compiles=False, least_s=0.0):
         self.now_s = 0.0
-        self._plan = BeforeTurns(
-            least, budget_s, queue, compiles=compiles, clock=lambda: self.now_s, least_s=least_s
-        )
+        self._plan = BeforeTurns(least, budget_s, queue, compiles=compiles, clock=lambda: self.now_s, least_s=least_s)
         self._steps_s = steps_s
 
     def further(self) -> int:
