@@ -83,13 +83,13 @@ class BeforeTurns(WarmUp):
         """Make it when the first step begins."""
         super().__init__(least, budget_s, queue, least_s)
         self._least = max(least or 0, queue, 2 if compiles else 0)
-        self._may_be_long, self._clock, self._began_s = not compiles and not least_s, clock, clock()
+        self._compiles, self._clock, self._began_s = compiles, clock, clock()
         self._is_long = False
 
     def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
         """Return whether another step is needed after `count` of them, the first of the process not among them."""
         if count == 0:
-            self._is_long = self._clock() - self._began_s >= _LONG_S and self._may_be_long
+            self._is_long = self._clock() - self._began_s >= _LONG_S and not self._compiles
         if count < self._least:
             return True
         self.settled = self._asked == 0 or settled(newest_s)

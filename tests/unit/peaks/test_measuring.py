@@ -62,6 +62,7 @@ def accelerator(monkeypatch):
     monkeypatch.setattr(registry, "load", lambda family, name: vendor if family == "devices" else real(family, name))
     monkeypatch.setattr(measuring, "_MOST_NUMBERS_ELSEWHERE", 1 << 16)
     monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
+    monkeypatch.setattr(transfers, "_COPIES", 1)  # the arrays are as large as the cache of this machine wants them
     monkeypatch.setattr(feeding, "_FILE_BYTES", 1 << 20)
 
 

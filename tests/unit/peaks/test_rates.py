@@ -173,7 +173,7 @@ def test_on_a_device_that_runs_behind_copies_are_timed_ten_at_a_time(monkeypatch
     def copy(*_args, **_named):
         watch.copies += 1
 
-    seconds, passes = transfers._best(device, copy, 0.0, CLOCK, 10)  # type: ignore[arg-type]
+    seconds, passes = transfers._best(device, copy, 0.0, CLOCK, 10)
     assert seconds == pytest.approx(95.5e-6), "one at a time it would be 100"
     assert (watch.laps, passes) == ([10], 10)
 

@@ -173,6 +173,8 @@ def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_
 class Noting:
     """A Recorder that notes when it is read."""
 
+    last: "Noting"
+
     def __init__(self, *_):
         self.reads = []
         Noting.last = self

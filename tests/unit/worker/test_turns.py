@@ -18,6 +18,7 @@ from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.message import Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.terms.model import InputSpec, LoadedModel
 from torchstone.terms.procedure import Procedure
+from torchstone.terms.trial import Stage
 from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.tally import Tally
 from torchstone.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
@@ -48,7 +49,7 @@ class Line:
         return msgspec.json.encode(self._words.pop(0)) + b"\n"
 
 
-def turns_of(line: Any, **axes: Any) -> None:
+def turns_of(line: Any, placed: str = "cpu", warmup: int | None = 1, **axes: Any) -> None:
     torch.manual_seed(0)
 
     def loss(network, tensors):
@@ -57,10 +58,10 @@ def turns_of(line: Any, **axes: Any) -> None:
     model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"), {"input": torch.randn(8, 6)})
     engine = registry.load("engines", "train")
     values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
-    case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement("cpu"))
+    case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement(placed))
     device = registry.load("devices", "cpu").open(0)
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
-    request = TrialRequest(case, Procedure(warmup=1, warmup_budget_s=0.05), 0)
+    request = TrialRequest(case, Procedure(warmup=warmup, warmup_budget_s=0.05), 0)
     try:
         take_turns(request, line, engine, prepared, batches, device, Tally(case), Pinning(wanted=False))
     finally:
@@ -172,3 +173,16 @@ def test_turns_on_a_device_that_runs_behind_are_its_own_time_unless_each_answer_
         assert window.total_s == pytest.approx(0.010)
     (taken,) = [event for event in line.heard if isinstance(event, TurnTaken)]
     assert taken.elapsed_s == window.total_s
+
+
+@pytest.mark.parametrize(("placed", "least_s", "lead_in"), [("cpu", 0.0, 0), ("cuda", 0.5, 2)])
+def test_a_side_on_an_accelerator_warms_up_longer_and_asks_for_steps_before_its_turns(placed, least_s, lead_in):
+    line = Line(Finish())
+    turns_of(line, placed, None)
+    (ready,) = [event for event in line.heard if isinstance(event, Ready)]
+    (told,) = [event for event in line.heard if isinstance(event, Measured)]
+    assert ready.queue == lead_in
+    assert told.facts["warmup_steps"]
+    took_s = sum(s for m in told.measurements if m.stage == Stage.WARMUP for s in m.values)
+    assert took_s >= 0.8 * least_s, "of half a second the clock is read between steps, too"
+    assert placed == "cuda" or took_s < 0.3
