@@ -63,6 +63,7 @@ def accelerator(monkeypatch):
     monkeypatch.setattr(measuring, "_MOST_NUMBERS_ELSEWHERE", 1 << 16)
     monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
     monkeypatch.setattr(transfers, "_COPIES", 1)  # the arrays are as large as the cache of this machine wants them
+    monkeypatch.setattr("torchstone.peaks.products._MOST_IN_BLOCK", 50)  # these events take no longer for more of them
     monkeypatch.setattr(feeding, "_FILE_BYTES", 1 << 20)
 
 
