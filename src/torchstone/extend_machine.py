@@ -27,6 +27,13 @@ class Stopwatch(Protocol):
     def lap(self) -> None:
         """Mark the end of one lap and the start of the next. Costs a microsecond."""
 
+    def hold(self, most_s: float, *, read: bool) -> None:
+        """Wait where the host has issued more laps than take the device `most_s` seconds; two at least may be issued.
+
+        `read`: `recent` is going to be asked for all laps; what is known of them is read here, a few at a time. Only a
+        stopwatch that is asynchronous is ever held.
+        """
+
     def recent(self, count: int) -> Sequence[float]:
         """Return the last `count` (or fewer) laps already known, in seconds, without waiting for the device."""
 

@@ -47,7 +47,9 @@ def _told(case: CaseSummary) -> dict[str, str]:
 
 
 def _precisions(run: RunSummary) -> Iterator[tuple[str, str]]:
-    """Yield what the devices in use take natively: what `precision=auto` chooses from."""
+    """Yield how precisions are carried out, and what the devices take natively: what `precision=auto` chooses from."""
+    facts = [t.facts for case in run.cases for t in case.trials if "precision_in_effect" in t.facts]
+    yield from (("precision", text) for text in dict.fromkeys(str(told["precision_in_effect"]) for told in facts))
     for place in dict.fromkeys(case.placement for case in run.cases):
         device = run.machine.device(place.device, place.index)
         there = [c.configuration for c in run.cases if c.placement == place and "precision" in c.configuration]

@@ -46,7 +46,7 @@ class TrialDrive:
         self._recorder: Recorder | None = None
         self._next_reading_s = math.inf
         self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
-        self._over = self._timed_out = False
+        self._over = self._timed_out = self._in_window = False
 
     @property
     def mistake(self) -> str | None:
@@ -113,7 +113,7 @@ class TrialDrive:
             started_utc=self._started_utc,
             duration_s=round(self._clock() - began_s, 6),
             outcome=self._outcome(wrong),
-            facts={**(self._measured.facts if self._measured else {}), **self._heap(), **self.facts},
+            facts=self._facts(),
             measurements=self._measurements(began_s),
             series=self._recorder.series() if self._recorder else (),
         )
@@ -139,7 +139,7 @@ class TrialDrive:
                 self._over = self._timed_out = True
                 return ()
             if now_s >= self._next_reading_s and self._recorder is not None:
-                self._recorder.read()
+                self._recorder.read(in_window=self._in_window)
                 self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
             wait_s = max(0.0, min(self._deadline_s, self._next_reading_s) - self._clock())
             if select.select([self._live], [], [], wait_s)[0]:
@@ -162,9 +162,11 @@ class TrialDrive:
         if isinstance(event, Live):
             self._live_s = self._clock() - self._began_s
         elif isinstance(event, Entered):
-            self._ending.stage = event.stage
+            self._ending.stage, self._in_window = event.stage, event.measures
             if self._recorder is not None:
-                self._recorder.read()  # stages begin and end where windows do: counters are read at their very edges
+                # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
+                # An epoch is long, and nothing lies between it and the next.
+                self._recorder.read(in_window=event.measures and self._request.procedure.fit is None)
         elif isinstance(event, Stack):
             self._ending.stack += event.lines
         elif isinstance(event, Measured):
@@ -193,5 +195,7 @@ class TrialDrive:
                 known.append(Measurement("window_span_s", Stage.STEADY, moments, name))
         return tuple(known)
 
-    def _heap(self) -> dict[str, str]:
-        return {"heap": self._request.procedure.heap}
+    def _facts(self) -> Mapping[str, Scalar]:
+        told = self._measured.facts if self._measured is not None else {}
+        ticks = self._recorder.facts() if self._recorder is not None and self._measured is not None else {}
+        return {**told, "heap": self._request.procedure.heap, **ticks, **self.facts}

@@ -93,7 +93,9 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
         count()
     except (library.AmdSmiException, AttributeError, KeyError):  # not told to this user, or by this version
         return [*gauges, *moving]
-    return [*gauges, *moving, guarded("device_other_processes", count)]
+    others = guarded("device_other_processes", count)
+    others.between_windows = True  # as with NVML, it walks the processes of the whole host
+    return [*gauges, *moving, others]
 
 
 def _once_moved(counter: Reading) -> Callable[[], float | None]:

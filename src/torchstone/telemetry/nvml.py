@@ -10,6 +10,7 @@ from typing import Any
 
 from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._descendants import Descendants
+from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry._gauges import Reading, present
 from torchstone.telemetry._namespaces import first_namespace
 from torchstone.telemetry._slices import not_of_the_trial
@@ -19,6 +20,7 @@ _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT: power_usage is the mean of a 
 _FIELD_OF_TYPE = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
 # Software power cap, hardware slowdown, software thermal, hardware thermal, power brake. Not: idle, clocks a user set.
 _HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+_POWER_CAP = 0x4
 _ADMITS_ONE = (1, 2, 3)  # compute modes: one thread, nobody, one process
 
 
@@ -83,6 +85,7 @@ class Nvml:
             return float(len(pids) - len(ours))
 
         gauge = _guarded(nvml, "device_other_processes", others)
+        gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)
         try:
             others()
         except (nvml.NVMLError, AttributeError):  # not supported here
@@ -99,17 +102,20 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
         power = guarded("device_power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3)
     # The name before driver 535.
     reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
+    capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
     if reasons.read() is None:
         reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+        capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
     return (
         guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
         guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
         guarded("device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0),
         power,
         guarded("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
-        guarded("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3, cumulative=True),
+        Ticking(guarded("device_energy_j", lambda: _energy_j(nvml, handle), cumulative=True)),
         guarded("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
         reasons,
+        capped,
     )
 
 
@@ -132,8 +138,16 @@ def _instant_w(nvml: Any, handle: Any) -> float | None:
     return float(getattr(field.value, _FIELD_OF_TYPE[field.valueType])) * 1e-3
 
 
+def _energy_j(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
+
+
 def _held(reasons: int) -> float:
     return 1.0 if reasons & _HELD_DOWN else 0.0
+
+
+def _capped(reasons: int) -> float:
+    return 1.0 if reasons & _HELD_DOWN == _POWER_CAP else 0.0
 
 
 def _find(nvml: Any, device: DeviceInfo, environment: Mapping[str, str]) -> Any:

@@ -88,10 +88,14 @@ class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
 
 
 class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
-    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share."""
+    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share.
+
+    `measures`: it is a window, which nothing should disturb.
+    """
 
     stage: str
     at_s: float
+    measures: bool = False
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):

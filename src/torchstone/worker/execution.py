@@ -31,6 +31,7 @@ from torchstone.terms.message import (
 from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.anatomy import ANATOMY, measure_anatomy
 from torchstone.worker.attention_seen import attention_facts, is_compiled
+from torchstone.worker.device_memory import end_warm_up
 from torchstone.worker.evaluating import evaluate
 from torchstone.worker.fitting import fit_model
 from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
@@ -138,16 +139,17 @@ def measure_prepared(
 
         step, tally.facts["nvtx"] = with_nvtx(step)
     instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
-    plan = warm_up_plan(procedure, batches.queue, rehearse=request.rehearse)
+    plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     if request.rehearse:
         return
     tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
     step_s = median(warm_s[-9:] or [first_s])
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
-        send(Entered(stage, system_clock()))
+        send(Entered(stage, system_clock(), measures=True))
         if isinstance(prepared, Windowed):
             prepared.enter(stage)
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
@@ -158,12 +160,12 @@ def measure_prepared(
         tally.steady(metric, values)
     if procedure.phases:
         last, stage = stage, ANATOMY
-        send(Entered(stage, system_clock()))
+        send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn)
     if request.host_profile:
         from torchstone.worker.host_profile import look
 
-        send(Entered("host profile", system_clock()))
+        send(Entered("host profile", system_clock(), measures=True))
         send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
     send(Entered("counting", system_clock()))
     if procedure.count_flops:

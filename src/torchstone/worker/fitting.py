@@ -141,7 +141,7 @@ class _Training:
         """Train, judge and save one epoch."""
         number, began_s, prepared = self._far.epochs + 1, system_clock(), self._prepared
         stage = f"epoch {number}"
-        send(Entered(stage, began_s))
+        send(Entered(stage, began_s, measures=True))
         self._batches.begin_epoch(number)
         prepared.losses = []
 

@@ -66,3 +66,11 @@ def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from(capsys):
     lines = printed(capsys, [{**allowed, "attention_kernel": "flash"}])
     assert "  sdpa       auto: torch's own order among flash, math; flash ran" in lines
     assert printed(capsys, [{"attention_kernel": "flash"}]) == [], "without settings there is no block"
+
+
+def test_how_a_precision_is_carried_out_is_said_once(capsys):
+    told = {**THREADS, "precision_in_effect": "fp32: TF32 is off"}
+    assert printed(capsys, [told, told])[-2:] == [
+        "  precision  fp32: TF32 is off",
+        "  precision  fp32; native on a processor: fp32, bf16",
+    ]

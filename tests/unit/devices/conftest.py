@@ -38,10 +38,15 @@ class Backend:
 
             def record(self, stream=None):
                 backend.passed_s.pop(self, None)
-                backend.queues.setdefault(backend._which(stream), []).append(self)
+                self.device = backend._which(stream)
+                backend.queues.setdefault(self.device, []).append(self)
 
             def query(self):
                 return self in backend.passed_s
+
+            def synchronize(self):
+                while not self.query():
+                    backend.advance(1, self.device)
 
             def elapsed_time(self, end):
                 if backend.event_error:

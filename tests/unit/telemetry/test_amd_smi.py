@@ -195,3 +195,8 @@ def test_in_the_first_namespace_a_card_without_processes_has_none(tmp_path, proc
 def test_processes_that_are_not_told_are_absent(tmp_path, proc):
     refusing = library(get_gpu_process_list=AmdSmiException("no permission"))
     assert "device_other_processes" not in read(AmdSmi(refusing, tmp_path, proc), pid=100)
+
+
+def test_the_list_of_processes_is_left_for_the_time_between_windows(tmp_path, proc):
+    gauges = AmdSmi(library(), tmp_path, proc).open(100, info())
+    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]

@@ -7,6 +7,7 @@ import pynvml
 import pytest
 
 from torchstone.datasheet import dense_peak_flops
+from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry.nvml import Nvml
 from torchstone.terms.machine import DeviceInfo, Room
 
@@ -78,6 +79,7 @@ def test_every_answer_in_our_units():
             "device_energy_j": 123_456.789,
             "device_clock_hz": 1.98e9,
             "device_throttled": 0.0,
+            "device_power_capped": 0.0,
         }
     )
 
@@ -120,9 +122,10 @@ def test_what_an_old_card_does_not_support_is_absent_and_the_rest_stays():
     )
     assert set(told) == {
         "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz", "device_throttled",
+        "device_power_capped",
     }  # fmt: skip
     assert told["device_power_w"] == pytest.approx(398.0)
-    assert told["device_throttled"] == 1.0
+    assert told["device_throttled"] == told["device_power_capped"] == 1.0
 
 
 def test_a_field_that_answers_not_supported_falls_back_to_the_mean_power():
@@ -253,3 +256,21 @@ def test_no_datasheet_is_that_of_a_slice():
 
 def test_the_real_library_without_a_driver_gives_no_gauges_or_some():
     assert isinstance(list(Nvml().open(None, info(uuid=None, bus_id=None))), list)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "capped"), [(0x0, 0), (0x4, 1), (0x5, 1), (0x24, 0), (0x44, 0), (0x80, 0), (0x8, 0)]
+)
+def test_the_power_limit_alone_is_told_from_heat_and_the_hardware(reasons, capped):
+    assert read(FakeNvml(nvmlDeviceGetCurrentClocksEventReasons=reasons))["device_power_capped"] == capped
+
+
+def test_the_list_of_processes_alone_is_left_for_the_time_between_windows(proc):
+    gauges = Nvml(computing(100), proc=proc).open(100, info())
+    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]
+
+
+def test_the_energy_counter_can_say_how_often_it_moves():
+    (counter,) = [gauge for gauge in Nvml(FakeNvml()).open(None, info()) if gauge.metric == "device_energy_j"]
+    assert isinstance(counter, Ticking)
+    assert counter.read() == pytest.approx(123_456.789)
