@@ -11,9 +11,8 @@ from typing import Any
 
 from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._amdgpu_files import by_files, same_bus
-from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Reading, present
-from torchstone.telemetry._namespaces import first_namespace
+from torchstone.telemetry._other_processes import OtherProcesses
 from torchstone.terms.machine import DeviceInfo
 
 _WATT_UW = 1_000_000
@@ -88,7 +87,11 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
     moving = [Reading("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
     if pid is None:
         return [*gauges, *moving]
-    count = _others(library, handle, pid, proc)
+    beside = OtherProcesses(pid, proc)
+
+    def count() -> float | None:
+        return beside.among([told["pid"] for told in library.amdsmi_get_gpu_process_list(handle)])
+
     try:
         count()
     except (library.AmdSmiException, AttributeError, KeyError):  # not told to this user, or by this version
@@ -156,20 +159,6 @@ def _energy_uj(told: Mapping[str, object]) -> object:
     count, resolution_uj = _number(told, "energy_accumulator", "power"), _number(told, "counter_resolution")
     both = isinstance(count, int | float) and isinstance(resolution_uj, int | float)
     return count * resolution_uj if both else None  # type: ignore[operator]
-
-
-def _others(library: Any, handle: Any, pid: int, proc: Path) -> Callable[[], object]:
-    family, inside = Descendants(pid, proc), not first_namespace(proc)
-
-    def read() -> object:
-        pids = [told["pid"] for told in library.amdsmi_get_gpu_process_list(handle)]
-        ours = [other for other in pids if other == pid or family.has(other)]
-        if inside and not ours:
-            # A container whose driver tells the host's pids, or none at all: what it tells is not of this trial.
-            return None
-        return len(pids) - len(ours)
-
-    return read
 
 
 PLUGIN: TelemetrySource = AmdSmi()

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.extend_machine import Gauge, TelemetrySource
-from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry._gauges import Reading, present
-from torchstone.telemetry._namespaces import first_namespace
+from torchstone.telemetry._other_processes import OtherProcesses
 from torchstone.telemetry._slices import not_of_the_trial
 from torchstone.terms.machine import DeviceInfo, Room
 
@@ -72,17 +71,11 @@ class Nvml:
     def _others(self, nvml: Any, handle: Any, pid: int | None) -> Sequence[Reading]:
         if pid is None:
             return ()
-        family = Descendants(pid, self._proc)
-        inside = not first_namespace(self._proc)
+        beside = OtherProcesses(pid, self._proc)
 
         def others() -> float | None:
             # Only what computes: a desktop's own drawing is always there.
-            pids = [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-            ours = [other for other in pids if other == pid or family.has(other)]
-            if inside and not ours:
-                # A container whose driver tells the host's pids, or none at all: what it tells is not of this trial.
-                return None
-            return float(len(pids) - len(ours))
+            return beside.among([process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)])
 
         gauge = _guarded(nvml, "device_other_processes", others)
         gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)

@@ -21,6 +21,7 @@ from torchstone.instrument.stopwatch import LatencyStopwatch
 from torchstone.instrument.warmup import WarmUp, least_s_on
 from torchstone.stats.steady import settled
 from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.worker.device_memory import end_warm_up
 from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
@@ -120,6 +121,7 @@ def take_turns(
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
     stage = engine.windows(case.configuration)[-1]
     if isinstance(prepared, Windowed):
         prepared.enter(stage)

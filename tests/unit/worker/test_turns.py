@@ -15,10 +15,11 @@ from torchstone.instrument.loop import Instrument
 from torchstone.terms.axis import AXES
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.message import Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.terms.message import Entered, Event, Finish, Measured, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.terms.model import InputSpec, LoadedModel
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Stage
+from torchstone.worker import turns
 from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.tally import Tally
 from torchstone.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
@@ -84,6 +85,14 @@ def test_without_a_loader_there_is_nothing_to_give_away():
     line = Line(TakeTurn(2), Finish())
     turns_of(line)
     assert next(event for event in line.heard if isinstance(event, Ready)).queue == 0
+
+
+def test_the_memory_of_turns_is_not_that_of_their_warm_up(monkeypatch):
+    line, heard_before = Line(TakeTurn(2), Finish()), []
+    monkeypatch.setattr(turns, "end_warm_up", lambda device, tally: heard_before.append(len(line.heard)))
+    turns_of(line)
+    assert [type(event) for event in line.heard[: heard_before[0] + 1]] == [Entered, Ready]
+    assert len(heard_before) == 1
 
 
 def test_whoever_loads_nothing_leaves_others_alone():
