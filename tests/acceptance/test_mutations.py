@@ -1,7 +1,7 @@
 """The lines that mutate.py takes away stand where it looks for them."""
 
 import pytest
-from acceptance.mutate import Mutation, mutated, mutations, caught_by
+from acceptance.mutate import Mutation, caught_by, mutated, mutations
 
 
 @pytest.mark.parametrize("one", mutations(), ids=lambda one: one.id)
