@@ -98,13 +98,24 @@ class Sighted(Protocol):
 
 
 class Gauge(Protocol):
-    """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time)."""
+    """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time).
+
+    One that also has `between_windows`, and has it true, is read when no window is measured: reading it disturbs.
+    """
 
     metric: str
     cumulative: bool
 
     def read(self) -> float | None:
         """Return the present value in the metric's unit, or None if it cannot be read just now. Never raises."""
+
+
+@runtime_checkable
+class Ticks(Protocol):
+    """What a Gauge is beside, if it counts energy and can say how often its counter moves."""
+
+    def tick_s(self) -> float | None:
+        """Return the time between two moves, in seconds, or None: it stands still. Called after a trial: it may wait."""
 
 
 class TelemetrySource(Protocol):

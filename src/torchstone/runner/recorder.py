@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
 
 from torchstone import registry
 from torchstone.errors import MissingError
-from torchstone.extend_machine import Gauge
+from torchstone.extend_machine import Gauge, Ticks
 from torchstone.instrument.clock import Clock
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.trial import ENERGY_TICK, Series
-
-
-@runtime_checkable
-class _Ticks(Protocol):
-    """A counter of energy that can say how often it moves (telemetry/_energy_tick.py)."""
-
-    def tick_s(self) -> float | None: ...
-
 
 _ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devices asked so far: it takes a while
 
@@ -63,7 +54,7 @@ class Recorder:
         To be called when the trial has ended: the first time for a device takes some tenths of a second.
         """
         for source, gauge in self._gauges:
-            if isinstance(gauge, _Ticks):
+            if isinstance(gauge, Ticks):
                 asked = source, self._device
                 if asked not in _ticks_s:
                     _ticks_s[asked] = gauge.tick_s()

@@ -23,7 +23,7 @@ class Ticking(Reading):
     `tick_s` must not be called while anything is measured: it reads the counter every two milliseconds.
     """
 
-    __slots__ = ("_clock", "_sleep", "_tick_s")
+    __slots__ = ("_clock", "_sleep")
 
     def __init__(
         self, counter: Reading, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep

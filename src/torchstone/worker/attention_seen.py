@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from torchstone.extend_machine import Device
 from torchstone.instrument.loop import Source, Step, unmarked
@@ -48,11 +47,6 @@ def attention_facts(step: Step, source: Source, device: Device, *, compiled: boo
         said = str(error).strip().partition("\n")[0][:120]
         return {"attention_not_seen": f"{type(error).__name__}: {said}"}
     return {"attention_kernel": found} if found is not None else {}
-
-
-def is_compiled(prepared: Any) -> bool:
-    """Say whether a step runs compiled code: under a trace, or counted, it would be compiled anew."""
-    return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())
 
 
 def _names(step: Step, source: Source, device: Device, *, kernels: bool) -> Iterator[str]:

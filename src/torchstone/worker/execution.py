@@ -30,7 +30,8 @@ from torchstone.terms.message import (
 )
 from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.anatomy import ANATOMY, measure_anatomy
-from torchstone.worker.attention_seen import attention_facts, is_compiled
+from torchstone.worker.attention_seen import attention_facts
+from torchstone.worker.compiled_code import is_compiled
 from torchstone.worker.device_memory import end_warm_up
 from torchstone.worker.evaluating import evaluate
 from torchstone.worker.fitting import fit_model

@@ -22,7 +22,7 @@ from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Source, Step
 from torchstone.terms.host_profile import HostLine, HostProfile
 from torchstone.terms.phase import REST
-from torchstone.worker.attention_seen import is_compiled
+from torchstone.worker.compiled_code import is_compiled
 from torchstone.worker.operators import count_operators
 from torchstone.worker.own_code import is_own
 from torchstone.worker.traced_step import Place, Traced, trace_step
