@@ -79,7 +79,7 @@ test: setup-dev lint types ## lint, types and all tests
 acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/acceptance
 
-mutations: setup-dev ## does a test fail where a feature is taken away? 60 drawn ones (about half an hour)
+mutations: setup-dev ## does a test fail where a feature, or what mended the accelerators, is taken away? (about an hour)
 	@$(BIN)/python tests/acceptance/mutate.py
 
 test-all: test smoke ## the tests, then a real run on this machine

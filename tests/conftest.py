@@ -18,3 +18,11 @@ def _own_store(monkeypatch, tmp_path):
 @pytest.fixture
 def outputs(tmp_path) -> Path:
     return tmp_path / "outputs"
+
+
+@pytest.fixture(scope="session")
+def driver_folder(tmp_path_factory) -> Path:
+    """The folder of the stub libcuda and libnvidia-ml (stub_driver.py); skips where there is no compiler."""
+    import stub_driver
+
+    return stub_driver.build(tmp_path_factory.mktemp("driver"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torchstone.terms.axis import Scalar
-from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.machine import DeviceInfo, Room
 from torchstone.terms.message import Event, Request
 
 # ── devices/ ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -26,6 +26,13 @@ class Stopwatch(Protocol):
 
     def lap(self) -> None:
         """Mark the end of one lap and the start of the next. Costs a microsecond."""
+
+    def hold(self, most_s: float, *, read: bool) -> None:
+        """Wait where the host has issued more laps than take the device `most_s` seconds; two at least may be issued.
+
+        `read`: `recent` is going to be asked for all laps; what is known of them is read here, a few at a time. Only a
+        stopwatch that is asynchronous is ever held.
+        """
 
     def recent(self, count: int) -> Sequence[float]:
         """Return the last `count` (or fewer) laps already known, in seconds, without waiting for the device."""
@@ -64,7 +71,10 @@ class Vendor(Protocol):
     describes: str
 
     def probe(self) -> Sequence[DeviceInfo]:
-        """Return the devices of this kind; empty when there is none. Never raises; only called in a probe process."""
+        """Return the devices of this kind; empty when there is none. Only called in a probe process.
+
+        Raises Unsupported, with the words of the driver, where a device is there and does not start.
+        """
 
     def missing(self) -> str:
         """Say what was looked for and what was found instead. Only called where `probe` found nothing."""
@@ -73,17 +83,39 @@ class Vendor(Protocol):
         """Open a device in the process of a trial. Raises Unsupported if it is not there."""
 
 
+@runtime_checkable
+class Sighted(Protocol):
+    """What a Vendor is beside, if it can tell what is in the machine without torch."""
+
+    def seen(self) -> Sequence[str]:
+        """Return each device of this kind that the driver or the kernel shows, in words; those its user hides are none.
+
+        Where there is one, and none can be used, nobody shall measure another device in its place. Never raises.
+        """
+
+
 # ── telemetry/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Gauge(Protocol):
-    """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time)."""
+    """One quantity that can be read while a trial runs. `cumulative` gauges count up (energy, CPU time).
+
+    One that also has `between_windows`, and has it true, is read when no window is measured: reading it disturbs.
+    """
 
     metric: str
     cumulative: bool
 
     def read(self) -> float | None:
         """Return the present value in the metric's unit, or None if it cannot be read just now. Never raises."""
+
+
+@runtime_checkable
+class Ticks(Protocol):
+    """What a Gauge is beside, if it counts energy and can say how often its counter moves."""
+
+    def tick_s(self) -> float | None:
+        """Return the time between two moves, in seconds, or None: it stands still. Called after a trial: it may wait."""
 
 
 class TelemetrySource(Protocol):
@@ -95,13 +127,22 @@ class TelemetrySource(Protocol):
         """Return the gauges there are for that process and device; what is absent is not in the list. Never raises."""
 
 
+@runtime_checkable
+class Roomy(Protocol):
+    """What a TelemetrySource is beside, if it knows how much of a device is left."""
+
+    def room(self, device: DeviceInfo) -> Room | None:
+        """Return what that device has left for one more process, or None: it does not know the device. Never raises."""
+
+
 # ── launchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class LiveTrial(Protocol):
-    """A request being carried out in another process."""
+    """A request being carried out in another process. `facts`: what is to be known of how it was started."""
 
     pid: int
+    facts: Mapping[str, Scalar]
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there are events, or when the process has ended.

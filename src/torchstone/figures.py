@@ -208,6 +208,8 @@ def _single(trial: Trial) -> Found:
         values = raw(trial, metric)
         if values:
             found[metric] = (pool(values, FIGURES[metric].over_steps), len(values))
+        if before := trial.values(metric, Stage.WARMUP):
+            found[f"warmup_{metric}"] = (max(before), 1)
     readings = [(s.rank, v) for s in trial.series if s.metric == "rss_bytes" for v in s.values]
     # Both, as Linux adds up its counters exactly for a reading, and roughly for the peak (2 % lower was measured).
     peaks = (*raw(trial, "peak_rss_bytes"), *(v for rank, v in readings if rank == 0))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from torchstone import registry
-from torchstone.extend_machine import Vendor
+from torchstone.errors import Unsupported
+from torchstone.extend_machine import Sighted, Vendor
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 
@@ -20,18 +22,31 @@ def inspect() -> Inspected:
     """Ask every kind of device whether it is there, and every library for its version."""
     devices: list[DeviceInfo] = []
     missing: dict[str, str] = {}
+    seen: dict[str, str] = {}
     for kind in registry.names("devices"):
         try:
             vendor: Vendor = registry.load("devices", kind)
-            there = vendor.probe()
-            if there:
-                devices.extend(there)
-            else:
-                missing[kind] = vendor.missing()
-        except Exception as error:
-            # A plug-in of a third party or a driver in a bad state: told as what is missing, the other kinds stay.
+        except Exception as error:  # a plug-in of a third party
             missing[kind] = f"looking for it failed ({type(error).__name__}: {error})"
-    return Inspected(devices=tuple(devices), software=software(), missing=missing)
+            continue
+        there, why = _looked(vendor)
+        devices.extend(there)
+        if not there:
+            missing[kind] = why
+            if isinstance(vendor, Sighted) and (shown := Counter(vendor.seen())):
+                seen[kind] = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in shown.items())
+    return Inspected(devices=tuple(devices), software=software(), missing=missing, seen=seen)
+
+
+def _looked(vendor: Vendor) -> tuple[Sequence[DeviceInfo], str]:
+    """Return the devices of a kind, or none and why."""
+    try:
+        there = vendor.probe()
+        return there, "" if there else vendor.missing()
+    except Unsupported as reason:
+        return (), str(reason)
+    except Exception as error:  # a third party's, or one in a state that nobody has foreseen: the other kinds stay
+        return (), f"looking for it failed ({type(error).__name__}: {error})"
 
 
 def software() -> Mapping[str, str | None]:

@@ -11,7 +11,7 @@ import msgspec
 
 from torchstone import registry
 from torchstone.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
-from torchstone.errors import UsageError, unknown
+from torchstone.errors import MissingError, UsageError, unknown
 from torchstone.extend import DataSource, Engine, ModelSource
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.batch import DataCard
@@ -227,9 +227,9 @@ def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Sc
 
 
 def place(word: str, found: Inspected, machine: Machine) -> Placement:
-    """Return the Placement that `auto`, `cpu`, `cuda`, `cuda:1`, … means here.
+    """Return the Placement that `auto` (the first accelerator, or the CPU), `cpu`, `cuda`, `cuda:1`, … means here.
 
-    `auto` is the first accelerator, or the CPU. Raises UsageError saying what was looked for and what was found.
+    Raises UsageError for what is not here, with what is; MissingError for `auto` where torch cannot use a card it has.
     """
     placement, why_not = placed(word, found, machine)
     if why_not is not None:
@@ -239,13 +239,14 @@ def place(word: str, found: Inspected, machine: Machine) -> Placement:
 
 
 def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, str | None]:
-    """Return what a word means, and why that is not here (None: it is). Raises UsageError for what is no device."""
-    kinds = registry.names("devices")
+    """Return what a word means, and why that is not here (None: it is). Raises as `place`, but for what is not here."""
     if word == "auto":
         best = next((d for d in machine.devices if d.kind != "cpu"), machine.devices[0])
+        if best.kind == "cpu" and found.unusable is not None:
+            raise MissingError(f"device auto: {found.unusable}. --device cpu measures the CPU")
         return Placement(best.kind, best.index), None
     kind, colon, number = word.partition(":")
-    if kind not in kinds:
+    if kind not in (kinds := registry.names("devices")):
         raise unknown("device", word, (*kinds, "auto"))
     if colon and not number.isdigit():
         raise UsageError(f"device {word}: write {kind}:0, {kind}:1, …")

@@ -4,8 +4,9 @@
 
 mutations/ has one file a seed document: where the lines of a feature stand, and what is left without them. The
 features were drawn by `random.Random(14).sample`, 60 of the 234 IDs that were "as the seed" or "differs by design" on
-2026-11-22, and the lines chosen by reading src/ alone. Each is taken away in a copy of the tree. Exit 1 where the
-tests of a row pass without its feature.
+2026-11-22, and the lines chosen by reading src/ alone. IDs from A-01 on are what was wrong on accelerators
+(findings.toml): lines of what mended it. Each is taken away in a copy of the tree. Exit 1 where the tests of a row pass
+without its feature.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from acceptance.feature_rows import HERE, SEEDS, row_of
+from acceptance.finding_rows import findings
 
 ROOT = HERE.parents[1]
 _COPIED = (
@@ -58,9 +60,16 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 def mutations() -> tuple[Mutation, ...]:
-    """Return all of them, in the order of the seed documents."""
+    """Return all of them: in the order of the seed documents, then of the findings."""
     files = [HERE / "mutations" / f"{seed}.toml" for seed in SEEDS]
-    return tuple(one for file in files for one in msgspec.toml.decode(file.read_bytes(), type=_File).mutation)
+    features = [one for file in files for one in msgspec.toml.decode(file.read_bytes(), type=_File).mutation]
+    mended = [Mutation(row.id, one.file, one.find, one.put) for row in findings() for one in row.without]
+    return (*features, *mended)
+
+
+def caught_by(mutation_id: str) -> tuple[str, ...]:
+    """Return the tests of the row or the finding. Raises KeyError where there is none."""
+    return {one.id: one.tests for one in findings()}.get(mutation_id) or row_of(mutation_id).tests
 
 
 def mutated(mutation: Mutation) -> str:
@@ -74,7 +83,7 @@ def mutated(mutation: Mutation) -> str:
 def tried(mutation: Mutation) -> Tried:
     """Run the tests of the row in a copy of the tree without the feature, until one fails."""
     began_s = time.monotonic()
-    failed, why = ran(["-x", *row_of(mutation.id).tests], {mutation.file: mutated(mutation)})
+    failed, why = ran(["-x", *caught_by(mutation.id)], {mutation.file: mutated(mutation)})
     return Tried(mutation, failed[0] if failed else None, time.monotonic() - began_s, why)
 
 

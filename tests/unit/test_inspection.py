@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from torchstone import inspection, registry
+from torchstone.errors import Unsupported
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.message import Inspected
 
 
 def test_here_the_cpu_is_found_and_every_absent_kind_has_a_reason():
@@ -57,3 +59,29 @@ def test_the_versions_that_a_build_of_torch_was_made_for(monkeypatch):
     monkeypatch.setattr("torch.version.hip", "6.4.1")
     told = inspection.software()
     assert (told["cuda"], told["rocm"]) == ("12.8", "6.4.1")
+
+
+def test_a_card_that_cannot_be_used_is_told_with_what_shows_it(monkeypatch):
+    def refuse():
+        raise Unsupported("torch 2.13.0 cannot start the device: driver too old")
+
+    cards = lambda: ("NVIDIA H200 (by NVML)", "NVIDIA H200 (by NVML)", "an NVIDIA card at 0000:01:00.0 (no driver)")
+    here = DeviceInfo("used", "cpu", "x", 0, "one")
+    plugins = {
+        "refused": SimpleNamespace(probe=refuse, missing=lambda: "never asked", seen=cards),
+        "broken": SimpleNamespace(probe=lambda: 1 // 0, missing=lambda: "never asked", seen=lambda: ("a card",)),
+        "absent": SimpleNamespace(probe=lambda: (), missing=lambda: "no such card", seen=lambda: ()),
+        "used": SimpleNamespace(probe=lambda: (here,), missing=lambda: "never asked", seen=lambda: ("this one",)),
+        "silent": SimpleNamespace(probe=lambda: (), missing=lambda: "cannot tell"),
+    }
+    monkeypatch.setattr(registry, "names", lambda family: tuple(plugins))
+    monkeypatch.setattr(registry, "load", lambda family, name: plugins[name])
+    told = inspection.inspect()
+    assert told.missing["refused"] == "torch 2.13.0 cannot start the device: driver too old"
+    shown = "2 × NVIDIA H200 (by NVML), an NVIDIA card at 0000:01:00.0 (no driver)"
+    assert told.seen == {"refused": shown, "broken": "a card"}
+    assert told.unusable == (
+        f"torch cannot use {shown}: torch 2.13.0 cannot start the device: driver too old; torch cannot use a card: "
+        "looking for it failed (ZeroDivisionError: integer division or modulo by zero)"
+    )
+    assert Inspected((), {}, {}).unusable is None

@@ -3,7 +3,7 @@
 import pytest
 from build import a_machine
 
-from torchstone.errors import UsageError
+from torchstone.errors import MissingError, UsageError
 from torchstone.plan import Ask, arrange, first_case, place, settled, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Placement
@@ -209,3 +209,17 @@ def test_auto_precision_differs_between_devices():
     ask = Ask("infer", "builtin:mlp", axes={"precision": ("auto",)})
     plan = arrange([sketch(ask)], [Placement("cpu"), Placement("cuda")], a_machine(devices=cards), 1, 0)
     assert [case.configuration["precision"] for case in plan.cases] == ["fp32", "bf16"]
+
+
+def test_auto_never_passes_over_a_card_that_cannot_be_used():
+    cpu, card = DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"), DeviceInfo("xpu", "xpu", "Intel", 0, "Arc")
+    broken = Inspected((cpu,), {}, {"cuda": "a build without CUDA"}, {"cuda": "NVIDIA H200 (by NVML)"})
+    with pytest.raises(MissingError) as refused:
+        place("auto", broken, a_machine(devices=(cpu,)))
+    assert str(refused.value) == (
+        "device auto: torch cannot use NVIDIA H200 (by NVML): a build without CUDA. --device cpu measures the CPU"
+    )
+    assert place("cpu", broken, a_machine(devices=(cpu,))) == Placement("cpu", 0), "who names the CPU gets it"
+    both = Inspected((cpu, card), {}, broken.missing, broken.seen)
+    assert place("auto", both, a_machine(devices=(cpu, card))) == Placement("xpu", 0), "an accelerator that can be used"
+    assert place("auto", Inspected((cpu,), {}, {}), a_machine(devices=(cpu,))) == Placement("cpu", 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.ab.asking import SideRequest, case_of, sketched
+from torchstone.ab.asking import SideRequest, Sketched, case_of, sketched
 from torchstone.ab.contest import Bout, Contested, Progress, in_turns
 from torchstone.ab.pair import Contender
 from torchstone.ab.ring import Ring
@@ -17,6 +17,7 @@ from torchstone.instrument.clock import system_clock
 from torchstone.runner.checking import look
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
 from torchstone.runner.results import Results, published
+from torchstone.runner.room import refuse_unshared
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
@@ -64,12 +65,14 @@ class AbCampaign:
             machine, found = ring.session(self._sketched[0].folder).inspect()
             words = [side.request.device or "auto" for side in self._sides]
             a, b = (
-                Contender(side.label, case_of(side, word, found, machine), side.folder)
+                _contender(side, case_of(side, word, found, machine), machine)
                 for side, word in zip(self._sketched, words, strict=True)
             )
             a, b = _as_measured((a, b))
             head = self._head(ring, machine, (a, b), command)
             placements = list(dict.fromkeys(side.case.placement for side in (a, b)))
+            if len(placements) == 1:
+                refuse_unshared(a.device)
             told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
             asked_s = system_clock()
             with held(placements, machine, head.run_id, self._busy):
@@ -115,7 +118,7 @@ class AbCampaign:
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
             done[what] = case
-            ready.append(Contender(side.label, case, side.folder))
+            ready.append(msgspec.structs.replace(side, case=case))
         return ready
 
 
@@ -125,6 +128,11 @@ def _as_measured(sides: Sequence[Contender]) -> list[Contender]:
     points = [effective(asked, side.case.placement)[place] for place, side in enumerate(sides)]
     cases = [msgspec.structs.replace(side.case, configuration=point) for side, point in zip(sides, points, strict=True)]
     return [msgspec.structs.replace(side, case=case) for side, case in zip(sides, cases, strict=True)]
+
+
+def _contender(side: Sketched, case: Case, machine: Machine) -> Contender:
+    device = machine.device(case.placement.device, case.placement.index)
+    return Contender(side.label, case, side.folder, device)
 
 
 def _plan_of(sides: Sequence[Contender]) -> Plan:

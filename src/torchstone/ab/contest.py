@@ -23,7 +23,7 @@ from torchstone.ab.pair import Contender, Pair, Spans
 from torchstone.ab.ring import Ring
 from torchstone.ab.standing import Look, Standing
 from torchstone.ab.timetable import Timetable
-from torchstone.ab.turns import TurnPlan
+from torchstone.ab.turns import TurnPlan, turn_s_of
 from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.watcher import Watcher
 from torchstone.terms.comparison import Comparison, Judgement, OtherThreads, Rules, Side
@@ -212,7 +212,8 @@ class Bout:
     def _plan(self) -> TurnPlan:
         patience_s = max(_PATIENCE_S, _PATIENCE * self._rules.budget_s)
         decide = partial(self._time.decide, tuple(self._pairs))
-        return TurnPlan(patience_s=patience_s, decide=decide, ready_by_s=self._time.ready_by_s)
+        turn_s = turn_s_of([side.case for side in self._sides])
+        return TurnPlan(turn_s=turn_s, patience_s=patience_s, decide=decide, ready_by_s=self._time.ready_by_s)
 
     def _reserve(self) -> None:
         """Keep some time for pairs with one thread, where what is left of it will not settle this."""

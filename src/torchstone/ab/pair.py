@@ -13,25 +13,28 @@ from torchstone.ab import waiting
 from torchstone.ab.turns import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
 from torchstone.extend_machine import Launcher
 from torchstone.instrument.clock import system_clock
+from torchstone.runner.room import beside, room_of
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Watcher
 from torchstone.stats.trimmed import Location, trimmed, trimmed_mean
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
+from torchstone.terms.machine import DeviceInfo, Room
 from torchstone.terms.message import Finish, Ready, TrialRequest, Turns, TurnTaken
 from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Outcome, Status, Trial
+from torchstone.terms.trial import NOT_FORKED, Outcome, Status, Trial
 
 _ALIGNMENT_BYTES = 64  # a cache line
 _KNOWN = 8  # couples, from which on their spread tells how well their middle is known
 
 
 class Contender(msgspec.Struct, frozen=True):
-    """One side: what it is called, what it computes, and where (a work tree of another revision)."""
+    """One side: what it is called, what it computes, and where (a work tree of another revision, a device)."""
 
     label: str
     case: Case
     folder: Path | None = None
+    device: DeviceInfo | None = None
 
 
 class Spans(msgspec.Struct, frozen=True):
@@ -81,6 +84,8 @@ class _Side:
     def warm_up(self) -> bool:
         """Start it and wait until it is warm; False where it ended before."""
         self._drive.start(self._launcher)
+        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
+        self._stops = self._stops and NOT_FORKED not in self._drive.facts
         by_s = self._plan.ready_by_s
         self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
         if self._stops and self.ready is not None:
@@ -136,12 +141,14 @@ def take_pair(
     `about`: further facts for both trials.
     """
     living: dict[int, _Side] = {}
+    room: Room | None = None  # what the first leaves the second
     began_s = system_clock()
     try:
         first = dice.randrange(2)
         are_warm = True
         for which in (first, 1 - first):
             contender, launcher = sides[which]
+            room = room_of(contender.device) if living else None
             shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
             request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
             drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
@@ -164,7 +171,8 @@ def take_pair(
     spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)
     about = {**about, **{f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}}
     made = tuple(
-        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about) for which in (0, 1)
+        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about, room)
+        for which in (0, 1)
     )
     return Pair(tuple(logs), (made[0], made[1]), spans)
 
@@ -217,5 +225,6 @@ def _unstarted(contender: Contender, number: int) -> Trial:
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 
-def _told(trial: Trial, side: str, number: int, about: dict[str, Scalar]) -> Trial:
-    return msgspec.structs.replace(trial, facts={**trial.facts, "side": side, "pair": number, **about})
+def _told(trial: Trial, side: str, number: int, about: dict[str, Scalar], room: Room | None) -> Trial:
+    facts = {**trial.facts, "side": side, "pair": number, **about}
+    return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))

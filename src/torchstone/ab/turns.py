@@ -15,6 +15,10 @@ from torchstone.terms.message import Ready, TakeTurn
 
 _UNPLANNED_S = 1.0  # of turns in a pair that nobody plans
 _SLOWER = 10.0  # than its own warm-up told: neighbours alone make no step so slow for long
+_TURN_S = 0.01
+# On an accelerator, which changes context and refills its caches when the other side's turn is over, and lowers its
+# clock while nobody has one. Not measured on one yet.
+_TURN_ON_DEVICE_S = 0.2
 
 
 class Warm(msgspec.Struct, frozen=True):
@@ -56,12 +60,17 @@ class TurnPlan(msgspec.Struct, frozen=True):
     """
 
     couples: int | None = None
-    turn_s: float = 0.01
+    turn_s: float = _TURN_S
     shift_bytes: int = 1 << 20  # the heap of each process begins somewhere in so many bytes
     bind: bool = True  # both turns of a couple on the same cores, where the sides need fewer than there are
     patience_s: float = 60.0  # most time of a turn, unless it should take a tenth of that anyway
     decide: Callable[[Warm], Go] | None = None
     ready_by_s: float | None = None
+
+
+def turn_s_of(cases: Sequence[Case]) -> float:
+    """Return how long a turn of these sides should take, in seconds."""
+    return _TURN_S if all(case.placement.device == "cpu" for case in cases) else _TURN_ON_DEVICE_S
 
 
 def warm(plan: TurnPlan, a: Ready, b: Ready, warm_s: float) -> Warm:

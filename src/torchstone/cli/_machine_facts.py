@@ -60,7 +60,8 @@ def _print(machine: Machine, found: Inspected) -> None:
             },
         )
     for peaks in machine.peaks:
-        best = max((rate for rate in peaks.rates if rate.unit == "FLOP/s" and rate.value), key=_value, default=None)
+        products = [rate for rate in peaks.rates if rate.name.startswith(MATMUL) and rate.value]
+        best = max(products, key=_value, default=None)
         rate = f"{units.quantity(best.value, 'FLOP/s')} in {best.name.removeprefix(MATMUL)}, " if best else ""
         when = f"{rate}{peaks.threads} threads, measured {peaks.measured_utc[:10]}"
         _block("peaks (torchstone machine peaks)", {f"{peaks.kind}:{peaks.index}": when})

@@ -12,7 +12,7 @@ from torchstone import datasheet, units
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.terms.peaks import COPY, MATMUL, TRIAD
+from torchstone.terms.peaks import COPY, MATMUL, SUSTAINED, TRIAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,8 +73,8 @@ def promised_of(peaks: Peaks, device: DeviceInfo) -> dict[str, datasheet.Peak]:
     """Return the vendor's figure beside each Rate that has one."""
     found: dict[str, datasheet.Peak | None] = {}
     for rate in peaks.rates:
-        if rate.name.startswith(MATMUL):
-            precision = rate.name.removeprefix(MATMUL)
+        if rate.name.startswith((MATMUL, SUSTAINED)):
+            precision = rate.name.removeprefix(SUSTAINED).removeprefix(MATMUL)
             found[rate.name] = datasheet.dense_peak_flops(device.name, precision, device.memory_bytes)
         elif rate.name in (COPY, TRIAD):
             found[rate.name] = datasheet.bandwidth(device.name, device.memory_bytes)
@@ -126,6 +126,8 @@ def _say(line: str) -> None:
 
 
 def _title(rate: Rate) -> str:
+    if rate.name.startswith(SUSTAINED):
+        return f"products in {rate.name.removeprefix(SUSTAINED)}, kept up"
     if rate.name.startswith(MATMUL):
         return f"products in {rate.name.removeprefix(MATMUL)}"
     return _TITLES.get(rate.name, rate.name)

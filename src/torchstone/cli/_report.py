@@ -26,7 +26,7 @@ _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
     "step_time_std time_per_item_s epoch_time_s dataset_time_s data_wait_s data_wait_share",
     "ROOFLINE": "flops_per_step traffic_per_step_bytes arithmetic_intensity operators_per_step achieved_flops "
-    "mfu_datasheet mfu_measured roofline_share",
+    "mfu_datasheet mfu_measured mfu_sustained roofline_share",
     "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
     "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
     "latency_per_item_s time_to_first_prediction_s",
@@ -37,7 +37,8 @@ _BLOCKS = {
     "TRAINING": "epoch_time_s first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
     "loss_convergence_rate loss_rate_per_1000_items",
     "MEMORY": "allocated_bytes reserved_bytes mean_allocated_bytes peak_allocated_bytes peak_reserved_bytes "
-    "peak_rss_bytes mean_rss_bytes device_memory_used_bytes mean_device_memory_used_bytes allocator_retries",
+    "warmup_peak_allocated_bytes warmup_peak_reserved_bytes peak_rss_bytes mean_rss_bytes device_memory_used_bytes "
+    "mean_device_memory_used_bytes allocator_retries",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
     "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
     "minor_faults_per_step",

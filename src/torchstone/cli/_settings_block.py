@@ -39,11 +39,17 @@ def _lines(run: RunSummary) -> Iterator[tuple[str, str]]:
 def _told(case: CaseSummary) -> dict[str, str]:
     """Return setting → "value: why" of the first trial that tells it: all of a Case are set alike."""
     facts = next((t.facts for t in case.trials if any(name.startswith(SETTING) for name in t.facts)), {})
-    return {name.removeprefix(SETTING): str(text) for name, text in facts.items() if name.startswith(SETTING)}
+    told = {name.removeprefix(SETTING): str(text) for name, text in facts.items() if name.startswith(SETTING)}
+    ran = next((t.facts["attention_kernel"] for t in case.trials if "attention_kernel" in t.facts), None)
+    if ran is not None and "sdpa" in told:
+        told["sdpa"] += f"; {ran} ran"
+    return told
 
 
 def _precisions(run: RunSummary) -> Iterator[tuple[str, str]]:
-    """Yield what the devices in use take natively: what `precision=auto` chooses from."""
+    """Yield how precisions are carried out, and what the devices take natively: what `precision=auto` chooses from."""
+    facts = [t.facts for case in run.cases for t in case.trials if "precision_in_effect" in t.facts]
+    yield from (("precision", text) for text in dict.fromkeys(str(told["precision_in_effect"]) for told in facts))
     for place in dict.fromkeys(case.placement for case in run.cases):
         device = run.machine.device(place.device, place.index)
         there = [c.configuration for c in run.cases if c.placement == place and "precision" in c.configuration]

@@ -8,6 +8,10 @@ from time import perf_counter, perf_counter_ns
 from typing import Any
 
 _PER_NS, _PER_MS = 1e-9, 1e-3
+# Laps that may be issued: before it is known how long one takes; however long it is; and however short, as those are
+# read some dozens at once.
+_AHEAD, _FEWEST_AHEAD, _MOST_AHEAD = 8, 2, 512
+_PARTS = 32  # of them: so many are waited for one after the other
 
 
 class HostStopwatch:
@@ -34,6 +38,9 @@ class HostStopwatch:
     def recent(self, count: int) -> Sequence[float]:
         """Return the last `count` laps in seconds."""
         return _laps(self._stamps_ns[-count - 1 :]) if count > 0 else ()
+
+    def hold(self, most_s: float, *, read: bool) -> None:
+        """Do nothing: the device has finished when a lap ends."""
 
     def stop(self) -> Sequence[float]:
         """Return every lap in seconds."""
@@ -71,39 +78,72 @@ class EventStopwatch:
 
     `elapsed_waits`: on this device even asking for the time between two passed events waits for everything issued
     (MPS commits and waits). There `recent` tells the host's laps of the steps that the device has finished.
+    `stream`: returns the queue to record in, as `record` takes it; by default that of torch's current device.
     """
 
     reads = "device events"
     asynchronous = True
 
-    def __init__(self, event: Callable[[], Any], synchronize: Callable[[], None], elapsed_waits: bool = False) -> None:
+    def __init__(
+        self,
+        event: Callable[[], Any],
+        synchronize: Callable[[], None],
+        elapsed_waits: bool = False,
+        stream: Callable[[], tuple[Any, ...]] = tuple,
+        now_s: Callable[[], float] = perf_counter,
+    ) -> None:
         self._event, self._synchronize, self._elapsed_waits = event, synchronize, elapsed_waits
+        self._stream, self._now_s = stream, now_s
         self._pool: list[Any] = [event() for _ in range(64)]
         self._used = 0
         self._passed_s: list[float] = []
         self._issued_s: list[float] = []
+        self._reached, self._began_s, self._ahead = 0, 0.0, _AHEAD
 
     def start(self) -> None:
         """Wait for the device, then begin the first lap."""
         self._synchronize()
         self._used = 0
         self._passed_s, self._issued_s = [], []
+        self._reached, self._began_s, self._ahead = 0, self._now_s(), _AHEAD
         self.lap()
 
     def lap(self) -> None:
         """Record an event from the pool; a new one is made only where a window is longer than all before it."""
         if self._used == len(self._pool):
             self._pool.append(self._event())
-        self._pool[self._used].record()
+        self._pool[self._used].record(*self._stream())
         self._used += 1
         if self._elapsed_waits:
-            self._issued_s.append(perf_counter())
+            self._issued_s.append(self._now_s())
+
+    def hold(self, most_s: float, *, read: bool) -> None:
+        """Wait where more laps are issued than take the device `most_s` seconds; 8 at first, two at least may be.
+
+        It waits for one of them, or a thirtieth: the device never waits for the host, nor the host in bursts for a
+        loader. Read on the way are twice as many laps as were added: enough to keep up, and never so many at once that
+        the device runs out of work.
+        """
+        newest = self._used - 1
+        if newest - self._reached < self._ahead:
+            return
+        before, self._reached = self._reached, newest - self._ahead + self._ahead // _PARTS + 1
+        self._pool[self._reached].synchronize()
+        lap_s = max((self._now_s() - self._began_s) / self._reached, _PER_NS)
+        self._ahead = min(max(_FEWEST_AHEAD, int(most_s / lap_s)), _MOST_AHEAD)
+        if read:
+            self._read(min(self._reached, len(self._passed_s) + 2 * (self._reached - before)))
 
     def recent(self, count: int) -> Sequence[float]:
-        """Return the last `count` laps the device has passed: events are asked oldest first, up to one still ahead."""
-        while len(self._passed_s) + 1 < self._used and self._pool[len(self._passed_s) + 1].query():
-            self._passed_s.append(self._between(len(self._passed_s)))
-        return tuple(self._passed_s[-count:]) if count > 0 else ()
+        """Return the last `count` laps the device has passed. What came before and nobody asked for stays unread."""
+        if count <= 0:
+            return ()
+        passed = self._newest_passed()
+        first = max(0, passed - count)
+        if first > len(self._passed_s):
+            return tuple(self._between(lap) for lap in range(first, passed))
+        self._read(passed)
+        return tuple(self._passed_s[first:passed])
 
     def stop(self) -> Sequence[float]:
         """Wait for the device and return every lap in seconds."""
@@ -111,6 +151,18 @@ class EventStopwatch:
         known = [] if self._elapsed_waits else self._passed_s
         self._passed_s = known + [self._elapsed(lap) for lap in range(len(known), self._used - 1)]
         return tuple(self._passed_s)
+
+    def _newest_passed(self) -> int:
+        """Return the number of the newest event that the device has passed: they pass in order, so few are asked."""
+        low, high = max(self._reached, len(self._passed_s)), self._used - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._pool[middle].query() else (low, middle - 1)
+        return low
+
+    def _read(self, laps: int) -> None:
+        """Read the times of so many of the first laps, which the device has passed."""
+        self._passed_s += [self._between(lap) for lap in range(len(self._passed_s), laps)]
 
     def _between(self, lap: int) -> float:
         return self._issued_s[lap + 1] - self._issued_s[lap] if self._elapsed_waits else self._elapsed(lap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -18,6 +19,8 @@ from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
 
 HALF = ("bf16", "fp16")
+# What torch says at initialisation where there is nothing to initialise.
+_ABSENT = re.compile(r"not compiled with|no nvidia driver|no (cuda|hip|xpu) (gpus|devices)|no xpu", re.IGNORECASE)
 # torchstone's raw metric ← the allocator's own name for it
 STATISTICS = {
     "allocated_bytes": "allocated_bytes.all.current",
@@ -29,33 +32,43 @@ STATISTICS = {
 
 
 class TorchDevice:
-    """An open accelerator. What its kind cannot do, has and likes is said in the methods that it overrides."""
+    """An open accelerator. What its kind cannot do, has and likes is said in the methods that it overrides.
+
+    Whatever it asks of torch names its index: which device is torch's current one is the user's to change. `several`:
+    there may be more than one of its kind, and its module takes an index.
+    """
 
     elapsed_waits = False
+    several = True
 
     def __init__(self, torch: Any, module: Any, info: DeviceInfo) -> None:
         self._torch, self._module, self._info = torch, module, info
         self.torch_device: Any = torch.device(info.torch_kind, info.index)
         if hasattr(module, "set_device"):
             module.set_device(info.index)
-        self._timed_events = has_timed_events(module)
+        self._index: tuple[int, ...] = (info.index,) if self.several else ()
+        self._timed_events = has_timed_events(module, self.synchronize, self.stream)
 
     def synchronize(self) -> None:
-        """Wait until everything issued is done."""
-        self._module.synchronize()
+        """Wait until everything issued to this device is done."""
+        self._module.synchronize(*self._index)
+
+    def stream(self) -> tuple[Any, ...]:
+        """Return this device's own queue, as an event's `record` takes it; nothing where there is one queue only."""
+        return (self._module.current_stream(*self._index),) if self.several else ()
 
     def stopwatch(self) -> Stopwatch:
         """Return a stopwatch on device events, or one that waits at every lap where there are none."""
         if not self._timed_events:
-            return WaitingStopwatch(self._module.synchronize)
+            return WaitingStopwatch(self.synchronize)
         return EventStopwatch(
-            lambda: self._module.Event(enable_timing=True), self._module.synchronize, self.elapsed_waits
+            lambda: self._module.Event(enable_timing=True), self.synchronize, self.elapsed_waits, self.stream
         )
 
     def memory(self) -> Mapping[str, int]:
         """Return the allocator's figures, those it has."""
         read = getattr(self._module, "memory_stats", None)
-        told = read() if read is not None else {}
+        told = read(*self._index) if read is not None else {}
         return {metric: int(told[name]) for metric, name in STATISTICS.items() if name in told}
 
     def objection(self, axis: str, value: Scalar) -> str | None:
@@ -107,26 +120,47 @@ def torch_or_reason() -> tuple[Any, str]:
         torch: Any = import_module("torch")
     except (ImportError, OSError) as error:  # OSError: a shared library of torch does not load
         return None, f"torch cannot be imported ({error})"
-    return torch, f"torch {torch.__version__}"
+    return torch, version_of(torch)
 
 
 def found(look: Callable[[Any], Sequence[DeviceInfo]]) -> Sequence[DeviceInfo]:
-    """Return what `look` finds with torch; nothing where torch or the driver fails."""
+    """Return what `look` finds with torch; nothing where there is no torch.
+
+    Raises Unsupported with the words of torch or the driver where a device does not start: one that is there and cannot
+    be used is another thing than none.
+    """
     torch, _ = torch_or_reason()
     if torch is None:
         return ()
     try:
         return look(torch)
-    except (RuntimeError, AssertionError, AttributeError, OSError):
-        # A driver too old, a build without the backend, a device that is lost: there is none to use.
-        # `missing` tells the user which.
-        return ()
+    except (RuntimeError, AssertionError, AttributeError, OSError) as error:
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise Unsupported(f"{version_of(torch)} cannot start the device: {said}") from error
+
+
+def version_of(torch: Any) -> str:
+    """Return torch's name and version."""
+    return f"torch {torch.__version__}"
 
 
 def properties(torch: Any, torch_kind: str) -> Sequence[Any]:
-    """Return the properties of every device of that kind, in order; none where there is no such device."""
+    """Return the properties of every device of that kind, in order; none where there is no such device.
+
+    It is initialised first. Before that, torch counts what NVML sees, of which the driver may start fewer (a card in
+    error, MIG), and afterwards no more devices than the driver has. Raises what torch raises where a device does not
+    start.
+    """
     module = torch.get_device_module(torch_kind)
-    return [module.get_device_properties(i) for i in range(module.device_count())] if module.is_available() else []
+    try:
+        module.init()
+    except (RuntimeError, AssertionError) as error:
+        if _ABSENT.search(str(error)):
+            return []
+        raise
+    # torch before 2.10 goes on counting by NVML.
+    count = getattr(getattr(torch, "_C", None), f"_{torch_kind}_getDeviceCount", module.device_count)
+    return [module.get_device_properties(index) for index in range(count())]
 
 
 def pick(kind: str, devices: Sequence[DeviceInfo], index: int, missing: Callable[[], str]) -> DeviceInfo:
@@ -145,15 +179,15 @@ def bus_id(props: Any) -> str | None:
     return f"{domain:04x}:{bus:02x}:{device:02x}.0" if min(domain, bus, device) >= 0 else None
 
 
-def has_timed_events(module: Any) -> bool:
+def has_timed_events(module: Any, synchronize: Callable[[], None], stream: Callable[[], tuple[Any, ...]]) -> bool:
     """Try two events on an idle device: some builds have the class and fail to time with it."""
     if not hasattr(module, "Event"):
         return False
     try:
         first, second = module.Event(enable_timing=True), module.Event(enable_timing=True)
-        first.record()
-        second.record()
-        module.synchronize()
+        first.record(*stream())
+        second.record(*stream())
+        synchronize()
         return float(first.elapsed_time(second)) >= 0.0
     except (RuntimeError, NotImplementedError, TypeError):
         return False  # this is what the attempt is for

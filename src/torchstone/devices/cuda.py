@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from torchstone.devices._sightings import NVIDIA, PCI, hidden, of_their_own, told
 from torchstone.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
@@ -40,6 +43,9 @@ class Cuda:
 
     describes = "NVIDIA GPUs (CUDA)"
 
+    def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ) -> None:
+        self._pci, self._environment = pci, environment
+
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the NVIDIA devices that torch sees."""
         return found(lambda torch: _devices(torch, _driver()[0]))
@@ -54,6 +60,12 @@ class Cuda:
         if not torch.version.cuda:
             return f"{version} is a build without CUDA; {_driver()[1]}"
         return f"{version} is built for CUDA {torch.version.cuda} but sees no device; {_driver()[1]}"
+
+    def seen(self) -> Sequence[str]:
+        """Return the cards that NVML shows, or where it does not answer the kernel."""
+        if hidden(self._environment, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+            return ()
+        return _shown() or told(of_their_own(NVIDIA, self._pci), "NVIDIA")
 
     def open(self, index: int) -> Device:
         """Open an NVIDIA device and make it torch's current one."""
@@ -86,6 +98,22 @@ def _uuid(props: Any) -> str | None:
     if uuid is None:
         return None
     return str(uuid) if str(uuid).startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _shown() -> Sequence[str]:
+    """Return the names of the cards that NVML shows; none where it does not answer."""
+    try:
+        import pynvml
+    except ImportError:  # the kernel shows them too
+        return ()
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        names = [f"{pynvml.nvmlDeviceGetName(handle)} (by NVML)" for handle in handles]
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:  # no driver, or one in a bad state
+        return ()
+    return names
 
 
 def _driver() -> tuple[str | None, str]:

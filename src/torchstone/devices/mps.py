@@ -12,9 +12,10 @@ from torchstone.terms.machine import DeviceInfo
 
 
 class MpsDevice(TorchDevice):
-    """The open Apple GPU."""
+    """The open Apple GPU: there is one, with one queue."""
 
     elapsed_waits = True
+    several = False
 
     def memory(self) -> Mapping[str, int]:
         """Return the present allocation; MPS keeps no peak."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchstone.devices._sightings import AMD, PCI, hidden, of_their_own, told
 from torchstone.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
@@ -36,8 +37,13 @@ class Rocm:
 
     describes = "AMD GPUs (ROCm)"
 
-    def __init__(self, module: Path = Path("/sys/module/amdgpu")) -> None:
-        self._module = module
+    def __init__(
+        self,
+        module: Path = Path("/sys/module/amdgpu"),
+        pci: Path = PCI,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._module, self._pci, self._environment = module, pci, environment
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the AMD devices that torch sees."""
@@ -55,6 +61,12 @@ class Rocm:
         if not torch.version.hip:
             return f"{version} is a build without ROCm; {driver}"
         return f"{version} is built for ROCm {torch.version.hip} but sees no device; {driver}"
+
+    def seen(self) -> Sequence[str]:
+        """Return the cards that the kernel shows, those built into a processor left out."""
+        if hidden(self._environment, "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+            return ()
+        return told(of_their_own(AMD, self._pci), "AMD")
 
     def open(self, index: int) -> Device:
         """Open an AMD device and make it torch's current one."""

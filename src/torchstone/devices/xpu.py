@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchstone.devices._sightings import INTEL, PCI, hidden, of_their_own, told
 from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.extend_machine import Device, Vendor
 from torchstone.terms.machine import DeviceInfo
@@ -34,8 +36,10 @@ class Xpu:
 
     describes = "Intel GPUs (XPU)"
 
-    def __init__(self, drm: Path = Path("/sys/class/drm")) -> None:
-        self._drm = drm
+    def __init__(
+        self, drm: Path = Path("/sys/class/drm"), pci: Path = PCI, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._drm, self._pci, self._environment = drm, pci, environment
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the Intel GPUs that torch sees."""
@@ -50,6 +54,12 @@ class Xpu:
         if getattr(torch.version, "xpu", None) is None:
             return f"{version} is a build without XPU; {seen}"
         return f"{version} is built for XPU but sees no device; {seen}"
+
+    def seen(self) -> Sequence[str]:
+        """Return the cards that the kernel shows, those built into a processor left out."""
+        if hidden(self._environment, "ZE_AFFINITY_MASK"):
+            return ()
+        return told(of_their_own(INTEL, self._pci), "Intel")
 
     def open(self, index: int) -> Device:
         """Open an Intel GPU and make it torch's current one."""

@@ -25,6 +25,7 @@ from torchstone.peaks.bound import bound_of
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
 from torchstone.runner.open_run import OpenRun, conclude
 from torchstone.runner.results import Results, published
+from torchstone.runner.room import holds_two
 from torchstone.runner.session import Session
 from torchstone.runner.watcher import Silent, Watcher
 from torchstone.store.reading import record_path
@@ -106,7 +107,8 @@ class DiagnosisCampaign:
         if work.causes:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
-        contest = LiveContest(work.case, open_run.session, gathering.take, keep)
+        apart = not holds_two(found.device, found.figures.get("peak_reserved_bytes"))
+        contest = LiveContest(work.case, open_run.session, gathering.take, keep, apart=apart)
         trying = Trying(work.case, gathering.take, contest, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))
         work.causes = ranked(work.causes, work.tried)

@@ -51,6 +51,7 @@ class LiveContest:
     """A Contest (trying.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
 
     `probe` takes one short trial; `keep` is given every trial of a live contest with its Case as soon as it is taken.
+    `apart`: the device has no room for two processes at once, so that settings are compared trial by trial.
     """
 
     def __init__(
@@ -59,14 +60,16 @@ class LiveContest:
         session: Session,
         probe: Callable[[Case], Trial],
         keep: Callable[[Case, Trial], None],
+        *,
+        apart: bool = False,
     ) -> None:
-        self._present, self._session, self._keep = present, session, keep
+        self._present, self._session, self._keep, self._apart = present, session, keep, apart
         self._seed = session.procedure.seed
         self._paired = PairedTrials(present, probe, session.renew, MARGIN, self._seed)
 
     def __call__(self, case: Case, heap: str | None, budget_s: float) -> tuple[Comparison, Sequence[Trial]]:
         """Fight one contest, within about `budget_s`."""
-        if heap is None and any(_loads_beside(one) for one in (self._present, case)):
+        if heap is None and (self._apart or any(_loads_beside(one) for one in (self._present, case))):
             return self._paired(case, heap, budget_s)
         began_s = system_clock()
         cases = {one.case_id: one for one in (self._present, case)}

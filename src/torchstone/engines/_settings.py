@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch._inductor import config as inductor
 
 from torchstone.engines import _attention
 from torchstone.errors import Unsupported
@@ -40,13 +39,28 @@ def set_numerics(configuration: Mapping[str, Scalar]) -> None:
     torch.backends.cudnn.allow_tf32 = tf32
 
 
-def in_effect() -> Mapping[str, Scalar]:
-    """Return what torch has settled on by itself, for the record."""
+def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Mapping[str, Scalar]:
+    """Return what torch has settled on by itself, and how the precision is carried out, for the record."""
     return {
         "threads_in_effect": torch.get_num_threads(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "flash_attention_allowed": torch.backends.cuda.flash_sdp_enabled(),
+        "precision_in_effect": _carried_out(
+            str(configuration.get("precision")), torch.device(device.torch_device).type
+        ),
     }
+
+
+def _carried_out(precision: str, kind: str) -> str | None:
+    """Say what a number format's name leaves open, and others may do otherwise under the same name; None: nothing."""
+    if precision in _DTYPES:
+        return f"{precision}: autocast; weights, and what the optimizer keeps, stay as the model has them, usually fp32"
+    if kind != "cuda" or torch.version.hip is not None:
+        return None
+    return {
+        "fp32": "fp32: TF32 is off in products and in cuDNN's convolutions (torch's default has it on in the latter)",
+        "tf32": "tf32: products and cuDNN's convolutions take fp32 numbers as TF32",
+    }.get(precision)
 
 
 Work = Callable[[Any, Mapping[str, Any]], Any]
@@ -113,9 +127,6 @@ def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> An
     mode = configuration.get("compile", "off")
     if mode == "off":
         return module
-    # Inductor's pool of compiling processes starts and idles beside the steps that are measured: on two cores it made
-    # them several times slower. Compiling in the trial's own process takes longer, and leaves nothing behind.
-    inductor.compile_threads = 1
     return torch.compile(module, mode=None if mode == "default" else str(mode))
 
 

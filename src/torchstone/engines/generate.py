@@ -36,7 +36,7 @@ class PreparedGeneration:
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.engines import _settings
+        from torchstone.engines import _compile_pool, _settings
 
         if model.decoding is None:
             raise Unsupported("task generate: the model came without a decoding; take a language model of hf:, as gpt2")
@@ -50,6 +50,7 @@ class PreparedGeneration:
         _settings.set_numerics(configuration)
         self._decoding = model.decoding
         self._plain = _settings.arrange(model.module.eval(), configuration, device)
+        self._compile_pool = _compile_pool.CompilePool(configuration, device)
         self._module = _settings.compiled(self._plain, configuration)
         self._inference_mode = torch.inference_mode
         self._stack = torch.stack
@@ -63,7 +64,7 @@ class PreparedGeneration:
         self._precision = configuration.get("precision")
         number_bytes = _NUMBER_BYTES.get(str(self._precision), 4)
         self.facts: Mapping[str, Scalar] = {
-            **_settings.in_effect(),
+            **_settings.in_effect(configuration, device),
             "new_tokens": self._new_tokens,
             "stops_at_end_of_sequence": False,
             "kv_cache": "grows" if self._module is self._plain else "static",
@@ -73,7 +74,8 @@ class PreparedGeneration:
         }
 
     def enter(self, window: str) -> None:
-        """Stream in the latency window, and forget the clock readings of the warm-up."""
+        """Stream in the latency window, and forget the clock readings of the warm-up; end what compiled in it."""
+        self._compile_pool.close()
         self._streams = window == "latency"
         if self._streams:
             self._times = _decoding.TokenTimes()
@@ -160,7 +162,7 @@ class Generate:
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.engines import _batches, _flops, _settings  # noqa: F401
+        from torchstone.engines import _batches, _compile_pool, _flops, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows that `mode` asks for."""

@@ -21,20 +21,22 @@ class PreparedInference:
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.engines import _settings
+        from torchstone.engines import _compile_pool, _graphs, _settings
 
         _settings.refuse(case.configuration, model, device)
         _settings.set_numerics(case.configuration)
         self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
+        self._compile_pool = _compile_pool.CompilePool(case.configuration, device)
         self._module = _settings.compiled(self._plain, case.configuration)
         self._inference_mode = torch.inference_mode
-        self._fetch = _settings.fetcher(case.configuration, device)
+        fetch = _settings.fetcher(case.configuration, device)
+        self._fetch = _graphs.marking_steps(fetch, case.configuration, device)
         self._plain_forward = model.forward
         self._forward = _settings.in_precision(model.forward, case.configuration, device)
         self._precision = case.configuration.get("precision")
         self._looked = False
         self._moments: Any = None
-        self.facts: Mapping[str, Scalar] = _settings.in_effect()
+        self.facts: Mapping[str, Scalar] = _settings.in_effect(case.configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Answer one batch."""
@@ -44,6 +46,10 @@ class PreparedInference:
         mark(FORWARD)
         if not self._looked:
             self._looked, self._moments = True, _moments(output)
+
+    def enter(self, window: str) -> None:
+        """End what compiled during the warm-up."""
+        self._compile_pool.close()
 
     def results(self) -> Mapping[str, Sequence[float]]:
         """Return the fingerprint: mean and standard deviation of the first output."""
@@ -92,7 +98,7 @@ class Infer:
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.engines import _batches, _flops, _settings  # noqa: F401
+        from torchstone.engines import _batches, _compile_pool, _flops, _graphs, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Return the windows that `mode` asks for."""

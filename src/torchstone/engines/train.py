@@ -25,17 +25,19 @@ class PreparedTraining:
     def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
         import torch
 
-        from torchstone.engines import _optimizers, _settings
+        from torchstone.engines import _compile_pool, _graphs, _optimizers, _settings
 
         if model.loss is None:
             raise Unsupported("task train: the model came without a loss; return (module, example, loss)")
         configuration = case.configuration
         self._configuration = configuration
         _settings.refuse(configuration, model, device)
+        _graphs.refuse_accumulation(configuration, device)
         _settings.set_numerics(configuration)
         self.module: Any = _settings.arrange(model.module.train(), configuration, device)
+        self._compile_pool = _compile_pool.CompilePool(configuration, device)
         self._module = _settings.compiled(self.module, configuration)
-        self._fetch = _settings.fetcher(configuration, device)
+        self._fetch = _graphs.marking_steps(_settings.fetcher(configuration, device), configuration, device)
         self._plain_loss = model.loss
         self._loss = _settings.in_precision(model.loss, configuration, device)
         self._forward = _settings.in_precision(model.forward, configuration, device)
@@ -55,13 +57,12 @@ class PreparedTraining:
         self.facts: Mapping[str, Scalar] = {
             "fused_optimizer": fused,
             "effective_batch_size": int(configuration["batch_size"] or 1) * self._accumulation,
-            **_settings.in_effect(),
+            **_settings.in_effect(configuration, device),
         }
         self.losses: list[Any] | None = None
         self._losses: list[Any] = []
         self._last_loss: Any = None
-        # Reading a number from a CPU tensor waits for nothing and keeps nothing alive; a device's losses stay there.
-        self._note = torch.Tensor.item if kind == "cpu" else torch.Tensor.detach
+        self._note = _graphs.keeper(configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
         """Do one optimizer step over `grad_accumulation` batches."""
@@ -74,6 +75,10 @@ class PreparedTraining:
             self.losses.append(self._last_loss)
         if len(self._losses) < _KEPT_LOSSES:
             self._losses.append(self._last_loss)
+
+    def enter(self, window: str) -> None:
+        """End what compiled during the warm-up."""
+        self._compile_pool.close()
 
     def _backpropagate(self, pull: Callable[[], Batch], mark: Mark) -> Any:
         """Add the gradients of one batch and return its loss; the graph is gone when this returns."""
@@ -159,7 +164,7 @@ class Train:
 
     def preload(self) -> None:
         """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
-        from torchstone.engines import _batches, _flops, _optimizers, _settings  # noqa: F401
+        from torchstone.engines import _batches, _compile_pool, _flops, _graphs, _optimizers, _settings  # noqa: F401
 
     def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
         """Training has one question: throughput."""

@@ -141,7 +141,7 @@ class Bench:
         measured = next(event for event in events if isinstance(event, Measured))
         return {
             "outcome": tally.outcome(),
-            "facts": measured.facts,
+            "facts": {**measured.facts, **recorder.facts()},
             "measurements": measured.measurements + _spans(measured, began_s),
             "series": recorder.series(),
         }

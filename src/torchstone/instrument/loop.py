@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -20,6 +21,8 @@ from torchstone.terms.phase import REST
 Source = Callable[[], Batch]
 Step = Callable[[Source, Mark], None]
 Listener = Callable[[int, float, float], None]  # steps, elapsed (s), median of recent steps (s)
+
+_MOST_AHEAD_S = 0.1  # of the device's work, that the host may have issued: no pause of the host is so long
 
 
 def unmarked(_phase: str) -> None:
@@ -81,7 +84,7 @@ class Instrument:
     def window(self, watch: Stopwatch, rule: StoppingRule) -> Window:
         """Measure until the rule says why to stop. The clock is read twice more than a bare loop would, a step."""
         step, clock, feed = self._step, self._clock, Feed(self._source, self._clock)
-        lap, settle, consider, recent = watch.lap, feed.settle, rule.consider, watch.recent
+        lap, settle, consider, recent = _lap_of(watch, rule.looks), feed.settle, rule.consider, watch.recent
         steps, reason, next_word_s = 0, None, 1.0
         self._synchronize()
         begin_s = clock()
@@ -100,11 +103,46 @@ class Instrument:
             if elapsed_s >= next_word_s and self._listen is not None:
                 next_word_s = elapsed_s + 1.0
                 self._tell(steps, elapsed_s, recent(9))
-        laps_s = watch.stop()
-        end_s = clock()
+        if watch.asynchronous:  # its laps are read event by event, which is none of the window's time
+            self._synchronize()
+            end_s = clock()
+            laps_s = watch.stop()
+        else:
+            laps_s = watch.stop()
+            end_s = clock()
         return Window(
             laps_s=laps_s, waits_s=feed.waits_s, items=feed.items, tokens=feed.tokens if feed.has_tokens else None,
             total_s=end_s - begin_s, begin_s=begin_s, end_s=end_s, stopped_because=reason,
+        )  # fmt: skip
+
+    def turn(self, watch: Stopwatch, steps: int, lead_in: int) -> Window:
+        """Measure so many steps of a device that runs behind the host, begun while it works on `lead_in` steps (≥ 1).
+
+        Their time is the device's own, from the end of the last step before them to the end of their last. Timed by
+        the host from a device that stands idle, a short turn is a closed loop, and what it takes to begin (a change of
+        context, caches to fill, a clock that rises) is equal on both sides of a comparison: it pulls their ratio to 1.
+        """
+        step, lap, feed = self._step, _lap_of(watch, read=False), Feed(self._source, self._clock)
+        reason = Reason.FIXED_COUNT
+        self._synchronize()
+        watch.start()
+        try:
+            for _ in range(lead_in):
+                step(self._source, unmarked)
+                lap()
+            for _ in range(steps):
+                step(feed, unmarked)
+                lap()
+                feed.settle()
+        except StopIteration:
+            reason = Reason.SOURCE_ENDED
+        self._synchronize()
+        end_s = self._clock()
+        laps_s = watch.stop()[lead_in:]
+        total_s = math.fsum(laps_s)
+        return Window(
+            laps_s=laps_s, waits_s=feed.waits_s, items=feed.items, tokens=feed.tokens if feed.has_tokens else None,
+            total_s=total_s, begin_s=end_s - total_s, end_s=end_s, stopped_because=reason,
         )  # fmt: skip
 
     def dissect(self, segments: Segments, steps: int, *, closed: bool) -> Steps:
@@ -130,3 +168,19 @@ class Instrument:
     def _tell(self, steps: int, elapsed_s: float, recent_s: Sequence[float]) -> None:
         if self._listen is not None and recent_s:
             self._listen(steps, elapsed_s, sorted(recent_s)[len(recent_s) // 2])
+
+
+def _lap_of(watch: Stopwatch, read: bool) -> Callable[[], None]:
+    """Return what ends a lap: on a device that runs behind, it is kept near too.
+
+    A host that is a thousand launches ahead (with CUDA graphs as many steps) ends a window by its own clock long before
+    the device does, and takes its batches faster than they are used: the loader is blamed for what it need not do.
+    """
+    if not watch.asynchronous:
+        return watch.lap
+
+    def lap() -> None:
+        watch.lap()
+        watch.hold(_MOST_AHEAD_S, read=read)
+
+    return lap

@@ -20,7 +20,12 @@ class Reason(StrEnum):
 
 
 class StoppingRule(Protocol):
-    """Asked after every step, so it must answer in well under a microsecond most of the time."""
+    """Asked after every step, so it must answer in well under a microsecond most of the time.
+
+    `looks`: whether it asks for the times of all steps.
+    """
+
+    looks: bool
 
     def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
         """Return why to stop after `steps` steps and `elapsed_s` seconds, or None to go on."""
@@ -28,6 +33,8 @@ class StoppingRule(Protocol):
 
 class FixedCount:
     """Stop after exactly so many steps."""
+
+    looks = False
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
@@ -55,6 +62,7 @@ class UntilQuiet:
     ) -> None:
         self._turn = turn
         self._target = target
+        self.looks = target is not None
         self._budget_s = budget_s
         self._min_steps = max(min_steps, 2 * turn) if turn > 1 else min_steps
         self._enough_steps = max(enough_steps, self._min_steps)

@@ -31,6 +31,9 @@ class LatencyStopwatch:
         self._laps_s.append(now_s - self._began_s)
         self._began_s = self._clock()
 
+    def hold(self, most_s: float, *, read: bool) -> None:
+        """Do nothing: the device has finished when a lap ends."""
+
     def recent(self, count: int) -> Sequence[float]:
         """Return the last `count` laps in seconds."""
         return self._laps_s[-count:]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from torchstone.terms.axis import Scalar
 from torchstone.terms.codec import Malformed, decode
 from torchstone.terms.message import ASK_WHERE, Event, Stack
 
@@ -68,8 +69,11 @@ def line_to_a_trial() -> tuple[int, int]:
 class PipedTrial:
     """A LiveTrial (extend_machine.py) on one of `line_to_a_trial`. `wait` gives the status the process ended with."""
 
-    def __init__(self, pid: int, descriptor: int, wait: Callable[[], int]) -> None:
+    def __init__(
+        self, pid: int, descriptor: int, wait: Callable[[], int], facts: Mapping[str, Scalar] | None = None
+    ) -> None:
         self.pid = pid
+        self.facts: Mapping[str, Scalar] = facts or {}
         self._descriptor = descriptor
         self._wait = wait
         self._rest = b""

@@ -1,6 +1,8 @@
 """Trials forked from a template process that has imported torch and the model's library: live in under 0.1 s.
 
-The template holds no device context and has run no parallel operation; `worker/template.py` is its other side.
+The template holds no device context and has run no parallel operation; `worker/template.py` is its other side. Where
+what it imported has initialised a driver, no child of it could use the device: it says so, and trials are new
+interpreters from then on.
 """
 
 from __future__ import annotations
@@ -19,14 +21,20 @@ import msgspec
 
 from torchstone.errors import TorchstoneError
 from torchstone.extend_machine import Launcher
+from torchstone.launchers._interpreter import started
 from torchstone.launchers._process import PipedTrial, environment, line_to_a_trial
 from torchstone.terms.message import Request
+from torchstone.terms.trial import NOT_FORKED
 
 _GRACE_S = 1.0  # a template ends its trials in a few ms; only one that still imports does not hear
 
 
 class _Died(TorchstoneError):
     """The template is gone."""
+
+
+class _Unforkable(TorchstoneError):
+    """The template must not be forked; the message says why."""
 
 
 class Fork:
@@ -41,12 +49,18 @@ class Fork:
         self._statuses: dict[int, int] = {}
         self._begin: Callable[[], None] | None = None
         self._imports = False  # it was started, and has not said yet that it is ready
+        self._environment: Mapping[str, str] = {}
+        self._folder: Path | None = None
+        self._unforkable: str | None = None
 
     def open(self, preload: Sequence[str], heap: str, folder: Path | None = None, *, pin_threads: bool = False) -> None:
         """Start the template, and leave it to import. Several may do so beside one another."""
-        how = environment(heap, folder, pin_threads=pin_threads)
-        self._begin = partial(self._start_template, tuple(preload), how, folder)
-        self._begin()
+        self._environment, self._folder = environment(heap, folder, pin_threads=pin_threads), folder
+        self._begin = partial(self._start_template, tuple(preload))
+        if self._unforkable is None:
+            self._begin()
+        else:  # another template would import the same
+            self.close()
 
     def ready(self) -> None:
         """Wait until the template has imported everything. One that dies meanwhile is tried again once."""
@@ -56,12 +70,13 @@ class Fork:
             except _Died:
                 self._again()
 
-    def _start_template(self, preload: Sequence[str], how: Mapping[str, str], folder: Path | None) -> None:
+    def _start_template(self, preload: Sequence[str]) -> None:
         self.close()
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "torchstone.worker", "template", str(theirs.fileno()), *preload],
-            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(how), cwd=folder, start_new_session=True,
+            stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=dict(self._environment), cwd=self._folder,
+            start_new_session=True,
         )  # fmt: skip
         theirs.close()
         self._control, self._rest, self._statuses, self._imports = ours, b"", {}, True
@@ -77,9 +92,20 @@ class Fork:
         self._hear_ready()
 
     def start(self, request: Request) -> PipedTrial:
-        """Have the template fork one trial. One that was killed since the last trial is replaced."""
+        """Have the template fork one trial, or start a new interpreter where it must not be forked.
+
+        A template that was killed since the last trial is replaced.
+        """
         if self._begin is None:
             raise TorchstoneError("the template is not open")
+        try:
+            if self._unforkable is None:
+                return self._forked(request)
+        except _Unforkable as reason:
+            self._unforkable = str(reason)
+        return started(request, self._environment, self._folder, {NOT_FORKED: self._unforkable})
+
+    def _forked(self, request: Request) -> PipedTrial:
         self.ready()
         try:
             return self._start(request)
@@ -97,6 +123,9 @@ class Fork:
         except (_Died, ConnectionError) as fault:
             os.close(ours)
             raise _Died("the template process died") from fault
+        except _Unforkable:
+            os.close(ours)
+            raise
         finally:
             os.close(theirs)
         return PipedTrial(pid, ours, lambda: self._status_of(pid))
@@ -121,18 +150,23 @@ class Fork:
         return self._statuses.pop(pid, signal.SIGKILL)  # what the kernel sends to the trials of a dead template
 
     def _answer(self, wanted: str) -> int:
-        """Read the template's lines, noting endings, until one of them holds `wanted`."""
+        """Read the template's lines, noting endings, until one of them holds `wanted`.
+
+        Raises _Unforkable where it says instead that it must not be forked.
+        """
         while True:
             line, newline, rest = self._rest.partition(b"\n")
             if not newline:
                 self._receive()
                 continue
             self._rest = rest
-            message = msgspec.json.decode(line, type=dict[str, int])
+            message = msgspec.json.decode(line, type=dict[str, int | str])
             if "ended" in message:
-                self._statuses[message["ended"]] = message["status"]
+                self._statuses[int(message["ended"])] = int(message["status"])
+            if "unforkable" in message:
+                raise _Unforkable(str(message["unforkable"]))
             if wanted in message:
-                return message[wanted]
+                return int(message[wanted])
 
     def _receive(self) -> None:
         control = self._control

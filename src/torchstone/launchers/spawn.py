@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from torchstone.extend_machine import Launcher
-from torchstone.launchers._process import PipedTrial, environment, line_to_a_trial
+from torchstone.launchers._interpreter import started
+from torchstone.launchers._process import PipedTrial, environment
 from torchstone.terms.message import Request
 
 
@@ -33,25 +29,10 @@ class Spawn:
 
     def start(self, request: Request) -> PipedTrial:
         """Start one request."""
-        ours, theirs = line_to_a_trial()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "torchstone.worker", "once", str(theirs)],
-            stdin=subprocess.PIPE, pass_fds=(theirs,), env=dict(self._environment), cwd=self._folder,
-            start_new_session=True,
-        )  # fmt: skip
-        os.close(theirs)
-        if process.stdin is not None:
-            process.stdin.write(msgspec.json.encode(request))
-            process.stdin.close()
-        return PipedTrial(process.pid, ours, lambda: _status_of(process))
+        return started(request, self._environment, self._folder)
 
     def close(self) -> None:
         """Nothing to end."""
-
-
-def _status_of(process: subprocess.Popen[bytes]) -> int:
-    code = process.wait()
-    return -code if code < 0 else code << 8  # back to the form of a wait status
 
 
 PLUGIN: Launcher = Spawn()

@@ -15,7 +15,7 @@ from torchstone.terms.message import Ended, PeaksMeasured, PeaksRequest
 from torchstone.terms.peaks import Peaks
 from torchstone.terms.trial import Status
 
-BUDGET_S = 22.0  # of measuring; starting processes takes a few seconds more
+BUDGET_S = 22.0  # of measuring; starting processes takes a few seconds more, on accelerators what products keep up 12
 _MOST_S = 10.0  # times the budget: then it hangs
 
 

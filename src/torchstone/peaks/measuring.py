@@ -17,7 +17,7 @@ from torchstone.peaks.search import Found, ShapeSearch
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.metric import Unit
-from torchstone.terms.peaks import MATMUL, Peaks, Rate
+from torchstone.terms.peaks import MATMUL, SUSTAINED, Peaks, Rate
 
 # Of the budget, in the order in which they are taken. What only an accelerator has falls to nobody on a CPU.
 PRODUCTS_SHARE, _MEMORY, _TRANSFERS, _LAUNCH, _DISK, _DECODE = 0.64, 0.12, 0.06, 0.03, 0.1, 0.05
@@ -25,6 +25,7 @@ _MOST_NUMBERS = {"cpu": 1 << 24}
 _MOST_NUMBERS_ELSEWHERE = 1 << 28
 _MOST_PRODUCT_S = 0.03  # a block of long products is few of them, and rarely fits between two disturbances
 _WARM_UP_SHARE = 0.1  # of the products' time: clocks and kernels settle
+_SUSTAINED_SHARE, _SUSTAINED_S = 0.15, 3.0  # of the whole budget, beyond it; at most
 _NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accelerator may have units for them
 
 
@@ -58,7 +59,10 @@ def _rates(
     precisions = [*(info.precisions or ("fp32",)), *(_NARROW if accelerator else ())]
     for precision in precisions:
         tell(f"products in {precision}")
-        yield _products(device, info, precision, PRODUCTS_SHARE * budget_s / len(precisions), clock)
+        # What is kept up is asked of the formats that a case may have, on devices that a power limit holds.
+        keeps_up = accelerator and precision in (info.precisions or ("fp32",))
+        sustained_s = min(_SUSTAINED_S, _SUSTAINED_SHARE * budget_s) if keeps_up else 0.0
+        yield from _products(device, info, precision, PRODUCTS_SHARE * budget_s / len(precisions), sustained_s, clock)
     tell("memory")
     yield from transfers.memory(device, _room_bytes(device, info) // 4, _MEMORY * budget_s, clock)
     if accelerator:
@@ -72,13 +76,21 @@ def _rates(
     yield feeding.decode(_DECODE * budget_s, clock)
 
 
-def _products(device: Device, info: DeviceInfo, precision: str, budget_s: float, clock: Clock) -> Rate:
+def _products(
+    device: Device, info: DeviceInfo, precision: str, budget_s: float, sustained_s: float, clock: Clock
+) -> Iterator[Rate]:
+    """Yield the rate of the fastest product in a format, found in bursts, and what it keeps up for `sustained_s`."""
     try:
-        found = fastest(device, info, precision, budget_s, clock)[0]
+        found, products = fastest(device, info, precision, budget_s, clock)
     except Unsupported as why:
-        return Rate(MATMUL + precision, None, Unit.FLOP_RATE, str(why))
+        yield Rate(MATMUL + precision, None, Unit.FLOP_RATE, str(why))
+        return
     how = f"{found.shape}, the fastest of {found.shapes} shapes"
-    return Rate(MATMUL + precision, found.rate, Unit.FLOP_RATE, how, found.blocks)
+    yield Rate(MATMUL + precision, found.rate, Unit.FLOP_RATE, how, found.blocks)
+    if sustained_s <= 0.0 or found.rate <= 0.0:
+        return
+    how = f"{found.shape} for {sustained_s:.2g} s without a pause, the last two thirds of it"
+    yield Rate(SUSTAINED + precision, products.sustained(found.shape, sustained_s, clock), Unit.FLOP_RATE, how, 1)
 
 
 def fastest(device: Device, info: DeviceInfo, precision: str, budget_s: float, clock: Clock) -> tuple[Found, Products]:

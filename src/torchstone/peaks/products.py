@@ -8,10 +8,12 @@ from typing import Any
 
 from torchstone.errors import Unsupported
 from torchstone.extend_machine import Device
+from torchstone.instrument.clock import Clock
 from torchstone.peaks.search import Shape
 
 _BLOCK_S = 0.004  # a thousand readings of the clock, and about as long as a neighbour lets one have a core
 _MOST_IN_BLOCK = 1000
+_LAP_S, _AHEAD_S, _FEWEST_LAPS = 0.02, 0.1, 3  # of products without a pause: a lap, and how far the host is ahead
 _DTYPES: Mapping[str, str] = {
     "fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8",
 }  # fmt: skip
@@ -51,6 +53,26 @@ class Products:
             return 0.0
         self._seconds[shape] = min(self._seconds[shape], seconds)
         return shape.flops / seconds
+
+    def sustained(self, shape: Shape, total_s: float, clock: Clock) -> float:
+        """Return the rate of that product over the last two thirds of so many seconds without a pause, in FLOP/s.
+
+        Bursts end before a card's power limit, and its heat, take a part of its clock; a training does not. The first
+        third is left out: the limit holds the mean of some tenths of a second. Raises RuntimeError as the product does.
+        """
+        product_s = self._seconds.get(shape) or self._timed(shape, 1)
+        count = max(1, min(_MOST_IN_BLOCK, math.ceil(_LAP_S / product_s)))
+        watch, multiply, a, b = self._watch, self._multiply, self._a, self._b
+        ends_s, laps = clock() + total_s, 0
+        watch.start()
+        while laps < _FEWEST_LAPS or clock() < ends_s:
+            for _ in range(count):
+                multiply(a, b, shape)
+            watch.lap()
+            watch.hold(_AHEAD_S, read=False)
+            laps += 1
+        late_s = watch.stop()[laps // 3 :]
+        return shape.flops * count * len(late_s) / max(math.fsum(late_s), 1e-9)
 
     def _timed(self, shape: Shape, count: int) -> float:
         """Return the seconds a product, over so many issued back to back."""

@@ -17,7 +17,7 @@ from torchstone.terms.case import Placement
 from torchstone.terms.estimate import Estimate
 from torchstone.terms.machine import Machine
 from torchstone.terms.metric import Unit
-from torchstone.terms.peaks import COPY, LAUNCH, MATMUL, TRIAD, Peaks
+from torchstone.terms.peaks import COPY, LAUNCH, MATMUL, SUSTAINED, TRIAD, Peaks
 
 _KEPT = 2.0  # a step that moves less than so many times the last cache may live in it: memory is no limit then
 MEASURE_THEM = "`torchstone machine peaks` measures them in half a minute"
@@ -27,6 +27,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     """What bounds a Case from above on its device; what is not known, or not well, `missing` tells, with the reason.
 
     Rates in FLOP/s and bytes/s are of one device, as operations and traffic of a step are (figures.py reads rank 0).
+    `measured_flops`: the best burst of products; `sustained_flops`: what an accelerator keeps up for seconds.
     `launch_s`: seconds an operator.
     """
 
@@ -39,6 +40,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     datasheet_flops: float | None = None
     datasheet_source: str | None = None
     missing: tuple[str, ...] = ()
+    sustained_flops: float | None = None
 
 
 def ceilings(
@@ -55,6 +57,7 @@ def ceilings(
         return Ceilings(precision, missing=(f"{placement} is not among the devices of this record's machine",))
     own = peaks or machine.best(placement.device, placement.index, threads if placement.device == "cpu" else None)
     vendors = datasheet.dense_peak_flops(device.name, precision, device.memory_bytes)
+    kept_up = own.value(SUSTAINED + precision) if own is not None else None
     missing = []
     if own is None:
         missing.append(_unmeasured(machine, placement, threads))
@@ -63,6 +66,9 @@ def ceilings(
     elif placement.device == "cpu" and own.disturbed:
         busy = f"others kept {own.busy_cores or 0.0:g} cores busy while they were measured"
         missing.append(f"the peaks of {device.name} may be higher: {busy}; `torchstone machine peaks --again`")
+    elif placement.device != "cpu" and kept_up is None:
+        told = f"what {device.name} keeps up in {precision} was not measured, only bursts"
+        missing.append(f"{told}: `torchstone machine peaks --again`")
     if vendors is None:
         missing.append(f"no vendor's figure is known for {device.name} in {precision}")
     rates = [rate for name in (COPY, TRIAD) if own is not None and (rate := own.value(name)) is not None]
@@ -77,6 +83,7 @@ def ceilings(
         None if vendors is None else vendors.value,
         None if vendors is None else vendors.source,
         tuple(missing),
+        kept_up,
     )
 
 
@@ -93,7 +100,7 @@ def in_cache(traffic_bytes: float | None, top: Ceilings) -> bool:
 
 
 def shares(estimates: Mapping[str, Estimate], top: Ceilings) -> dict[str, Estimate]:
-    """Return mfu_datasheet, mfu_measured and roofline_share, those that can be known, with the intervals of achieved.
+    """Return mfu_datasheet, mfu_measured, mfu_sustained, roofline_share, those known, with the intervals of achieved.
 
     A peak is one number for all trials: dividing by it leaves an interval as it is. No share is cut at 1: more than
     that is impossible, and for the checks to say. But where data stays in caches the roofline's bandwidth bounds
@@ -106,7 +113,7 @@ def shares(estimates: Mapping[str, Estimate], top: Ceilings) -> dict[str, Estima
     if top.datasheet_flops is not None:
         found["mfu_datasheet"] = _over(achieved, top.datasheet_flops, "over the datasheet's dense rate")
     if top.measured_flops is not None:
-        found["mfu_measured"] = _over(achieved, top.measured_flops, "over the best product measured")
+        found["mfu_measured"] = _over(achieved, top.measured_flops, "over the best product measured, a burst")
         intensity, traffic = estimates.get("arithmetic_intensity"), estimates.get("traffic_per_step_bytes")
         attainable = top.measured_flops
         if intensity is not None and top.measured_bandwidth is not None and not in_cache(_value(traffic), top):
@@ -114,6 +121,8 @@ def shares(estimates: Mapping[str, Estimate], top: Ceilings) -> dict[str, Estima
         share = _over(achieved, attainable, "over the roofline")
         if share.value <= 1.0:
             found["roofline_share"] = share
+    if top.sustained_flops is not None:
+        found["mfu_sustained"] = _over(achieved, top.sustained_flops, "over the product kept up for seconds")
     return found
 
 

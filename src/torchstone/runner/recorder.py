@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torchstone import registry
 from torchstone.errors import MissingError
-from torchstone.extend_machine import Gauge
+from torchstone.extend_machine import Gauge, Ticks
 from torchstone.instrument.clock import Clock
 from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.trial import Series
+from torchstone.terms.trial import ENERGY_TICK, Series
+
+_ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devices asked so far: it takes a while
 
 
 class Recorder:
@@ -25,9 +27,14 @@ class Recorder:
         self._at_s: list[list[float]] = [[] for _ in self._gauges]
         self._values: list[list[float]] = [[] for _ in self._gauges]
 
-    def read(self) -> None:
-        """Read every gauge once; one that has nothing to say adds no point."""
+    def read(self, *, in_window: bool = False) -> None:
+        """Read every gauge once; one that has nothing to say adds no point.
+
+        `in_window`: a window is being measured, so those are left alone whose reading would hold it up.
+        """
         for (_, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True):
+            if in_window and getattr(gauge, "between_windows", False):
+                continue
             value = gauge.read()
             if value is not None:
                 at_s.append(round(self._clock() - self._began_s, 6))
@@ -40,6 +47,20 @@ class Recorder:
             for (source, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True)
             if values
         )
+
+    def facts(self) -> Mapping[str, float]:
+        """Return how often the device's energy counter moves, in seconds, where it can say so.
+
+        To be called when the trial has ended: the first time for a device takes some tenths of a second.
+        """
+        for source, gauge in self._gauges:
+            if isinstance(gauge, Ticks):
+                asked = source, self._device
+                if asked not in _ticks_s:
+                    _ticks_s[asked] = gauge.tick_s()
+                tick_s = _ticks_s[asked]
+                return {} if tick_s is None else {ENERGY_TICK: round(tick_s, 6)}
+        return {}
 
     def _name_of(self, gauge: Gauge) -> str | None:
         device = self._device

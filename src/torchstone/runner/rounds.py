@@ -20,6 +20,7 @@ from torchstone.estimates import priors_of
 from torchstone.figures import Figures, figures
 from torchstone.plan import rank
 from torchstone.runner.allocation import usual_step_s, window_s
+from torchstone.runner.energy_windows import least_window_s
 from torchstone.stats.interval import over_trials
 from torchstone.terms.condition import Condition
 from torchstone.terms.procedure import Procedure
@@ -90,8 +91,9 @@ class Rounds:
         if good and how.warmup is None and usual_step_s(good) > _SLOW_S:
             # A trial of slow steps is mostly what comes before its windows: one step of warm-up after the first.
             how = msgspec.structs.replace(how, warmup=1, warmup_budget_s=0.0, min_steps=_SLOW_STEPS)
+        budget_s = max(window_s(good, how.budget_s), min(least_window_s(self._cases[place]), how.budget_s))
         return msgspec.structs.replace(
-            how, budget_s=window_s(good, how.budget_s), target=None, min_steps=min(_MIN_STEPS, how.min_steps),
+            how, budget_s=budget_s, target=None, min_steps=min(_MIN_STEPS, how.min_steps),
             warmup_budget_s=min(_WARM_UP_S, how.warmup_budget_s),
             percentiles_s=_PERCENTILES_S if number else min(_PERCENTILES_FIRST_S, how.budget_s),
             phases=how.phases and len(good) < _DISSECTED, count_flops=how.count_flops and len(good) < _COUNTED,

@@ -8,7 +8,7 @@ import math
 import os
 import select
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from torchstone.instrument.clock import Clock, system_clock
 from torchstone.runner.ending import Ending
 from torchstone.runner.recorder import Recorder
 from torchstone.runner.watcher import Watcher
+from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.terms.trial import Measurement, Outcome, Stage, Status, Trial
@@ -45,7 +46,7 @@ class TrialDrive:
         self._recorder: Recorder | None = None
         self._next_reading_s = math.inf
         self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
-        self._over = self._timed_out = False
+        self._over = self._timed_out = self._in_window = False
 
     @property
     def mistake(self) -> str | None:
@@ -56,6 +57,11 @@ class TrialDrive:
     def pid(self) -> int:
         """The process of a trial that was started, which leads the group of all that it starts."""
         return self._live.pid
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What is known of how the process of a trial that was started came to be."""
+        return self._live.facts
 
     def run(self, launcher: Launcher, order: int) -> Trial:
         """Start the trial, wait for its end, and return what is known of it."""
@@ -107,7 +113,7 @@ class TrialDrive:
             started_utc=self._started_utc,
             duration_s=round(self._clock() - began_s, 6),
             outcome=self._outcome(wrong),
-            facts={**(self._measured.facts if self._measured else {}), **self._heap()},
+            facts=self._facts(),
             measurements=self._measurements(began_s),
             series=self._recorder.series() if self._recorder else (),
         )
@@ -133,7 +139,7 @@ class TrialDrive:
                 self._over = self._timed_out = True
                 return ()
             if now_s >= self._next_reading_s and self._recorder is not None:
-                self._recorder.read()
+                self._recorder.read(in_window=self._in_window)
                 self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
             wait_s = max(0.0, min(self._deadline_s, self._next_reading_s) - self._clock())
             if select.select([self._live], [], [], wait_s)[0]:
@@ -156,9 +162,11 @@ class TrialDrive:
         if isinstance(event, Live):
             self._live_s = self._clock() - self._began_s
         elif isinstance(event, Entered):
-            self._ending.stage = event.stage
+            self._ending.stage, self._in_window = event.stage, event.measures
             if self._recorder is not None:
-                self._recorder.read()  # stages begin and end where windows do: counters are read at their very edges
+                # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
+                # An epoch is long, and nothing lies between it and the next.
+                self._recorder.read(in_window=event.measures and self._request.procedure.fit is None)
         elif isinstance(event, Stack):
             self._ending.stack += event.lines
         elif isinstance(event, Measured):
@@ -187,5 +195,7 @@ class TrialDrive:
                 known.append(Measurement("window_span_s", Stage.STEADY, moments, name))
         return tuple(known)
 
-    def _heap(self) -> dict[str, str]:
-        return {"heap": self._request.procedure.heap}
+    def _facts(self) -> Mapping[str, Scalar]:
+        told = self._measured.facts if self._measured is not None else {}
+        ticks = self._recorder.facts() if self._recorder is not None and self._measured is not None else {}
+        return {**told, "heap": self._request.procedure.heap, **ticks, **self.facts}

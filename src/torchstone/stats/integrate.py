@@ -34,6 +34,14 @@ def inside(at_s: Sequence[float], values: Sequence[float], spans_s: Sequence[tup
     return tuple(v for begin, end in spans_s for v in values[bisect_left(at_s, begin) : bisect_right(at_s, end)])
 
 
+def beside(at_s: Sequence[float], values: Sequence[float], spans_s: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """Return the last reading before each of the spans and the first after it, those there are, in order."""
+    near: set[int] = set()
+    for begin, end in spans_s:
+        near |= {bisect_left(at_s, begin) - 1, bisect_right(at_s, end)}
+    return tuple(values[index] for index in sorted(near) if 0 <= index < len(values))
+
+
 def _at(at_s: Sequence[float], values: Sequence[float], when_s: float) -> float | None:
     if len(at_s) < 2 or not at_s[0] <= when_s <= at_s[-1]:
         return None

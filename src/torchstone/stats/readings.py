@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
-from torchstone.stats.integrate import increase, inside, integral
+from torchstone.stats.integrate import beside, increase, inside, integral
 from torchstone.terms.metric import RAW, Pool
-from torchstone.terms.trial import Series, Stage, Trial
+from torchstone.terms.trial import ENERGY_TICK, Series, Stage, Trial
 
 Found = dict[str, tuple[float, int]]  # figure → value, how many readings or steps stand behind it
 
 _GAUGES = ("device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_clock_hz")
+_BETWEEN_WINDOWS = ("device_other_processes",)  # to read it disturbs: it is read before them and after
+FEWEST_TICKS = 20  # of an energy counter: each end of the windows is known to a tick, so that is 5 % at worst
+USUAL_TICK_S = 0.1  # of NVIDIA's counters, by their source in records of before it was measured
 _OVER: dict[Pool, Callable[[Sequence[float]], float]] = {
     Pool.MEDIAN: median,
     Pool.MEAN: fmean,
@@ -46,12 +49,27 @@ def gauge(trial: Trial, metric: str, over_steps: Pool | None = None) -> tuple[fl
     over ranks.
     """
     spans = spans_s(trial)
-    each = [r for r in (inside(s.at_s, s.values, spans) for s in _series(trial, metric)) if r]
+    each = [r for r in (_read(s, spans) for s in _series(trial, metric)) if r]
     if not each:
         return None
     how = over_steps or RAW[metric].over_steps
     value = pool([pool(readings, how) for readings in each], RAW[metric].over_ranks)
     return value, sum(map(len, each))
+
+
+def ticked_enough(trial: Trial) -> bool:
+    """Say whether the device's energy counter moved often enough in the steady windows to tell their energy."""
+    tick_s = energy_tick_s(trial)
+    return tick_s is None or _time_s(trial) >= FEWEST_TICKS * tick_s
+
+
+def energy_tick_s(trial: Trial) -> float | None:
+    """Return how often the device's energy counter moves, in seconds; None where it has none, or nobody tells."""
+    told = trial.facts.get(ENERGY_TICK)
+    if isinstance(told, float | int) and told > 0.0:
+        return float(told)
+    is_nvidias = any(s.source == "nvml" for s in _series(trial, "device_energy_j"))
+    return USUAL_TICK_S if is_nvidias else None
 
 
 def other_cpu_cores(trial: Trial) -> float | None:
@@ -100,7 +118,10 @@ def from_series(trial: Trial, items: float | None) -> Found:
 
 
 def _energy_j(trial: Trial) -> tuple[float | None, int]:
-    """Return the energy of the steady windows and its readings: a device's counter, else its power, else RAPL."""
+    """Return the energy of the steady windows and its readings: a device's counter, else its power, else RAPL.
+
+    None where the counter moved too seldom in them: power that is read still more seldom knows no better.
+    """
     sources: list[tuple[str, _Over]] = [("device_energy_j", increase), ("device_power_w", integral)]
     # The CPU packages' energy is not that of a GPU which happens to tell nothing.
     is_cpu = str(trial.facts.get("device", "cpu")).partition(":")[0] == "cpu"
@@ -108,6 +129,8 @@ def _energy_j(trial: Trial) -> tuple[float | None, int]:
         sources.append(("package_energy_j", increase))
     for metric, over in sources:
         energy_j = _over_windows(trial, metric, over)
+        if energy_j is not None and metric == "device_energy_j" and not ticked_enough(trial):
+            return None, 0
         if energy_j is not None:
             return energy_j, sum(len(s.values) for s in _series(trial, metric))
     return None, 0
@@ -127,6 +150,13 @@ def _over_windows(trial: Trial, metric: str, over: _Over) -> float | None:
 
 def _time_s(trial: Trial) -> float:
     return sum(end - begin for begin, end in spans_s(trial))
+
+
+def _read(series: Series, spans: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    found = inside(series.at_s, series.values, spans)
+    if not found and series.metric in _BETWEEN_WINDOWS:
+        return beside(series.at_s, series.values, spans)
+    return found
 
 
 def _series(trial: Trial, metric: str) -> list[Series]:

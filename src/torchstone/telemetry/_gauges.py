@@ -9,13 +9,19 @@ from time import monotonic
 
 
 class Reading:
-    """A Gauge (extend.py) that calls a function. The function returns None where it cannot tell just now."""
+    """A Gauge (extend.py) that calls a function. The function returns None where it cannot tell just now.
 
-    __slots__ = ("_read", "cumulative", "metric")
+    `between_windows`: reading it takes a lock of the driver for milliseconds, and no window is measured meanwhile.
+    """
 
-    def __init__(self, metric: str, read: Callable[[], float | None], cumulative: bool = False) -> None:
+    __slots__ = ("_read", "between_windows", "cumulative", "metric")
+
+    def __init__(
+        self, metric: str, read: Callable[[], float | None], cumulative: bool = False, between_windows: bool = False
+    ) -> None:
         self.metric = metric
         self.cumulative = cumulative
+        self.between_windows = between_windows
         self._read = read
 
     def read(self) -> float | None:

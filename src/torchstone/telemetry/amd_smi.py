@@ -11,8 +11,8 @@ from typing import Any
 
 from torchstone.extend_machine import Gauge, TelemetrySource
 from torchstone.telemetry._amdgpu_files import by_files, same_bus
-from torchstone.telemetry._descendants import Descendants
 from torchstone.telemetry._gauges import Reading, present
+from torchstone.telemetry._other_processes import OtherProcesses
 from torchstone.terms.machine import DeviceInfo
 
 _WATT_UW = 1_000_000
@@ -84,9 +84,21 @@ def _by_library(library: Any, handle: Any, pid: int | None, proc: Path) -> Seque
         )
     )
     energy = guarded("device_energy_j", lambda: _energy_uj(library.amdsmi_get_energy_count(handle)), 1e-6, True)
-    others = guarded("device_other_processes", _others(library, handle, pid, proc)) if pid is not None else None
     moving = [Reading("device_energy_j", _once_moved(energy), cumulative=True)] if energy.read() is not None else []
-    return [*gauges, *moving, *present([others] if others else [])]
+    if pid is None:
+        return [*gauges, *moving]
+    beside = OtherProcesses(pid, proc)
+
+    def count() -> float | None:
+        return beside.among([told["pid"] for told in library.amdsmi_get_gpu_process_list(handle)])
+
+    try:
+        count()
+    except (library.AmdSmiException, AttributeError, KeyError):  # not told to this user, or by this version
+        return [*gauges, *moving]
+    others = guarded("device_other_processes", count)
+    others.between_windows = True  # as with NVML, it walks the processes of the whole host
+    return [*gauges, *moving, others]
 
 
 def _once_moved(counter: Reading) -> Callable[[], float | None]:
@@ -147,16 +159,6 @@ def _energy_uj(told: Mapping[str, object]) -> object:
     count, resolution_uj = _number(told, "energy_accumulator", "power"), _number(told, "counter_resolution")
     both = isinstance(count, int | float) and isinstance(resolution_uj, int | float)
     return count * resolution_uj if both else None  # type: ignore[operator]
-
-
-def _others(library: Any, handle: Any, pid: int, proc: Path) -> Callable[[], object]:
-    family = Descendants(pid, proc)
-
-    def read() -> object:
-        pids = [told["pid"] for told in library.amdsmi_get_gpu_process_list(handle)]
-        return len([other for other in pids if other != pid and not family.has(other)])
-
-    return read
 
 
 PLUGIN: TelemetrySource = AmdSmi()

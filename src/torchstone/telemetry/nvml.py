@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.extend_machine import Gauge, TelemetrySource
-from torchstone.telemetry._descendants import Descendants
+from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry._gauges import Reading, present
-from torchstone.terms.machine import DeviceInfo
+from torchstone.telemetry._other_processes import OtherProcesses
+from torchstone.telemetry._slices import not_of_the_trial
+from torchstone.terms.machine import DeviceInfo, Room
 
 _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT: power_usage is the mean of a second on Ampere and newer
 _FIELD_OF_TYPE = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
 # Software power cap, hardware slowdown, software thermal, hardware thermal, power brake. Not: idle, clocks a user set.
 _HELD_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's PROC_PID_INIT_INO: inside any other, NVML's pids are not ours
+_POWER_CAP = 0x4
+_ADMITS_ONE = (1, 2, 3)  # compute modes: one thread, nobody, one process
 
 
 class Nvml:
@@ -32,34 +35,50 @@ class Nvml:
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         """Return the gauges of an NVIDIA device; none for any other."""
-        if device is None or device.kind != "cuda":
+        nvml, handle = self._found(device)
+        if nvml is None:
             return ()
+        foreign = not_of_the_trial(nvml, handle)
+        every = (*present(_gauges(nvml, handle)), *self._others(nvml, handle, pid))
+        return [gauge for gauge in every if gauge.metric not in foreign]
+
+    def room(self, device: DeviceInfo) -> Room | None:
+        """Return what an NVIDIA device has left; of a divided card, where the slice is not known, nothing is told."""
+        nvml, handle = self._found(device)
+        if nvml is None or "device_memory_used_bytes" in not_of_the_trial(nvml, handle):
+            return None
+        try:
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        except (nvml.NVMLError, AttributeError):  # not told to this user
+            return None
+        mode = _guarded(nvml, "mode", lambda: float(nvml.nvmlDeviceGetComputeMode(handle))).read()
+        return Room(mode not in _ADMITS_ONE, int(memory.free), int(memory.total))
+
+    def _found(self, device: DeviceInfo | None) -> tuple[Any, Any]:
+        """Return the library and its handle of an NVIDIA device, or (None, None)."""
+        if device is None or device.kind != "cuda":
+            return None, None
         try:
             nvml = self._library or import_module("pynvml")
-        except ImportError:  # a machine without the package has no such gauges
-            return ()
+        except ImportError:  # a machine without the package cannot ask
+            return None, None
         try:
             nvml.nvmlInit()
-            handle = _find(nvml, device, self._environment)
+            return nvml, _find(nvml, device, self._environment)
         except nvml.NVMLError:  # no driver, or it does not show this device to us
-            return ()
-        return [*present(_gauges(nvml, handle)), *self._others(nvml, handle, pid)]
+            return None, None
 
     def _others(self, nvml: Any, handle: Any, pid: int | None) -> Sequence[Reading]:
         if pid is None:
             return ()
-        family = Descendants(pid, self._proc)
-        inside = not _first_namespace(self._proc)
+        beside = OtherProcesses(pid, self._proc)
 
         def others() -> float | None:
             # Only what computes: a desktop's own drawing is always there.
-            pids = [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-            ours = [other for other in pids if other == pid or family.has(other)]
-            if inside and pids and not ours:
-                return None  # a container whose driver tells the host's pids: which of them is the trial?
-            return float(len(pids) - len(ours))
+            return beside.among([process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)])
 
         gauge = _guarded(nvml, "device_other_processes", others)
+        gauge.between_windows = True  # 4.5 ms a call, under the driver's lock (flightlessmango/MangoHud#2104)
         try:
             others()
         except (nvml.NVMLError, AttributeError):  # not supported here
@@ -76,17 +95,20 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
         power = guarded("device_power_w", lambda: nvml.nvmlDeviceGetPowerUsage(handle) * 1e-3)
     # The name before driver 535.
     reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
+    capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)))
     if reasons.read() is None:
         reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+        capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
     return (
         guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
         guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
         guarded("device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0),
         power,
         guarded("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
-        guarded("device_energy_j", lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) * 1e-3, cumulative=True),
+        Ticking(guarded("device_energy_j", lambda: _energy_j(nvml, handle), cumulative=True)),
         guarded("device_clock_hz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6),
         reasons,
+        capped,
     )
 
 
@@ -109,15 +131,16 @@ def _instant_w(nvml: Any, handle: Any) -> float | None:
     return float(getattr(field.value, _FIELD_OF_TYPE[field.valueType])) * 1e-3
 
 
+def _energy_j(nvml: Any, handle: Any) -> float:
+    return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1e-3
+
+
 def _held(reasons: int) -> float:
     return 1.0 if reasons & _HELD_DOWN else 0.0
 
 
-def _first_namespace(proc: Path) -> bool:
-    try:
-        return (proc / "self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
-    except OSError:  # Windows has no such thing, and no containers that hide pids from NVML
-        return True
+def _capped(reasons: int) -> float:
+    return 1.0 if reasons & _HELD_DOWN == _POWER_CAP else 0.0
 
 
 def _find(nvml: Any, device: DeviceInfo, environment: Mapping[str, str]) -> Any:

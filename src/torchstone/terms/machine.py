@@ -41,6 +41,14 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     precisions: tuple[str, ...] = ()
 
 
+class Room(msgspec.Struct, frozen=True):
+    """What a device has left for one more process. `shared`: it admits one beside those that use it already."""
+
+    shared: bool
+    free_bytes: int
+    total_bytes: int
+
+
 class Machine(msgspec.Struct, frozen=True):
     """Host, devices, software (name → version) and settings (environment and kernel switches that move timings).
 

@@ -88,10 +88,14 @@ class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
 
 
 class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
-    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share."""
+    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share.
+
+    `measures`: it is a window, which nothing should disturb.
+    """
 
     stage: str
     at_s: float
+    measures: bool = False
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
@@ -145,6 +149,13 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     devices: tuple[DeviceInfo, ...]
     software: Mapping[str, str | None]
     missing: Mapping[str, str]  # device kind → what was looked for and not found
+    seen: Mapping[str, str] = {}  # device kind of which none can be used → what the driver or the kernel shows of it
+
+    @property
+    def unusable(self) -> str | None:
+        """What is in the machine and cannot be used, and why; None where there is no such device."""
+        told = [f"torch cannot use {shown}: {self.missing.get(kind)}" for kind, shown in self.seen.items()]
+        return "; ".join(told) or None
 
 
 class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field="event"):

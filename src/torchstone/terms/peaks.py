@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-MATMUL = "matmul_"  # with a number format: products of matrices
+MATMUL = "matmul_"  # with a number format: products of matrices, the best burst of some milliseconds
+SUSTAINED = "sustained_matmul_"  # the same without a pause for seconds, which a power limit holds; of accelerators
 COPY, TRIAD = "memory_copy", "memory_triad"
 LAUNCH = "kernel_launch"
 DISK, DECODE = "disk_read", "image_decode"

@@ -59,7 +59,10 @@ class Purpose(StrEnum):
     PROBE = "probe"  # of a search: shorter windows, and the best of many looks better than it is
 
 
+# The fact of a trial that was to be forked and was started as a new interpreter: why.
+NOT_FORKED = "not_forked"
 DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
+ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
 
 
 class Outcome(msgspec.Struct, frozen=True):

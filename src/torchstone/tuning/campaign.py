@@ -10,6 +10,7 @@ import msgspec
 from torchstone import plan
 from torchstone.errors import UsageError
 from torchstone.runner.device_lock import SHARE, WhenBusy, held
+from torchstone.runner.energy_windows import for_objective
 from torchstone.runner.open_run import OpenRun
 from torchstone.runner.results import Results, published
 from torchstone.runner.session import Session
@@ -29,7 +30,7 @@ class TuneCampaign:
 
     def __init__(self, request: TuneRequest, watcher: TuneWatcher, busy: WhenBusy = SHARE) -> None:
         self._sketch = TuneSketch(request)
-        self._request = request.run
+        self._request, self._objective = request.run, request.objective
         self._watcher = watcher
         self._busy = busy
         if "," in (request.run.device or ""):
@@ -42,6 +43,7 @@ class TuneCampaign:
         with Session(request.procedure, [model], self._watcher) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device or "auto", found, machine)
+            session.procedure = for_objective(session.procedure, self._objective, placement)
             if not sketch.own:
                 Space(self._sketch.quest(placement, machine, 1))  # what is wrong with it is said before anyone waits
             code = {model: sketch.code_sha256} if sketch.code_sha256 is not None else {}

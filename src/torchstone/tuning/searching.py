@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone import registry
 from torchstone.extend import Searcher
+from torchstone.runner.energy_windows import for_objective
 from torchstone.runner.open_run import OpenRun
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.search import Brief, Part, Point, Probe, Reading
@@ -58,11 +59,12 @@ class Probes:
 
     def _how(self, probe: Probe) -> Procedure:
         """Return the Procedure of a probe: its window as long as the effort says, and nothing beside the window."""
-        how = self._procedure
-        return msgspec.structs.replace(
+        how, quest = self._procedure, self._space.quest
+        how = msgspec.structs.replace(
             how, budget_s=how.budget_s * probe.effort, warmup_budget_s=how.warmup_budget_s * probe.effort,
             count_flops=False, phases=False, profile=False,
         )  # fmt: skip
+        return for_objective(how, quest.objective, quest.base.placement)
 
 
 def search(brief: Brief, searcher: str, probes: Probes) -> list[Point]:

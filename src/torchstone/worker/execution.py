@@ -15,6 +15,7 @@ from torchstone.extend import Batches, Engine, Prepared, Windowed
 from torchstone.extend_machine import Device
 from torchstone.instrument.clock import resolution_s, system_clock
 from torchstone.instrument.loop import Instrument, Step
+from torchstone.terms.case import Case
 from torchstone.terms.message import (
     Brought,
     Ended,
@@ -29,6 +30,9 @@ from torchstone.terms.message import (
 )
 from torchstone.terms.trial import Outcome, Status
 from torchstone.worker.anatomy import ANATOMY, measure_anatomy
+from torchstone.worker.attention_seen import attention_facts
+from torchstone.worker.compiled_code import is_compiled
+from torchstone.worker.device_memory import end_warm_up
 from torchstone.worker.evaluating import evaluate
 from torchstone.worker.fitting import fit_model
 from torchstone.worker.opening import dataset_items, load_model, open_device, open_samples
@@ -41,6 +45,7 @@ from torchstone.worker.turns import take_turns
 from torchstone.worker.window import measure_window, turn_of, warm_up_plan
 
 Send = Callable[[Event], None]
+_LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
 
 
 def carry_out(request: Request, line: EventPipe) -> None:
@@ -135,16 +140,17 @@ def measure_prepared(
 
         step, tally.facts["nvtx"] = with_nvtx(step)
     instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
-    plan = warm_up_plan(procedure, batches.queue, rehearse=request.rehearse)
+    plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     if request.rehearse:
         return
     tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
     step_s = median(warm_s[-9:] or [first_s])
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
-        send(Entered(stage, system_clock()))
+        send(Entered(stage, system_clock(), measures=True))
         if isinstance(prepared, Windowed):
             prepared.enter(stage)
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
@@ -155,21 +161,31 @@ def measure_prepared(
         tally.steady(metric, values)
     if procedure.phases:
         last, stage = stage, ANATOMY
-        send(Entered(stage, system_clock()))
+        send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn)
     if request.host_profile:
         from torchstone.worker.host_profile import look
 
-        send(Entered("host profile", system_clock()))
+        send(Entered("host profile", system_clock(), measures=True))
         send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
     send(Entered("counting", system_clock()))
     if procedure.count_flops:
-        tally.counted(prepared.count(batches.next()))
+        _count(step, step_s, batches, prepared, device, case, tally)
     if request.trace_path is not None:
         tally.facts["trace"] = _traced(step, batches, device, request.trace_path)
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     send(tally.measured())
+
+
+def _count(
+    step: Step, step_s: float, batches: Batches, prepared: Prepared, device: Device, case: Case, tally: Tally
+) -> None:
+    """Count what a step needs, and on an accelerator look which attention it runs, where one more step costs little."""
+    tally.counted(prepared.count(batches.next()))
+    if "sdpa" in case.configuration and case.placement.device != "cpu" and step_s <= _LOOKED_AT_S:
+        compiles = case.configuration.get("compile", "off") not in ("off", None)
+        tally.facts.update(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
 
 
 def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:

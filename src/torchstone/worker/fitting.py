@@ -11,7 +11,7 @@ from statistics import fmean
 import msgspec
 
 from torchstone.errors import Unsupported
-from torchstone.extend import Batches, Engine, Mark, Samples, Trainable
+from torchstone.extend import Batches, Engine, Mark, Samples, Trainable, Windowed
 from torchstone.extend_machine import Device
 from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument
@@ -141,7 +141,7 @@ class _Training:
         """Train, judge and save one epoch."""
         number, began_s, prepared = self._far.epochs + 1, system_clock(), self._prepared
         stage = f"epoch {number}"
-        send(Entered(stage, began_s))
+        send(Entered(stage, began_s, measures=True))
         self._batches.begin_epoch(number)
         prepared.losses = []
 
@@ -151,6 +151,8 @@ class _Training:
         instrument = Instrument(self._step, self._batches.next, self._device.synchronize, system_clock, listen)
         window = instrument.window(self._device.stopwatch(), FixedCount(self._steps))
         tally.epoch(stage, window)
+        if isinstance(prepared, Windowed):
+            prepared.enter("throughput")  # a training has no warm-up: what compiled ends with its first epoch
         loss = fmean(map(float, prepared.losses))
         last_step = number * self._steps - 1
         rate = self._schedule.base_lrs[0] * factor(self._fit, last_step, self._steps * self._epochs)

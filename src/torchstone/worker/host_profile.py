@@ -22,6 +22,7 @@ from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Source, Step
 from torchstone.terms.host_profile import HostLine, HostProfile
 from torchstone.terms.phase import REST
+from torchstone.worker.compiled_code import is_compiled
 from torchstone.worker.operators import count_operators
 from torchstone.worker.own_code import is_own
 from torchstone.worker.traced_step import Place, Traced, trace_step
@@ -45,7 +46,7 @@ def look(step: Step, source: Source, device: Device, prepared: Any, longest_s: f
     device.synchronize()
     spent_s, main_s = system_clock() - began_s, time.thread_time() - main_s
     after = resource.getrusage(resource.RUSAGE_SELF)
-    plain = not _compiled(prepared)
+    plain = not is_compiled(prepared)
     traced = trace_step(step, source) if plain else None
     device.synchronize()
     module = getattr(prepared, "module", None)
@@ -68,11 +69,6 @@ def _threads() -> int:
     import torch
 
     return torch.get_num_threads()
-
-
-def _compiled(prepared: Any) -> bool:
-    """Say whether the step runs compiled code: under a trace, or counted, it would be compiled anew."""
-    return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())
 
 
 class _Sampler:

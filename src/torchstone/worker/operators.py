@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from torchstone.extend_machine import Device
@@ -60,7 +60,9 @@ def _profiled(step: Step, source: Source, device: Device, counted: Operators) ->
 
 def on_device(events: Iterable[Any], counted: Operators) -> Operators:
     """Add what a device did to what was counted. `events`: torch's FunctionEvent, or what has its attributes."""
-    seen = [event for event in events if event.device_type.name != "CPU"]
+    events = list(events)
+    on_host = {event.name for event in events if event.device_type.name == "CPU"}
+    seen = [e for e in events if e.device_type.name != "CPU" and not _is_range(e, on_host)]
     if not seen:
         return counted
     copies = [event for event in seen if event.name.startswith(_COPY)]
@@ -69,6 +71,15 @@ def on_device(events: Iterable[Any], counted: Operators) -> Operators:
         counted.calls, counted.waits, kernels=len(kernels), kernel_s=_seconds(kernels),
         pageable_copies=sum("Pageable" in event.name for event in copies), copy_s=_seconds(copies),
     )  # fmt: skip
+
+
+def _is_range(event: Any, on_host: Collection[str]) -> bool:
+    """Say whether a device's event is a range of record_function, drawn over kernels that are counted themselves.
+
+    An optimizer's step is one, and any of the user's own (pytorch/pytorch#130730: gpu_user_annotation). Where torch
+    does not tell its kind, the name does: that of a range is on the host, too, and no kernel's is.
+    """
+    return bool(getattr(event, "is_user_annotation", False)) or event.name in on_host
 
 
 def _seconds(events: Sequence[Any]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,12 +13,22 @@ from pathlib import Path
 from torchstone.errors import Unsupported, UsageError
 from torchstone.terms.message import Ended
 from torchstone.terms.trial import DEVICE_LOST, Outcome, Status
+from torchstone.units import quantity
 
 # What the allocators of devices and hosts say; torch raises plain RuntimeErrors for some of them.
 _NO_MEMORY = (
     "out of memory", "can't allocate memory", "cannot allocate memory", "alloc_cpu", "not enough memory", "bad_alloc",
-    "_status_alloc_failed", "out_of_device_memory", "out_of_host_memory",
+    "_status_alloc_failed", "fft_alloc_failed", "rocblas_status_memory_error", "out_of_device_memory",
+    "out_of_host_memory",
 )  # fmt: skip
+# What libraries say that could not get their workspace, and on other occasions too: it is memory where none is left.
+_PERHAPS_NO_MEMORY = re.compile(
+    r"unable to find an engine|unable to find a valid cudnn algorithm|no suitable (cudnn )?(algorithm|engine)"
+    r"|_status_(not_initialized|internal_error|insufficient_resources)|fft_internal_error|miopenstatus\w*error"
+    r"|error_out_of_resources",
+    re.IGNORECASE,
+)
+_FULL = 0.02  # of a device's memory free: less than a context and a workspace take
 # CUDA and HIP (a launch that fails so leaves the context unusable), NVML and the kernel's driver, SYCL, and our own.
 _LOST = re.compile(
     r"device[ _]lost|unspecified launch failure|device.{0,60}no longer available|gpu is lost|fallen off the bus|\bxid\b"
@@ -47,6 +58,8 @@ def ended_by(error: BaseException) -> Ended:
         error = error.__cause__  # a lack of memory is nobody's mistake, wherever it shows
     said, lines, frames = _told(error)
     if _is_out_of_memory(error) or _is_out_of_memory(error.__cause__):
+        if _PERHAPS_NO_MEMORY.search(said) and (full := _full_device()) is not None:
+            said = f"{said} ({full})"
         return Ended(Outcome(Status.OUT_OF_MEMORY, said + place(frames), lines))
     if isinstance(error, RuntimeError) and _LOST.search(str(error)):
         said = f"{DEVICE_LOST}: {said}"
@@ -113,7 +126,25 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     if not isinstance(error, RuntimeError | OSError):
         return False
     said = str(error).lower()
-    return any(phrase in said for phrase in _NO_MEMORY) or (_NO_THREAD in said and _memory_is_limited())
+    if any(phrase in said for phrase in _NO_MEMORY) or (_NO_THREAD in said and _memory_is_limited()):
+        return True
+    return _PERHAPS_NO_MEMORY.search(said) is not None and _full_device() is not None
+
+
+def _full_device() -> str | None:
+    """Return how little memory the device in use has left, or None: it has some, or does not tell."""
+    torch = sys.modules.get("torch")
+    for module in (getattr(torch, "cuda", None), getattr(torch, "xpu", None)):
+        if module is None or not module.is_initialized() or not hasattr(module, "mem_get_info"):
+            continue
+        try:
+            free, total = module.mem_get_info()  # of the current device, which is the trial's
+        except RuntimeError:  # after some errors a device answers nothing any more
+            continue
+        if free < _FULL * total:
+            left, whole = quantity(free, "bytes"), quantity(total, "bytes")
+            return f"{left} of the device's {whole} were free"
+    return None
 
 
 def _memory_is_limited() -> bool:

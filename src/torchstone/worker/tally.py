@@ -50,6 +50,10 @@ class Tally:
         self.facts["warmup_steps"] = len(laps_s)
         self.facts["warmup_settled"] = settled
 
+    def warm_up_peak(self, metric: str, value: float) -> None:
+        """Add the most memory (bytes) that a device held before the windows."""
+        self._measurements.append(Measurement(metric, Stage.WARMUP, (float(value),)))
+
     def window(self, name: str, window: Window) -> None:
         """Add one window: laps less the wait for data are latencies in a closed loop, laps are steps back to back."""
         if name == "latency":

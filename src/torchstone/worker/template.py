@@ -1,7 +1,9 @@
 """The template: a process that has imported torch and the models' libraries, and forks a trial for each request.
 
 It holds no device context and runs no parallel operation (an OpenMP pool does not survive a fork), so a trial starts
-from a clean state and is live in under 0.1 s. When its socket closes, or its controller dies, it ends its trials.
+from a clean state and is live in under 0.1 s. What it imports may initialise a driver all the same, whose device no
+child could then use: it looks before each fork, and says why there is none. When its socket closes, or its controller
+dies, it ends its trials.
 """
 
 from __future__ import annotations
@@ -21,8 +23,12 @@ from torchstone.terms.message import Request
 from torchstone.worker import last_words
 from torchstone.worker.execution import carry_out
 from torchstone.worker.pipe import EventPipe
+from torchstone.worker.preload_watch import PreloadWatch
 
 _LARGEST_REQUEST = 1 << 20
+# Lets torch.cuda.is_available count devices through NVML, which initialises nothing (vllm-project/vllm#15951). It is
+# for what is imported here alone: trials have the environment of their user.
+_COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def serve(descriptor: int, models: Sequence[str]) -> None:
@@ -31,7 +37,7 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
     control = socket.socket(fileno=descriptor)
     if _is_closed(control):  # the controller was killed before the line above could ask for the kernel's help
         return
-    _import_for(models)
+    watch = _import_for(models)
     gc.collect()
     gc.freeze()  # what was imported stays shared with the children instead of being copied when their collector runs
     wake_read, wake_write = os.pipe()
@@ -51,22 +57,34 @@ def serve(descriptor: int, models: Sequence[str]) -> None:
             os.read(wake_read, 4096)
             if not _report_ended(control, living):
                 break
-        if control in readable and not _fork_for_request(control, living):
+        if control in readable and not _fork_for_request(control, living, watch):
             break
     for pid in living:
         _end(pid)
 
 
-def _import_for(models: Sequence[str]) -> None:
-    for model in models:
-        scheme, _, name = model.partition(":")
-        registry.load("models", scheme).preload(name)
-    for _, engine in registry.usable("engines"):
-        engine.preload()
+def _import_for(models: Sequence[str]) -> PreloadWatch:
+    """Import what these models and every task need; return what was seen of drivers meanwhile."""
+    before = os.environ.get(_COUNT_BY_NVML)
+    os.environ.setdefault(_COUNT_BY_NVML, "1")
+    with PreloadWatch() as watch:
+        for model in models:
+            scheme, _, name = model.partition(":")
+            watch.begins(model)
+            registry.load("models", scheme).preload(name)
+        for task, engine in registry.usable("engines"):
+            watch.begins(f"task {task}")
+            engine.preload()
+    if before is None:
+        del os.environ[_COUNT_BY_NVML]
+    return watch
 
 
-def _fork_for_request(control: socket.socket, living: set[int]) -> bool:
-    """Read one request and its descriptor, fork, tell the pid. Returns False when the controller has gone."""
+def _fork_for_request(control: socket.socket, living: set[int], watch: PreloadWatch) -> bool:
+    """Read one request and its descriptor, fork, tell the pid; or tell why there is no fork.
+
+    Returns False when the controller has gone.
+    """
     try:
         data, descriptors, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 1)
     except ConnectionResetError:  # it went without having read what it was told last
@@ -75,6 +93,9 @@ def _fork_for_request(control: socket.socket, living: set[int]) -> bool:
         return False
     while not data.endswith(b"\n"):
         data += control.recv(_LARGEST_REQUEST)
+    if (reason := watch.reason()) is not None:
+        os.close(descriptors[0])
+        return _tell(control, msgspec.json.encode({"unforkable": reason}) + b"\n")
     pid = os.fork()
     if pid == 0:
         control.close()

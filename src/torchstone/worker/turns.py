@@ -18,15 +18,17 @@ from torchstone.instrument.clock import Clock, system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount
 from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.instrument.warmup import WarmUp
+from torchstone.instrument.warmup import WarmUp, least_s_on
 from torchstone.stats.steady import settled
 from torchstone.terms.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.worker.device_memory import end_warm_up
 from torchstone.worker.pinning import Pinning, Seats
 from torchstone.worker.pipe import EventPipe
 from torchstone.worker.tally import Tally
 from torchstone.worker.window import turn_of
 
 _LONG_S = 0.4  # a first step
+_LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough
 
 
 class Helpers:
@@ -72,12 +74,15 @@ class BeforeTurns(WarmUp):
     The first turns are those of a process that is not warm, on both sides, and the middle half of them leaves them out.
     So one further step is enough, more are taken while steps still become faster and the budget lasts, and none where
     a first step takes so long that a second would cost more than it tells. `compiles`: two at least, as the second may
-    compile anew. What the user asked for (`least`) and what a loader has ready is done first, as ever.
+    compile anew. `least_s`: of an accelerator, whose clock rises meanwhile, and whose first step loads its kernels and
+    tells nothing of the second. What the user asked for (`least`) and what a loader has ready is done first, as ever.
     """
 
-    def __init__(self, least: int | None, budget_s: float, queue: int, *, compiles: bool, clock: Clock) -> None:
+    def __init__(
+        self, least: int | None, budget_s: float, queue: int, *, compiles: bool, clock: Clock, least_s: float = 0.0
+    ) -> None:
         """Make it when the first step begins."""
-        super().__init__(least, budget_s, queue)
+        super().__init__(least, budget_s, queue, least_s)
         self._least = max(least or 0, queue, 2 if compiles else 0)
         self._compiles, self._clock, self._began_s = compiles, clock, clock()
         self._is_long = False
@@ -89,6 +94,8 @@ class BeforeTurns(WarmUp):
         if count < self._least:
             return True
         self.settled = self._asked == 0 or settled(newest_s)
+        if self._asked is None and elapsed_s < self._least_s:
+            return True
         return not self.settled and not self._is_long and (count == 0 or elapsed_s < self._budget_s)
 
 
@@ -107,18 +114,23 @@ def take_turns(
     send(Entered("warm-up", system_clock()))
     instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock)
     compiles, how = case.configuration.get("compile", "off") not in ("off", None), request.procedure
-    plan = BeforeTurns(how.warmup, how.warmup_budget_s, batches.queue, compiles=compiles, clock=system_clock)
+    kind = case.placement.device
+    plan = BeforeTurns(
+        how.warmup, how.warmup_budget_s, batches.queue, compiles=compiles, clock=system_clock, least_s=least_s_on(kind)
+    )
     first_s, warm_s = instrument.warm_up(plan)
     tally.setup("first_step_time_s", first_s)
     tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
     stage = engine.windows(case.configuration)[-1]
     if isinstance(prepared, Windowed):
         prepared.enter(stage)
     recent = sorted(warm_s[-9:] or (first_s,))
+    step_s = recent[len(recent) // 2]
     helpers = Helpers(batches.queue, pinning.free)
     try:
         queue = 1 if helpers.stop() else batches.queue  # in that step their going on is seen to
-        send(Ready(recent[len(recent) // 2], queue, turn_of(batches, case)))
+        send(Ready(step_s, lead_in_steps(queue, step_s, kind), turn_of(batches, case)))
         seats = Seats(bound=pinning.bound)
         taken = _turns(line, instrument, device, helpers, seats, closed=stage == "latency")
     finally:
@@ -133,6 +145,16 @@ def take_turns(
     send(tally.measured())
 
 
+def lead_in_steps(queue: int, step_s: float, device: str) -> int:
+    """Return the steps before those of a turn: as many as lie ready in a loader, and on an accelerator two, or one.
+
+    It stood idle in the other side's turn, and its queue is empty. Steps of a tenth of a second fill it alone.
+    """
+    if device == "cpu":
+        return queue
+    return max(queue, _LEAD_IN_STEPS if step_s < _LEAD_IN_S else 1)
+
+
 def _turns(
     line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, seats: Seats, *, closed: bool
 ) -> list[Window]:
@@ -142,11 +164,14 @@ def _turns(
         if word.cores:
             seats.move(word.cores)
         helpers.go_on()
-        if word.lead_in:
-            instrument.window(device.stopwatch(), FixedCount(word.lead_in))
         watch = LatencyStopwatch(device.synchronize, system_clock) if closed else device.stopwatch()
+        if word.lead_in and not watch.asynchronous:
+            instrument.window(device.stopwatch(), FixedCount(word.lead_in))
         begin_cpu_s = time.process_time()
-        window = instrument.window(watch, FixedCount(word.steps))
+        if watch.asynchronous:
+            window = instrument.turn(watch, word.steps, word.lead_in)
+        else:
+            window = instrument.window(watch, FixedCount(word.steps))
         cpu_s = time.process_time() - begin_cpu_s
         helpers.stop()
         line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))

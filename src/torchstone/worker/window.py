@@ -10,16 +10,18 @@ from torchstone.instrument.clock import system_clock
 from torchstone.instrument.loop import Instrument, Window
 from torchstone.instrument.stopping import FixedCount, StoppingRule, UntilQuiet
 from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.instrument.warmup import WarmUp
+from torchstone.instrument.warmup import WarmUp, least_s_on
 from torchstone.stats.quantile import needed
 from torchstone.terms.case import Case
 from torchstone.terms.procedure import Procedure
 from torchstone.worker.tally import Tally
 
 
-def warm_up_plan(procedure: Procedure, queue: int, *, rehearse: bool) -> WarmUp:
-    """Return how to warm up; a rehearsal does one step only."""
-    return WarmUp(0 if rehearse else procedure.warmup, 0.0 if rehearse else procedure.warmup_budget_s, queue)
+def warm_up_plan(procedure: Procedure, queue: int, device: str, *, rehearse: bool) -> WarmUp:
+    """Return how to warm up on a kind of device; a rehearsal does one step only."""
+    if rehearse:
+        return WarmUp(0, 0.0, queue)
+    return WarmUp(procedure.warmup, procedure.warmup_budget_s, queue, least_s_on(device))
 
 
 def turn_of(batches: Batches, case: Case) -> int:

@@ -11,9 +11,10 @@ from fakes import FakeClock
 from torchstone.ab import campaign
 from torchstone.ab.asking import SideRequest
 from torchstone.config.request import RunRequest, WorkloadRequest
-from torchstone.errors import UsageError
+from torchstone.errors import MissingError, UsageError
+from torchstone.runner import room
 from torchstone.terms.comparison import Rules
-from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.machine import DeviceInfo, Room
 from torchstone.terms.message import Inspected
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
@@ -104,3 +105,28 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
     with pytest.raises(Stopped):
         campaign.AbCampaign((SideRequest("A", a), SideRequest("B", b)), Rules()).carry_out(tmp_path, ("ab",))
     assert [side.case.configuration["pin_memory"] for side in sides] == measured
+
+
+class OnCards(Ring):
+    """A machine with two cards."""
+
+    def inspect(self):
+        cards = tuple(DeviceInfo("cuda", "cuda", "NVIDIA", index, f"card {index}") for index in (0, 1))
+        return a_machine(devices=cards), Inspected(cards, {}, {})
+
+
+@pytest.mark.parametrize(("devices", "refused"), [(("cuda", "cuda:0"), True), (("cuda:0", "cuda:1"), False)])
+def test_two_sides_on_a_card_for_one_process_are_refused_before_the_first(tmp_path, monkeypatch, devices, refused):
+    def bout(*_: object, **__: object):
+        raise Stopped
+
+    @contextmanager
+    def held(*_: object):
+        yield
+
+    for name, fake in (("Ring", OnCards), ("held", held), ("Bout", bout)):
+        monkeypatch.setattr(campaign, name, fake)
+    monkeypatch.setattr(room, "room_of", lambda device: Room(False, 1, 1))
+    sides = [SideRequest("x", msgspec.structs.replace(A.request, device=device)) for device in devices]
+    with pytest.raises(MissingError if refused else Stopped):
+        campaign.AbCampaign((sides[0], sides[1]), Rules()).carry_out(tmp_path, ("ab",))

@@ -12,6 +12,7 @@ from torchstone.ab.contest import Bout, in_turns
 from torchstone.ab.pair import Contender, Pair, Spans
 from torchstone.ab.standing import Standing
 from torchstone.ab.turns import Warm
+from torchstone.terms.case import Placement
 from torchstone.terms.comparison import Judgement, Rules
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Outcome, Status
@@ -251,3 +252,11 @@ def test_pairs_warm_up_shortly_and_without_gauges(given, taken):
     how = in_turns(Procedure(warmup_budget_s=given))
     assert how.warmup_budget_s == taken
     assert how.telemetry_period_s == 0.0
+
+
+@pytest.mark.parametrize(("device", "turn_s"), [("cpu", 0.01), ("cuda", 0.2)])
+def test_turns_are_as_long_as_the_device_needs(device, turn_s):
+    ring = FakeRing(1.05)
+    side = Contender("a side", a_case(placement=Placement(device)))
+    Bout(side, side, Rules(0.02, 0.01, 20.0), ring, 0.0, clock=ring.clock).fight()
+    assert {plan.turn_s for plan in ring.plans} == {turn_s}

@@ -7,7 +7,8 @@ from itertools import islice
 import pytest
 from build import a_case
 
-from torchstone.ab.turns import Go, TurnPlan, cores_to_choose, go, most_s, order, warm, word_for
+from torchstone.ab.turns import Go, TurnPlan, cores_to_choose, go, most_s, order, turn_s_of, warm, word_for
+from torchstone.terms.case import Placement
 from torchstone.terms.message import Ready
 
 
@@ -70,3 +71,9 @@ def test_a_turn_has_ten_times_what_it_should_take_and_a_minute_at_least():
     assert most_s(TurnPlan(), 0.01) == 60.0
     assert most_s(TurnPlan(), 30.0) == 300.0
     assert most_s(TurnPlan(patience_s=120.0)) == 120.0
+
+
+def test_turns_on_an_accelerator_are_long_beside_what_it_takes_to_begin():
+    cpu, cuda = a_case(), a_case(placement=Placement("cuda"))
+    assert turn_s_of([cpu, cpu]) == TurnPlan().turn_s == 0.01
+    assert turn_s_of([cuda, cuda]) == turn_s_of([cpu, cuda]) == 0.2

@@ -9,13 +9,14 @@ import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone import registry
+from torchstone.figures import figures
 from torchstone.terms.case import Placement
-from torchstone.terms.estimate import Finding
+from torchstone.terms.estimate import Finding, Severity
 from torchstone.terms.fit import Fit
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Run
-from torchstone.terms.trial import Series, Trial
+from torchstone.terms.trial import NOT_FORKED, Series, Trial
 
 TEN_STEPS_S = [0.25] * 10
 
@@ -131,3 +132,66 @@ def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
     stolen = disturbed(host_steal_s=0.24)
     assert "--trials" not in look("steal", a_run([stolen], procedure=training))[0].advice
     assert "--trials 6" in look("steal", a_run([stolen]))[0].advice
+
+
+def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
+    why = "the CUDA driver was initialised (cuDeviceGetCount returned 0) by the preload of hf:bert, at `import kernels`"
+    trials = [a_trial(trial_id=f"t{n}", number=n, facts={NOT_FORKED: why} if n else {}) for n in range(3)]
+    (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
+    assert finding.severity == Severity.INFO
+    assert finding.subject == "run"
+    assert finding.message == f"2 of 3 trials are new interpreters, not forks: {why}"
+
+
+def held(throttled: tuple[float, ...], capped: tuple[float, ...] | None) -> Trial:
+    told = {"device_throttled": throttled, **({"device_power_capped": capped} if capped is not None else {})}
+    series = [Series(metric, "nvml", tuple(map(float, range(5))), values) for metric, values in told.items()]
+    return a_trial(TEN_STEPS_S, series=series)
+
+
+@pytest.mark.parametrize(
+    ("throttled", "capped", "severity", "said"),
+    [
+        ((0, 0, 1, 1, 1), (0, 0, 1, 1, 1), Severity.INFO, "ran at its power limit"),
+        ((0, 0, 1, 1, 1), (0, 0, 1, 0, 1), Severity.WARNING, "up to 33% of readings"),
+        ((0, 0, 1, 1, 1), None, Severity.WARNING, "heat or a power limit"),
+    ],
+)
+def test_a_card_at_its_power_limit_is_as_it_should_be(throttled, capped, severity, said):
+    (found,) = look("throttled", a_run([held(throttled, capped)] * 3))
+    assert found.severity == severity
+    assert said in found.message
+
+
+def counted(seconds: float, tick_s: float | None, source: str = "nvml") -> Trial:
+    at_s = (0.0, 2.0, 2.0 + seconds, 60.0)
+    facts = {} if tick_s is None else {"energy_tick_s": tick_s}
+    series = [Series("device_energy_j", source, at_s, tuple(100.0 * t for t in at_s))]
+    return a_trial([seconds / 10] * 10, series=series, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("trial", "fires"),
+    [
+        (counted(0.6, 0.1), True), (counted(2.1, 0.1), False), (counted(0.6, 0.02), False), (counted(0.6, None), True),
+        (counted(0.6, None, "amd_smi"), False), (a_trial(TEN_STEPS_S), False),
+    ],
+)  # fmt: skip
+def test_windows_that_are_too_short_for_the_energy_counter_are_told(trial, fires):
+    found = look("energy_ticks", a_run([trial] * 3))
+    assert bool(found) is fires
+    assert not fires or "moved 6 times at most in the windows of 3 of 3 trials" in found[0].message
+    values = figures(trial).values
+    assert ("energy_per_item_j" in values) is (not fires and bool(trial.series))
+    steps = look("energy_ticks", a_run([counted(0.6, 0.1)] * 3, procedure=Procedure(iterations=50)))
+    assert "--iterations 200" in steps[0].advice
+
+
+def test_other_processes_are_those_just_before_and_after_the_windows_where_none_were_counted_inside() -> None:
+    def around(*counts: float) -> Trial:
+        series = [Series("device_other_processes", "nvml", (0.0, 1.5, 5.0, 9.0), counts)]
+        return a_trial(TEN_STEPS_S, series=series)  # from 2.0 to 4.5 s
+
+    assert look("other_processes", a_run([around(0, 1, 0, 0)]))
+    assert look("other_processes", a_run([around(0, 0, 1, 0)]))
+    assert not look("other_processes", a_run([around(2, 0, 0, 2)]))

@@ -59,3 +59,18 @@ def test_what_was_left_to_torch_says_so(capsys, policy, said):
 
 def test_records_without_settings_have_no_block(capsys):
     assert printed(capsys, [{}]) == []
+
+
+def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from(capsys):
+    allowed = {"setting_sdpa": "auto: torch's own order among flash, math"}
+    lines = printed(capsys, [{**allowed, "attention_kernel": "flash"}])
+    assert "  sdpa       auto: torch's own order among flash, math; flash ran" in lines
+    assert printed(capsys, [{"attention_kernel": "flash"}]) == [], "without settings there is no block"
+
+
+def test_how_a_precision_is_carried_out_is_said_once(capsys):
+    told = {**THREADS, "precision_in_effect": "fp32: TF32 is off"}
+    assert printed(capsys, [told, told])[-2:] == [
+        "  precision  fp32: TF32 is off",
+        "  precision  fp32; native on a processor: fp32, bf16",
+    ]

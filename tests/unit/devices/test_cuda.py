@@ -62,11 +62,46 @@ def test_probe_is_empty_on_a_rocm_build(cards):
     assert "use device rocm" in cuda.PLUGIN.missing()
 
 
-def test_probe_never_raises(cards):
+def test_what_does_not_start_is_told_with_the_words_of_the_driver(cards):
+    said = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use 'spawn'"
+    cards(card(), init_error=RuntimeError(f"{said}\nsecond line"))
+    for asked in (cuda.PLUGIN.probe, lambda: cuda.PLUGIN.open(0)):
+        with pytest.raises(Unsupported) as refused:
+            asked()
+        assert str(refused.value) == f"torch 2.13.0 cannot start the device: {said}"
     module = cards(card())
-    module.get_device_properties = lambda index: (_ for _ in ()).throw(RuntimeError("CUDA driver too old"))
+    module.get_device_properties = lambda index: (_ for _ in ()).throw(RuntimeError("CUDA error: unknown error"))
+    with pytest.raises(Unsupported, match="unknown error"):
+        cuda.PLUGIN.probe()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"),
+        RuntimeError("No CUDA GPUs are available"), RuntimeError("No HIP GPUs are available"),
+        RuntimeError("No XPU devices are available."), AssertionError("Torch not compiled with CUDA enabled"),
+    ],
+)  # fmt: skip
+def test_a_machine_without_a_card_has_none_and_no_error(cards, error):
+    cards(card(), init_error=error)
     assert not cuda.PLUGIN.probe()
     assert "is built for CUDA 13.0 but sees no device; NVIDIA driver 570.86.15 is there" in cuda.PLUGIN.missing()
+
+
+def test_of_more_cards_than_the_driver_starts_those_that_start_are_found(cards):
+    module = cards(card("one"), card("two"), counted=8)
+    assert module.device_count() == 8, "what NVML shows"
+    assert [info.name for info in cuda.PLUGIN.probe()] == ["one", "two"]
+    assert cuda.PLUGIN.open(1).torch_device == "cuda:1"
+
+
+def test_a_torch_that_goes_on_counting_by_nvml_is_asked_for_the_drivers_own_count(cards):
+    module = cards(card("one"), card("two"))
+    module.device_count = lambda: 8
+    torch: Any = sys.modules["torch"]
+    torch._C = SimpleNamespace(_cuda_getDeviceCount=lambda: 2)
+    assert [info.name for info in cuda.PLUGIN.probe()] == ["one", "two"]
 
 
 def test_missing_names_the_build_and_the_driver(fake_torch, monkeypatch):
@@ -105,7 +140,7 @@ def test_memory_is_told_in_our_words_and_absent_stays_absent(cards):
         "allocated_bytes": 10, "peak_allocated_bytes": 20, "reserved_bytes": 30, "peak_reserved_bytes": 40,
         "allocator_retries": 2,
     }  # fmt: skip
-    module.memory_stats = lambda: {"allocated_bytes.all.current": 5}  # cudaMallocAsync tells less
+    module.memory_stats = lambda device=None: {"allocated_bytes.all.current": 5}  # cudaMallocAsync tells less
     assert cuda.PLUGIN.open(0).memory() == {"allocated_bytes": 5}
 
 
@@ -120,6 +155,25 @@ def test_events_time_it(cards):
     waited = module.waited
     device.synchronize()
     assert module.waited == waited + 1
+
+
+def test_each_of_two_open_devices_has_its_own_queue(cards):
+    module = cards(card("one"), card("two"))
+    module.step_s = {0: 0.010, 1: 0.099}
+    first: Any = cuda.PLUGIN.open(0)
+    second: Any = cuda.PLUGIN.open(1)  # torch's current device from here on
+    for device, lap_s in ((first, 0.010), (second, 0.099)):
+        watch = device.stopwatch()
+        watch.start()
+        watch.lap()
+        watch.lap()
+        assert watch.stop() == pytest.approx((lap_s, lap_s))
+    waited: list[int] = []
+    module.synchronize = waited.append
+    first.synchronize()
+    module.memory_stats = lambda device=None: {"num_alloc_retries": device}
+    assert waited == [0]
+    assert (first.memory(), second.memory()) == ({"allocator_retries": 0}, {"allocator_retries": 1})
 
 
 def test_events_that_cannot_time_are_replaced_by_waiting(cards):

@@ -103,3 +103,35 @@ def test_stop_without_a_lap_is_empty(backend):
     watch = EventStopwatch(lambda: device.Event(enable_timing=True), device.synchronize)
     watch.start()
     assert watch.stop() == ()
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_host_is_held_where_it_is_too_far_ahead_and_the_device_keeps_work(backend, index):
+    device, now_s = backend(), [0.0]
+
+    def clock():
+        now_s[0] = max(now_s[0], device.now_s.get(index, 0.0))
+        return now_s[0]
+
+    watch = EventStopwatch(
+        lambda: device.Event(enable_timing=True), lambda: device.synchronize(index), stream=lambda: (index,),
+        now_s=clock,
+    )  # fmt: skip
+    watch.start()
+    left = []
+    for _ in range(40):
+        watch.lap()
+        watch.hold(0.1, read=True)
+        left.append(len(device.queues[index]))
+    assert max(left) <= 11, "laps of 10 ms: ten of them are a tenth of a second"
+    assert min(left[8:]) >= 4
+    assert device.waited == 1, "it waited for events, never for everything"
+    assert watch.stop() == pytest.approx((0.010,) * 40)
+
+
+def test_stopwatches_of_the_host_hold_nobody():
+    watch = HostStopwatch(ticking(0, 5))
+    watch.start()
+    watch.hold(0.1, read=True)
+    watch.lap()
+    assert watch.stop() == pytest.approx((5e-9,))

@@ -10,7 +10,7 @@ from torchstone.instrument.loop import Instrument, unmarked
 from torchstone.instrument.segments import Segments
 from torchstone.instrument.stopping import FixedCount, Reason, UntilQuiet
 from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.instrument.warmup import WarmUp
+from torchstone.instrument.warmup import DEVICE_S, WarmUp, least_s_on
 from torchstone.terms.batch import Batch
 
 
@@ -40,7 +40,7 @@ def test_throughput_window_on_a_device_that_runs_behind_the_host():
     assert window.total_s == pytest.approx(0.051)
     assert window.items == [8] * 5
     assert window.tokens is None
-    assert queue.synchronizations == 2, "only at the ends of the window"
+    assert queue.synchronizations == 3, "only at the ends of the window: before its time is read, and for its laps"
     assert window.stopped_because == Reason.FIXED_COUNT
 
 
@@ -274,3 +274,18 @@ def test_a_loader_that_delivers_in_bursts_is_measured_right_by_whole_turns(begin
     window = instrument.window(LatencyStopwatch(lambda: None, clock), UntilQuiet(None, 0.01, 1, turn=4))
     assert len(window.laps_s) == 8, "two turns; a window of one step would say 100 µs, or 80 ms"
     assert window.total_s == pytest.approx(0.1608)
+
+
+def least_s(times, budget_s=3.0, asked=None):
+    clock = FakeClock()
+    plan = WarmUp(asked, budget_s, 0, 0.5)
+    step = pulling(clock, lambda n: clock.sleep(times(n)))
+    return sum(Instrument(step, source_of(1), lambda: None, clock).warm_up(plan)[1])
+
+
+def test_an_accelerator_is_warmed_up_for_its_clock_however_short_and_equal_its_steps_are():
+    assert least_s(lambda n: 0.002) == pytest.approx(0.5, abs=0.003)
+    assert least_s(lambda n: 0.002, budget_s=0.1) == pytest.approx(0.1, abs=0.003), "the budget is kept"
+    assert least_s(lambda n: 0.002, asked=3) == pytest.approx(0.006), "who asks for steps gets those"
+    assert least_s_on("cuda") == DEVICE_S
+    assert least_s_on("cpu") == 0.0

@@ -146,3 +146,56 @@ def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeyp
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert feeding.decode(0.02, CLOCK).how == "Pillow is not installed: pip install 'torchstone[models]'"
+
+
+class Launching:
+    """A stopwatch of a device that a lap begins idle: 5 µs until the first copy runs, 95 µs a copy."""
+
+    asynchronous = True
+
+    def __init__(self):
+        self.copies, self.laps = 0, list[int]()
+
+    def start(self):
+        self._begun = self.copies
+
+    def lap(self):
+        self.laps.append(self.copies - self._begun)
+
+    def stop(self):
+        return [5e-6 + 95e-6 * self.laps[-1]]
+
+
+def test_on_a_device_that_runs_behind_copies_are_timed_ten_at_a_time(monkeypatch):
+    watch = Launching()
+    device = SimpleNamespace(torch_device=torch.device("cpu"), stopwatch=lambda: watch)
+
+    def copy(*_args, **_named):
+        watch.copies += 1
+
+    seconds, passes = transfers._best(device, copy, 0.0, CLOCK, 10)
+    assert seconds == pytest.approx(95.5e-6), "one at a time it would be 100"
+    assert (watch.laps, passes) == ([10], 10)
+
+
+def test_memory_and_pinned_copies_ask_for_ten_and_pageable_ones_and_a_cpu_for_one(cpu, monkeypatch):
+    asked: dict[str, int] = {}
+
+    def best(device, work, budget_s, clock, times=1):
+        asked[f"{len(asked)}"] = times
+        return 1.0, times
+
+    monkeypatch.setattr(transfers, "_best", best)
+    monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
+    real = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **how: real(*shape, **how))  # noqa: PLW0108
+    list(transfers.memory(cpu, 3 << 20, 0.02, CLOCK))
+    list(transfers.transfers(cpu, 0.02, CLOCK))
+    assert list(asked.values()) == [10, 10, 10, 10, 1, 1]
+
+
+def test_on_a_cpu_a_lap_is_one_copy(cpu):
+    done: list[int] = []
+    _, passes = transfers._best(cpu, lambda: done.append(1), 0.0, CLOCK, 10)
+    assert passes == 1
+    assert len(done) == 2, "the first is not timed"

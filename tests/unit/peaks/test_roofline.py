@@ -9,6 +9,7 @@ from torchstone.store.query import entry_of
 from torchstone.summary import summarize
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.peaks import Rate
 from torchstone.terms.trial import Measurement, Stage
 
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
@@ -164,3 +165,18 @@ def test_a_phase_of_another_window_leaves_the_loader_as_it_was_measured(tmp_path
     again = bound_of(run.head.plan.cases[0], run)
     assert again is not None
     assert again.shares == case.bound.shares
+
+
+def test_mfu_says_whether_it_is_over_a_burst_or_what_is_kept_up(tmp_path):
+    burst = peaks_of(**ON_H200)
+    both = peaks_of(**ON_H200, rates=(*burst.rates, Rate("sustained_matmul_bf16", 3e11, "FLOP/s", "for 3 s")))
+    case = a_case({"precision": "bf16"}, placement=Placement("cuda"))
+    _, seen = a_measured_run(tmp_path, machine=a_machine(devices=(CPU, H200), peaks=(both,)), case=case)
+    measured, sustained = seen.estimates["mfu_measured"], seen.estimates["mfu_sustained"]
+    assert sustained.value / measured.value == pytest.approx(4 / 3)
+    assert measured.method.endswith("over the best product measured, a burst")
+    assert sustained.method.endswith("over the product kept up for seconds")
+    assert not any("keeps up" in line for line in seen.ceilings.missing)
+    _, older = a_measured_run(tmp_path, machine=a_machine(devices=(CPU, H200), peaks=(burst,)), case=case)
+    assert "mfu_sustained" not in older.estimates
+    assert any("what NVIDIA H200 keeps up in bf16 was not measured" in line for line in older.ceilings.missing)

@@ -7,7 +7,7 @@ from torchstone.runner.foresight import Foresight, skipped
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Outcome, Series, Status
+from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status
 
 GB = 1e9
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", memory_bytes=int(80 * GB))
@@ -145,3 +145,13 @@ def test_a_skipped_trial_took_no_time_and_says_why():
     trial = skipped(a_case(), 2, 7, "needs too much")
     assert (trial.case_id, trial.number, trial.order, trial.duration_s) == (a_case().case_id, 2, 7, 0.0)
     assert trial.outcome == Outcome(Status.SKIPPED, "needs too much")
+
+
+def test_what_only_the_warm_up_needed_is_not_certain():
+    """Libraries that try kernels in the first steps pass over those whose workspace does not fit."""
+    known = Known()
+    for batch in (16, 32):
+        more = [Measurement("peak_allocated_bytes", Stage.WARMUP, (70 * GB,))]
+        known.ended(on_the_card(batch), steady={"peak_allocated_bytes": [batch * GB]}, more=more)
+    assert known.foresight.objection(on_the_card(64), HOW) is None
+    assert "needs at least" in str(known.foresight.objection(on_the_card(128), HOW))

@@ -9,6 +9,7 @@ from build import a_case
 from torchstone.runner.trial import TrialDrive
 from torchstone.runner.watcher import Silent
 from torchstone.terms.codec import decode, encode
+from torchstone.terms.fit import Fit
 from torchstone.terms.message import (
     Ended,
     Entered,
@@ -30,7 +31,7 @@ class Scripted:
 
     def __init__(self, script, wrong=None, hangs=False, answer=()):
         self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
-        self.pid = os.getpid()
+        self.pid, self.facts = os.getpid(), {"how": "scripted"}
         self._read, self._write = os.pipe()
 
     describes = "says what it is told to"
@@ -98,6 +99,7 @@ def test_what_was_measured_becomes_the_trial():
     assert trial.outcome.status == Status.OK
     assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
     assert trial.facts["fused"] is True
+    assert trial.facts["how"] == "scripted"
     assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
     begin_s, end_s = trial.values("window_span_s")
     assert end_s - begin_s == pytest.approx(1.0)
@@ -167,3 +169,32 @@ def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_
     assert trial.outcome.status == Status.TIMED_OUT
     assert str(trial.outcome.message).startswith("not done after 0.3 s")
     assert trial.duration_s < 2.0
+
+
+class Noting:
+    """A Recorder that notes when it is read."""
+
+    last: "Noting"
+
+    def __init__(self, *_):
+        self.reads = []
+        Noting.last = self
+
+    def read(self, *, in_window=False):
+        self.reads.append(in_window)
+
+    def series(self):
+        return ()
+
+    def facts(self):
+        return {"energy_tick_s": 0.1}
+
+
+@pytest.mark.parametrize(("fit", "at_epochs"), [(None, True), (Fit(), False)])
+def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatch, fit, at_epochs):
+    monkeypatch.setattr("torchstone.runner.trial.Recorder", Noting)
+    script = [Entered("warm-up", 0.0), Entered("a window", 0.0, measures=True), Entered("counting", 0.0), MEASURED, OK]
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0, fit=fit), 0)
+    trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
+    assert Noting.last.reads[-3:] == [False, at_epochs, False]
+    assert trial.facts["energy_tick_s"] == 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchstone.stats.integrate import increase, inside, integral
+from torchstone.stats.integrate import beside, increase, inside, integral
 
 
 def test_a_counter_is_read_between_its_readings() -> None:
@@ -33,3 +33,11 @@ def test_one_reading_and_a_reset_counter_tell_nothing() -> None:
 def test_readings_inside_several_windows() -> None:
     assert inside([0, 1, 2, 3, 4], [10, 11, 12, 13, 14], [(1, 2), (3.5, 9)]) == (11, 12, 14)
     assert inside([], [], [(0, 1)]) == ()
+
+
+def test_beside_are_the_last_before_a_span_and_the_first_after_it():
+    at_s, values = (0.0, 1.0, 2.0, 5.0, 6.0), (10.0, 11.0, 12.0, 15.0, 16.0)
+    assert beside(at_s, values, [(3.0, 4.0)]) == (12.0, 15.0)
+    assert beside(at_s, values, [(1.5, 2.5), (3.0, 4.0)]) == (11.0, 12.0, 15.0)
+    assert beside(at_s, values, [(-1.0, 9.0)]) == ()
+    assert beside((), (), [(0.0, 1.0)]) == ()

@@ -178,3 +178,25 @@ def test_several_cards_and_no_bus_id_is_no_guess(tmp_path, monkeypatch):
     assert read(AmdSmi(None, tmp_path), device=info(bus_id=None))  # one AMD card beside another vendor's
     driver_files(tmp_path, "card0", "0000:03:00.0")
     assert read(AmdSmi(None, tmp_path), device=info(bus_id=None)) == {}
+
+
+def test_in_a_container_pids_of_the_host_say_nothing(tmp_path, proc):
+    (proc / "self" / "ns").mkdir(parents=True)
+    (proc / "self" / "ns" / "pid").touch()  # its inode is not that of the first namespace
+    for pids, others in (([70_001], None), ([], None), ([100, 200], 1.0), ([100], 0.0)):
+        fake = library(get_gpu_process_list=[{"pid": pid} for pid in pids])
+        assert read(AmdSmi(fake, tmp_path, proc), pid=100)["device_other_processes"] == others, pids
+
+
+def test_in_the_first_namespace_a_card_without_processes_has_none(tmp_path, proc):
+    assert read(AmdSmi(library(get_gpu_process_list=[]), tmp_path, proc), pid=100)["device_other_processes"] == 0.0
+
+
+def test_processes_that_are_not_told_are_absent(tmp_path, proc):
+    refusing = library(get_gpu_process_list=AmdSmiException("no permission"))
+    assert "device_other_processes" not in read(AmdSmi(refusing, tmp_path, proc), pid=100)
+
+
+def test_the_list_of_processes_is_left_for_the_time_between_windows(tmp_path, proc):
+    gauges = AmdSmi(library(), tmp_path, proc).open(100, info())
+    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]

@@ -6,11 +6,15 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
+from torchstone.datasheet import dense_peak_flops
+from torchstone.telemetry._energy_tick import Ticking
 from torchstone.telemetry.nvml import Nvml
-from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.machine import DeviceInfo, Room
 
 UUID = "GPU-8a5f0c1e-0000-1111-2222-333344445555"
 BUS = "0000:3b:00.0"
+NOT_SUPPORTED = pynvml.NVMLError_NotSupported()
+CARDS_OWN = {"device_utilization", "device_power_w", "device_power_limit_w", "device_energy_j"}
 
 
 def info(kind="cuda", **more):
@@ -39,6 +43,9 @@ class FakeNvml:
             "nvmlDeviceGetCurrentClocksEventReasons": 0x0,
             "nvmlDeviceGetCurrentClocksThrottleReasons": 0x4,
             "nvmlDeviceGetComputeRunningProcesses": [],
+            "nvmlDeviceIsMigDeviceHandle": SimpleNamespace(value=0),
+            "nvmlDeviceGetMigMode": [0, 0],
+            "nvmlDeviceGetComputeMode": 0,
             **answers,
         }
 
@@ -72,6 +79,7 @@ def test_every_answer_in_our_units():
             "device_energy_j": 123_456.789,
             "device_clock_hz": 1.98e9,
             "device_throttled": 0.0,
+            "device_power_capped": 0.0,
         }
     )
 
@@ -114,9 +122,10 @@ def test_what_an_old_card_does_not_support_is_absent_and_the_rest_stays():
     )
     assert set(told) == {
         "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz", "device_throttled",
+        "device_power_capped",
     }  # fmt: skip
     assert told["device_power_w"] == pytest.approx(398.0)
-    assert told["device_throttled"] == 1.0
+    assert told["device_throttled"] == told["device_power_capped"] == 1.0
 
 
 def test_a_field_that_answers_not_supported_falls_back_to_the_mean_power():
@@ -206,8 +215,62 @@ def test_in_a_container_pids_of_the_host_say_nothing(proc):
     (proc / "self" / "ns" / "pid").touch()  # its inode is not that of the first namespace
     assert read(computing(70_001), pid=100, proc=proc)["device_other_processes"] is None
     assert read(computing(100, 200), pid=100, proc=proc)["device_other_processes"] == 1.0
-    assert read(computing(), pid=100, proc=proc)["device_other_processes"] == 0.0
+    said = read(computing(), pid=100, proc=proc)["device_other_processes"]
+    assert said is None, "not even the trial is in the list: it tells nothing"
+
+
+@pytest.mark.parametrize(
+    ("answers", "absent"),
+    [
+        ({}, set()),
+        ({"nvmlDeviceIsMigDeviceHandle": SimpleNamespace(value=1)}, CARDS_OWN),
+        ({"nvmlDeviceGetMigMode": [1, 1]}, {*CARDS_OWN, "device_memory_used_bytes", "device_other_processes"}),
+        ({"nvmlDeviceGetMigMode": [0, 1]}, set()),
+        ({"nvmlDeviceIsMigDeviceHandle": AttributeError(), "nvmlDeviceGetMigMode": NOT_SUPPORTED}, set()),
+    ],
+    ids=["a card", "a slice", "the card of a slice", "divided after the next reset", "from before there was MIG"],
+)
+def test_what_is_of_the_whole_card_is_not_told_of_a_slice(proc, answers, absent):
+    whole = read(FakeNvml(), pid=100, proc=proc)
+    told = read(FakeNvml(**answers), pid=100, proc=proc)
+    assert set(whole) - set(told) == absent
+
+
+@pytest.mark.parametrize(("mode", "shared"), [(0, True), (1, False), (2, False), (3, False), (NOT_SUPPORTED, True)])
+def test_room_is_what_is_free_and_whether_a_second_process_is_admitted(mode, shared):
+    room = Nvml(FakeNvml(nvmlDeviceGetComputeMode=mode)).room(info())
+    assert room == Room(shared, 1, 85_520_809_984)
+
+
+def test_room_is_not_known_of_another_kind_without_a_driver_or_of_an_unknown_slice():
+    assert Nvml(FakeNvml()).room(info("rocm")) is None
+    assert Nvml(FakeNvml(nvmlInit=pynvml.NVMLError_DriverNotLoaded())).room(info()) is None
+    assert Nvml(FakeNvml(nvmlDeviceGetMigMode=[1, 1])).room(info()) is None
+    assert Nvml(FakeNvml(nvmlDeviceGetMemoryInfo=NOT_SUPPORTED)).room(info()) is None
+
+
+def test_no_datasheet_is_that_of_a_slice():
+    assert dense_peak_flops("NVIDIA H100 80GB HBM3", "bf16", 85_520_809_984) is not None
+    assert dense_peak_flops("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "bf16", 10_468_982_784) is None
 
 
 def test_the_real_library_without_a_driver_gives_no_gauges_or_some():
     assert isinstance(list(Nvml().open(None, info(uuid=None, bus_id=None))), list)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "capped"), [(0x0, 0), (0x4, 1), (0x5, 1), (0x24, 0), (0x44, 0), (0x80, 0), (0x8, 0)]
+)
+def test_the_power_limit_alone_is_told_from_heat_and_the_hardware(reasons, capped):
+    assert read(FakeNvml(nvmlDeviceGetCurrentClocksEventReasons=reasons))["device_power_capped"] == capped
+
+
+def test_the_list_of_processes_alone_is_left_for_the_time_between_windows(proc):
+    gauges = Nvml(computing(100), proc=proc).open(100, info())
+    assert [gauge.metric for gauge in gauges if getattr(gauge, "between_windows", False)] == ["device_other_processes"]
+
+
+def test_the_energy_counter_can_say_how_often_it_moves():
+    (counter,) = [gauge for gauge in Nvml(FakeNvml()).open(None, info()) if gauge.metric == "device_energy_j"]
+    assert isinstance(counter, Ticking)
+    assert counter.read() == pytest.approx(123_456.789)

@@ -2,8 +2,9 @@ import msgspec
 from build import a_quest, a_trial
 
 from torchstone.runner.open_run import OpenRun
+from torchstone.terms.case import Placement
 from torchstone.terms.procedure import Procedure
-from torchstone.terms.search import Part, Probe
+from torchstone.terms.search import Part, Point, Probe
 from torchstone.terms.trial import Purpose
 from torchstone.tuning.searching import Probes, allowed, search
 from torchstone.tuning.space import Space
@@ -85,3 +86,13 @@ def test_only_whole_steps_within_the_limits_may_win():
         for part in Part:
             probes.take(Probe({"batch_size": size, "num_workers": 0, "precision": "fp32"}, part))
     assert [r.probe.point["batch_size"] for r in allowed(probes.readings)] == [8]
+
+
+def test_a_probe_for_energy_on_a_card_is_long_enough_for_its_counter():
+    run, base = FakeRun(), a_quest().base
+    quest = a_quest(objective="energy", base=msgspec.structs.replace(base, placement=Placement("cuda")))
+    point: Point = {"batch_size": 8, "num_workers": 0, "precision": "fp32"}
+    Probes(Space(quest), run, Procedure(budget_s=4.0), SilentTune()).take(Probe(point, Part.WHOLE, effort=0.25))
+    ((_, _, _, how),) = run.taken
+    assert how.budget_s > 2.0
+    assert how.target is None

@@ -1,14 +1,23 @@
-"""How many steps an epoch of a training has."""
+"""How many steps an epoch of a training has, and what is over with its first."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 from build import a_case
 
+from torchstone import registry
 from torchstone.errors import Unsupported
+from torchstone.terms.axis import AXES
+from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.terms.fit import EpochEnded, Fit
+from torchstone.terms.message import Event, TrialRequest
+from torchstone.terms.model import InputSpec, LoadedModel
+from torchstone.terms.procedure import Procedure
 from torchstone.worker.fit_data import FitData
-from torchstone.worker.fitting import steps_in_an_epoch
+from torchstone.worker.fitting import fit_model, steps_in_an_epoch
+from torchstone.worker.tally import Tally
 
 
 class Items:
@@ -52,3 +61,22 @@ def test_what_makes_no_epoch_is_unsupported_with_the_reason(data, said):
 
 def test_steps_that_were_asked_for_are_an_epoch():
     assert steps_in_an_epoch(a_case({"batch_size": 32}), FitData(None), 7) == 7
+
+
+def test_what_compiles_is_ended_with_the_first_epoch(tmp_path, monkeypatch):
+    def loss(network, tensors):
+        return network(tensors["input"]).square().mean()
+
+    model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"), {"input": torch.randn(8, 6)})
+    engine: Any = registry.load("engines", "train")
+    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4}
+    case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement("cpu"))
+    device = registry.load("devices", "cpu").open(0)
+    prepared = engine.prepare(case, model, device)
+    events: list[Event] = []
+    epochs: list[int] = []
+    close = lambda: epochs.append(sum(isinstance(event, EpochEnded) for event in events))
+    monkeypatch.setattr(prepared._compile_pool, "close", close)
+    how = Procedure(iterations=2, epochs=2, fit=Fit(folder=str(tmp_path)))
+    fit_model(TrialRequest(case, how, 0), events.append, engine, prepared, model, device, Tally(case))
+    assert epochs == [0, 1], "when its steps are done, before the next epoch's begin"

@@ -140,3 +140,20 @@ def test_kernels_and_copies_are_those_of_the_device():
     assert found.kernel_s == pytest.approx(40e-6)
     assert found.copy_s == pytest.approx(100e-6)
     assert on_device(events[:1], Operators(5, 1)) == Operators(5, 1)
+
+
+@pytest.mark.parametrize("told", [{"is_user_annotation": True}, {}])
+def test_a_range_that_is_drawn_over_kernels_is_none(told):
+    name = "Optimizer.step#AdamW.step"
+    drawn = event(name, "CUDA", 500.0)
+    vars(drawn).update(told)
+    events = [event(name, "CPU", 600.0), event("adamw", "CUDA", 490.0), drawn]
+    found = on_device(events, Operators(5, 1))
+    assert found.kernels == 1
+    assert found.kernel_s == pytest.approx(490e-6), "its time would count twice"
+
+
+def test_a_range_that_torch_names_so_needs_no_twin_on_the_host():
+    drawn = event("forward", "CUDA", 500.0)
+    drawn.is_user_annotation = True
+    assert on_device([event("gemm", "CUDA", 490.0), drawn], Operators(5, 1)).kernels == 1

@@ -3,7 +3,9 @@
 import errno
 import re
 import resource
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -43,6 +45,61 @@ def raised(error):
 )
 def test_statuses(error, status):
     assert raised(error).outcome.status == status
+
+
+WORKSPACE = [
+    "GET was unable to find an engine to execute this computation",
+    "FIND was unable to find an engine to execute this computation after trying 6 plans.",
+    "Unable to find a valid cuDNN algorithm to run convolution",
+    "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+    "CUDA error: HIPBLAS_STATUS_NOT_INITIALIZED when calling `hipblasCreate(handle)`",
+    "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+    "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR",
+    "cusolver error: CUSOLVER_STATUS_NOT_INITIALIZED, when calling `cusolverDnCreate(handle)`",
+    "CUDA error: CUSPARSE_STATUS_INSUFFICIENT_RESOURCES when calling `cusparseCreate(handle)`",
+    "cuFFT error: CUFFT_INTERNAL_ERROR",
+    "miopenStatusInternalError",
+    "miopenStatusUnknownError",
+    "Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_RESOURCES)",
+]
+
+
+def a_card_with(free, *, initialised=True):
+    """A torch whose device has so many bytes free of 1,000 MB; None: it answers no more."""
+
+    def mem_get_info():
+        if free is None:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+        return free, 1_000_000_000
+
+    return SimpleNamespace(cuda=SimpleNamespace(is_initialized=lambda: initialised, mem_get_info=mem_get_info))
+
+
+@pytest.mark.parametrize("said", WORKSPACE)
+def test_a_workspace_that_is_refused_where_nothing_is_free_is_a_lack_of_memory(monkeypatch, said):
+    for free, status in ((19_000_000, Status.OUT_OF_MEMORY), (21_000_000, Status.CRASHED), (None, Status.CRASHED)):
+        monkeypatch.setitem(sys.modules, "torch", a_card_with(free))
+        assert raised(RuntimeError(said)).outcome.status == status, free
+    monkeypatch.setitem(sys.modules, "torch", a_card_with(0, initialised=False))
+    assert raised(RuntimeError(said)).outcome.status == Status.CRASHED, "a trial on the CPU"
+
+
+def test_how_little_was_free_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", a_card_with(3_000_000))
+    message = str(raised(RuntimeError(WORKSPACE[0])).outcome.message)
+    assert "to execute this computation (2.86 MiB of the device's 954 MiB were free) at " in message
+
+
+@pytest.mark.parametrize("said", ["cuFFT error: CUFFT_ALLOC_FAILED", "rocblas_status_memory_error"])
+def test_a_library_that_names_memory_is_believed_whatever_is_free(monkeypatch, said):
+    monkeypatch.setitem(sys.modules, "torch", a_card_with(900_000_000))
+    assert raised(RuntimeError(said)).outcome.status == Status.OUT_OF_MEMORY
+
+
+def test_other_errors_on_a_full_device_are_what_they_are(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", a_card_with(0))
+    assert raised(RuntimeError("CUDA error: device-side assert triggered")).outcome.status == Status.CRASHED
+    assert raised(ValueError("unable to find an engine")).outcome.status == Status.CRASHED
 
 
 def test_the_message_is_one_line_with_the_kind_of_the_error_and_the_users_own_line():

@@ -123,8 +123,21 @@ def _switches() -> Iterator[Switch]:
     for name in _ATTENTION:
         yield getattr(cuda, f"{name}_sdp_enabled"), getattr(cuda, f"enable_{name}_sdp")
     yield torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled
+    yield _steps_marked, _set_steps_marked
     if (inductor := sys.modules.get("torch._inductor.config")) is not None:
         yield _flag(inductor, "compile_threads")
+
+
+def _steps_marked() -> int:
+    """Return torch's count of steps that were marked for its CUDA graphs: while it is not 0, each has to be marked."""
+    trees: Any = sys.modules.get("torch._inductor.cudagraph_trees")
+    return int(trees.MarkStepBox.mark_step_counter) if trees is not None else 0
+
+
+def _set_steps_marked(count: int) -> None:
+    trees: Any = sys.modules.get("torch._inductor.cudagraph_trees")
+    if trees is not None:
+        trees.MarkStepBox.mark_step_counter = count
 
 
 def _determinism() -> tuple[bool, bool]:
