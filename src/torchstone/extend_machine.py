@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torchstone.terms.axis import Scalar
 from torchstone.terms.machine import DeviceInfo
@@ -71,6 +71,14 @@ class Vendor(Protocol):
 
     def open(self, index: int) -> Device:
         """Open a device in the process of a trial. Raises Unsupported if it is not there."""
+
+
+@runtime_checkable
+class Pretending(Protocol):
+    """What a Vendor is beside, if it can tell of a device that is not here what it would object to and prefer."""
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return that device: nothing can be measured on it. Only called in a process that may import torch."""
 
 
 # ── telemetry/ ──────────────────────────────────────────────────────────────────────────────────────────────

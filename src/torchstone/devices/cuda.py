@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
@@ -61,6 +62,11 @@ class Cuda:
         info = pick("cuda", found(lambda torch: _devices(torch, None)), index, self.missing)
         torch, _ = torch_or_reason()
         return CudaDevice(torch, torch.get_device_module("cuda"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an NVIDIA device that is not here."""
+        torch, _ = torch_or_reason()
+        return CudaDevice(torch, SimpleNamespace(), info)
 
 
 def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._torch_device import TorchDevice, bus_id, found, pick, properties, torch_or_reason
@@ -56,6 +57,11 @@ class Xpu:
         info = pick("xpu", self.probe(), index, self.missing)
         torch, _ = torch_or_reason()
         return XpuDevice(torch, torch.get_device_module("xpu"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an Intel GPU that is not here: all of those with a datasheet have fp16 and bf16."""
+        torch, _ = torch_or_reason()
+        return XpuDevice(torch, SimpleNamespace(get_device_properties=lambda _: None), info)
 
     def _intel(self) -> bool:
         try:
