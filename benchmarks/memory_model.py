@@ -89,6 +89,14 @@ def cases(kind: str) -> Iterator[Case]:
         yield Case(sketch.workload, sketch.configurations[0], Placement(kind))
 
 
+def present(kind: str) -> Mapping[str, DeviceInfo]:
+    """Return the first device of that kind. Raises LookupError where there is none."""
+    found = [device for device in inspect().devices if device.kind == kind]
+    if not found:
+        raise LookupError(f"no device {kind}")
+    return {"device": found[0]}
+
+
 def predicted(case: Case, device: DeviceInfo | None) -> Mapping[str, Any]:
     """Return what is told of a Case without taking it."""
     began_s = time.perf_counter()
@@ -145,7 +153,7 @@ def _steps(case: Case, begin: Callable[[], None]) -> None:
     device.synchronize()
 
 
-def apart(work: Callable[[Case, DeviceInfo | None], Mapping[str, Any]], *words: Any) -> Mapping[str, Any]:
+def apart(work: Callable[..., Mapping[str, Any]], *words: Any) -> Mapping[str, Any]:
     """Do it in a process of its own; an error is told as one."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -188,7 +196,7 @@ def main() -> None:
     registry.load("models", "hf").preload("bert")  # what processes share is imported once
     for _, engine in registry.usable("engines"):
         engine.preload()
-    device = next((d for d in inspect().devices if d.kind == kind), None) if kind != "cpu" else None
+    device = apart(present, kind)["device"] if kind != "cpu" else None  # a driver once asked is no good after a fork
     rows: list[dict[str, Any]] = []
     print(f"{'case':<78}{'predicted':>12}{'counted':>12}{'error':>9}  told in")
     for (task, model, axes), case in zip(CASES, cases(kind), strict=True):

@@ -41,6 +41,9 @@ def told(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) ->
         raise TorchstoneError(f"{request.case.workload.model}: the process that followed it ended: {ending}")
     if ended.mistake is not None:
         raise UsageError(ended.mistake)
+    if ended.outcome.status == Status.CRASHED:  # not a step without data, but what builds the model
+        lines = (ended.outcome.traceback or "").splitlines()[:-1]
+        raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
     if ended.outcome.status == Status.OUT_OF_MEMORY:
         return f"this host has too little memory to build it ({ended.outcome.message})"
     return ended.outcome.message or str(ended.outcome.status)

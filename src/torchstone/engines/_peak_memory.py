@@ -17,7 +17,11 @@ from typing import Any, Protocol
 
 import msgspec
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException, UnsupportedOperatorException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 
 from torchstone.engines._live_storages import LiveStorages
 from torchstone.engines._pretending import pretending
@@ -69,8 +73,10 @@ def peak_memory(
         return account.told(size, begin, workspace=_workspace(device, case, kind), reserve=kind == "cuda")
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
-    except DynamicOutputShapeException as error:
-        raise Unsupported(f"the shapes of this model depend on its data ({_line(error)})") from error
+    except (DynamicOutputShapeException, DataDependentOutputException) as error:
+        raise Unsupported(f"what this model does depends on its data ({_line(error)})") from error
+    except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
+        raise Unsupported(f"cannot be followed without data ({type(error).__name__}: {_line(error)})") from error
 
 
 def _followed(

@@ -1,0 +1,97 @@
+"""A MemoryRequest carried out in this very process: no weights are made, and the presets of the seeds fit their cards."""
+
+import pytest
+
+from torchstone import plan
+from torchstone.cards import card
+from torchstone.config.recipes import load_request
+from torchstone.errors import Unsupported
+from torchstone.terms.case import Case, Placement
+from torchstone.terms.message import MemoryRequest
+from torchstone.worker import foretelling
+from torchstone.worker.foretelling import foretell
+
+
+@pytest.fixture(autouse=True)
+def _devices_as_they_are(monkeypatch):
+    for name in foretelling._HIDING:
+        monkeypatch.setenv(name, "0")  # foretell hides them from its process, which here is everybody's
+
+
+def a_request(model, task="train", on="h100-80gb", batches=(8,), limits=(), **axes):
+    sketch = plan.sketch(plan.Ask(task, model, axes={axis: (value,) for axis, value in axes.items()}))
+    one = card(on)
+    case = Case(sketch.workload, sketch.configurations[0], Placement(one.kind))
+    return MemoryRequest(case, one.info(), batches, limits, "device")
+
+
+def test_the_whole_of_gpt2_is_followed_without_its_weights(monkeypatch):
+    loaded = []
+    real = foretelling.load_model
+    monkeypatch.setattr(foretelling, "load_model", lambda case: loaded.append(real(case)) or loaded[-1])
+    told = foretell(a_request("hf:gpt2", batches=(2, 4), precision="bf16"))
+    (model,) = loaded
+    assert all(parameter.is_meta for parameter in model.module.parameters())
+    weights = 4 * sum(parameter.numel() for parameter in model.module.parameters())
+    for peak in told.peaks:
+        assert peak.kinds["weights"] == pytest.approx(weights, rel=0.02)
+        assert peak.kinds["optimizer"] == pytest.approx(2 * weights, rel=0.02)
+    small, large = told.peaks
+    assert small.allocated_bytes < large.allocated_bytes < 2 * small.allocated_bytes
+
+
+def test_the_largest_batch_keeps_to_the_limit_and_one_percent_more_does_not():
+    limit = 2 * 2**30
+    told = foretell(a_request("builtin:cnn", limits=(limit, 4 * limit, 1), image_size=64))
+    most, more, none = told.largest
+    assert none is None
+    assert most.allocated_bytes <= limit
+    beyond = int(1.02 * most.batch_size) + 1
+    (over,) = foretell(a_request("builtin:cnn", batches=(beyond,), image_size=64)).peaks
+    assert over.allocated_bytes > limit
+    assert more.batch_size == pytest.approx(4 * most.batch_size, rel=0.1)
+
+
+@pytest.mark.parametrize("on", ["mi300x", "b580", "m3-max", "t4"])
+def test_every_kind_of_card_is_followed(on):
+    (peak,) = foretell(a_request("hf:bert-tiny", on=on)).peaks
+    assert peak.allocated_bytes > 4 * peak.kinds["weights"]
+
+
+def test_what_a_card_cannot_do_is_said():
+    with pytest.raises(Unsupported, match="bf16 would be emulated"):
+        foretell(a_request("builtin:cnn", on="t4", precision="bf16"))
+
+
+def test_a_task_that_cannot_be_followed_is_said():
+    with pytest.raises(Unsupported, match="task generate"):
+        foretell(a_request("hf:gpt2-tiny", task="generate"))
+
+
+def test_on_the_cpu_it_is_followed_as_the_cpu_goes():
+    request = a_request("hf:bert-tiny")
+    case = Case(request.case.workload, request.case.configuration, Placement("cpu"))
+    (peak,) = foretell(MemoryRequest(case, None, (8,))).peaks
+    assert peak.reserved_bytes is None
+    assert "workspace" not in peak.kinds
+
+
+# S2: what the seed promises of each preset on its card, of memory, in the seed's own GB; None: nothing.
+PRESETS = {
+    ("preset-24gb-small", "rtx3090"): None, ("preset-24gb-small", "rtx4090"): None,
+    ("preset-24gb-medium", "rtx3090"): None, ("preset-24gb-medium", "rtx4090"): None,
+    ("preset-40gb-small", "a100-40gb"): None, ("preset-40gb-medium", "a100-40gb"): None,
+    ("preset-80gb-small", "a100-80gb"): 28, ("preset-80gb-medium", "a100-80gb"): 45,
+    ("preset-80gb-large", "a100-80gb"): 65,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipe", "on"), PRESETS)
+def test_presets_of_the_seeds_fit_the_cards_they_name(recipe, on):
+    (workload,) = load_request(recipe).workloads
+    sketch = plan.sketch(workload.ask())
+    one = card(on)
+    size = int(sketch.configurations[0]["batch_size"])
+    case = Case(sketch.workload, sketch.configurations[0], Placement(one.kind))
+    (peak,) = foretell(MemoryRequest(case, one.info(), (size,), settings="device")).peaks
+    assert peak.allocated_bytes <= 0.9 * one.memory_bytes, f"{peak.allocated_bytes / 2**30:.1f} GiB"
