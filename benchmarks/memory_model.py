@@ -3,7 +3,7 @@
 python benchmarks/memory_model.py [--device cpu|cuda] [--only WORD] [--json FILE]
 
 Predicted: what `torchstone memory` does, for this device, in a process that takes no step. True: a process that takes
-three steps of the same case while the allocator counts. On a CPU: torch's own allocator reports every allocation and
+two steps of the same case while the allocator counts. On a CPU: torch's own allocator reports every allocation and
 every end of one to the profiler (`profile_memory=True`: c10/core/CPUAllocator.cpp, ProfiledCPUMemoryReporter), those
 inside of kernels, too, which no operator shows; the peak is the most that was alive from the first step on. On a device:
 `max_memory_allocated`. Neither knows anything of the prediction. Each in a process of its own, forked from this one.
@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import os
 import statistics
 import time
 import traceback
@@ -33,8 +34,9 @@ from torchstone.worker.foretelling import foretell
 from torchstone.worker.opening import load_model, open_device, open_samples
 from torchstone.worker.settling import settle
 
-_STEPS = 3
-_MOST_S = 240.0
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it starts and stops
+_STEPS = 2  # the second has the state of the optimizer
+_MOST_S = 300.0
 # What varies is said; all else is as the command has it.
 CASES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("train", "builtin:mlp", {"batch_size": 64}),
@@ -43,7 +45,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("infer", "builtin:mlp", {"batch_size": 8192}),
     ("train", "builtin:cnn", {"batch_size": 16}),
     ("train", "builtin:cnn", {"batch_size": 256}),
-    ("train", "builtin:cnn", {"batch_size": 256, "precision": "bf16"}),
+    ("train", "builtin:cnn", {"batch_size": 64, "precision": "bf16"}),
     ("train", "builtin:cnn", {"batch_size": 128, "channels_last": "on", "optimizer": "sgd"}),
     ("train", "builtin:cnn", {"batch_size": 64, "grad_accumulation": 4, "grad_clip": 1.0}),
     ("infer", "builtin:cnn", {"batch_size": 256}),
@@ -51,30 +53,30 @@ CASES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("train", "builtin:gesture-small", {"batch_size": 256, "optimizer": "sgd"}),
     ("infer", "builtin:gesture-small", {"batch_size": 256}),
     ("train", "builtin:text-small", {"batch_size": 64}),
-    ("train", "builtin:text-small", {"batch_size": 256, "precision": "bf16"}),
+    ("train", "builtin:text-small", {"batch_size": 64, "precision": "bf16"}),
     ("train", "builtin:denoiser-small", {"batch_size": 8, "sequence_length": 1024}),
     ("train", "builtin:denoiser-medium", {"batch_size": 4, "sequence_length": 512, "precision": "bf16"}),
     ("train", "hf:distilbert", {"batch_size": 4}),
-    ("train", "hf:distilbert", {"batch_size": 16, "optimizer": "sgd"}),
-    ("train", "hf:distilbert", {"batch_size": 4, "precision": "bf16"}),
-    ("train", "hf:distilbert", {"batch_size": 16, "gradient_checkpointing": True}),
+    ("train", "hf:distilbert", {"batch_size": 8, "optimizer": "sgd"}),
+    ("train", "hf:distilbert", {"batch_size": 2, "sequence_length": 32, "precision": "bf16"}),
+    ("train", "hf:distilbert", {"batch_size": 8, "gradient_checkpointing": True}),
     ("train", "hf:distilbert", {"batch_size": 4, "fused": "off", "grad_clip": 1.0}),
-    ("infer", "hf:distilbert", {"batch_size": 16}),
+    ("infer", "hf:distilbert", {"batch_size": 8}),
     ("train", "hf:bert", {"batch_size": 2}),
     ("train", "hf:bert", {"batch_size": 8}),
     ("train", "hf:bert", {"batch_size": 8, "gradient_checkpointing": True, "optimizer": "sgd"}),
     ("train", "hf:bert", {"batch_size": 2, "grad_accumulation": 2, "sequence_length": 64}),
-    ("infer", "hf:bert", {"batch_size": 8, "precision": "bf16"}),
+    ("infer", "hf:bert", {"batch_size": 2, "sequence_length": 32, "precision": "bf16"}),
     ("train", "hf:gpt2", {"batch_size": 2}),
-    ("train", "hf:gpt2", {"batch_size": 4, "precision": "bf16"}),
+    ("train", "hf:gpt2-tiny", {"batch_size": 16, "precision": "bf16"}),
     ("train", "hf:gpt2", {"batch_size": 8, "gradient_checkpointing": True}),
     ("infer", "hf:gpt2", {"batch_size": 4}),
     ("train", "hf:opt-125m", {"batch_size": 2}),
     ("train", "hf:vit-base", {"batch_size": 4}),
-    ("train", "hf:vit-base", {"batch_size": 8, "precision": "bf16", "optimizer": "sgd"}),
+    ("train", "hf:vit-tiny", {"batch_size": 16, "precision": "bf16", "optimizer": "sgd"}),
     ("infer", "hf:vit-base", {"batch_size": 8}),
     ("train", "hf:resnet-50", {"batch_size": 8}),
-    ("train", "hf:resnet-50", {"batch_size": 16, "optimizer": "sgd", "precision": "bf16"}),
+    ("train", "hf:resnet-tiny", {"batch_size": 8, "optimizer": "sgd", "precision": "bf16"}),
     ("train", "hf:resnet-50", {"batch_size": 8, "channels_last": "on"}),
     ("infer", "hf:resnet-50", {"batch_size": 16}),
     ("train", "hf:whisper-tiny", {"batch_size": 1, "audio_s": 30.0}),
@@ -85,7 +87,9 @@ CASES: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
 def cases(kind: str) -> Iterator[Case]:
     """Yield the Cases for a kind of device."""
     for task, model, axes in CASES:
-        sketch = plan.sketch(plan.Ask(task, model, "synthetic", axes={axis: (value,) for axis, value in axes.items()}))
+        # One thread: peaks are the same but for buffers of threads, and others at work do not make it minutes.
+        asked = {axis: (value,) for axis, value in {**axes, "threads": 1}.items()}
+        sketch = plan.sketch(plan.Ask(task, model, "synthetic", axes=asked))
         yield Case(sketch.workload, sketch.configurations[0], Placement(kind))
 
 

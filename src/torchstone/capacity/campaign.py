@@ -97,7 +97,8 @@ def _alike(asked: Sequence[Asked]) -> list[list[int]]:
     for number, one in enumerate(asked):
         others = {axis: value for axis, value in one.case.configuration.items() if axis != "batch_size"}
         info = one.card.info()
-        treats = (info.kind, info.compute_capability, info.precisions)
+        hopper = str(info.compute_capability).startswith("9.")  # the workspace of its products is another
+        treats = (info.kind, hopper if info.kind == "cuda" else info.compute_capability, info.precisions)
         key = msgspec.json.encode((one.case.workload.canonical(), others, treats), order="sorted")
         groups.setdefault(key, []).append(number)
     return list(groups.values())

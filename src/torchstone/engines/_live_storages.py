@@ -39,16 +39,19 @@ class Birth(NamedTuple):
 class LiveStorages(TorchDispatchMode):
     """Use as a context manager, inside of FakeTensorMode.
 
-    kind: of the device whose storages count ("cpu", "cuda"). granule: bytes that a size is rounded up to. instead: what
-    is called in place of an operator.
+    granule: bytes that a size is rounded up to. instead: what is called in place of an operator. inner: operator,
+    arguments, result → the result with what it keeps, and the bytes that lived only inside of it.
     births: by number. course: (number, bytes) in order, negative where a storage dies. phase: set from outside.
     """
 
     def __init__(
-        self, kind: str, granule: int = 1, instead: Mapping[Any, Callable[..., Any]] | None = None
+        self,
+        granule: int = 1,
+        instead: Mapping[Any, Callable[..., Any]] | None = None,
+        inner: Callable[[Any, tuple[Any, ...], Any], tuple[Any, int]] | None = None,
     ) -> None:
         super().__init__()
-        self._kind, self._granule, self._instead = kind, granule, instead or {}
+        self._granule, self._instead, self._inner = granule, instead or {}, inner
         self._numbers: dict[int, int] = {}
         self._watched: dict[int, Any] = {}
         self.phase = "build"
@@ -63,22 +66,31 @@ class LiveStorages(TorchDispatchMode):
         if func in self._instead:
             with self:
                 return self._instead[func](*args, **kwargs)
-        if torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and func.namespace == "aten":
             # Inference tensors have no autograd key, under which composite operators fall into their parts.
             with self:
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
+        if func.overloadpacket.__name__.startswith("_fused_") and not func._schema.returns:
+            return None  # an update in place: it allocates nothing, and not all have a shape function
         result = func(*args, **kwargs)
+        result, passing = (result, 0) if self._inner is None else self._inner(func, args, result)
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.see(leaf)
+        self._pass(passing)
         return result
 
+    def _pass(self, size: int) -> None:
+        """Take note of bytes that lived while an operator was computed."""
+        if size:
+            number = len(self.births)
+            self.births.append(Birth(size, self.phase, False))
+            self.course += [(number, size), (number, -size)]
+
     def see(self, tensor: torch.Tensor) -> None:
-        """Take note of a tensor's storage, where it is new and on the device."""
-        if tensor.device.type != self._kind:
-            return
+        """Take note of a tensor's storage, where it is new."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._numbers:

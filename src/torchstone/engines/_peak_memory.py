@@ -1,7 +1,7 @@
 """The peak memory of a step, of any batch, on a device that need not be here: the engine's own step, without data.
 
-The step that is measured is the step that is followed: the same `prepare` and `step`, under FakeTensorMode, twice from a
-cold start, since the optimizer has its state from the second on. What is alive at the highest moment is told by kind.
+The step that is measured is the step that is followed: the same `prepare` and `step`, under FakeTensorMode, after one
+update of the optimizer, which has its state from then on. What is alive at the highest moment is told by kind.
 Method after DNNMem (Gao et al., Estimating GPU memory consumption of deep learning models, ESEC/FSE 2020) with torch's
 own shape functions in place of formulas; liveness by weak references (_live_storages.py).
 
@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from torchstone.engines._cpu_buffers import with_buffers
 from torchstone.engines._live_storages import LiveStorages
 from torchstone.engines._pretending import pretending
 from torchstone.engines._settings import nhwc
@@ -38,7 +39,6 @@ from torchstone.terms.memory import PeakMemory
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 
-_STEPS = 2
 _RESIDENT = 4  # batches that a resident feed keeps on the device
 _WORKSPACE_BYTES = 4096 * 1024 * 2 + 16 * 1024 * 8
 _WORKSPACE_HOPPER_BYTES = 4096 * 8 * 1024
@@ -59,18 +59,18 @@ def peak_memory(
 
     Raises Unsupported, with the reason, where the model cannot be followed without data.
     """
-    kind = torch.device(device.torch_device).type
+    card = case.placement.device != "cpu"
     size = int(case.configuration["batch_size"] or 1)
     if case.configuration.get("compile", "off") != "off":  # followed as it is written: what is compiled holds less
         case = msgspec.structs.replace(case, configuration={**case.configuration, "compile": "off"})
-    kernels = tuple(name for name in _KERNELS if device.objection("sdpa", name) is None)
+    kernels = tuple(name for name in _KERNELS if device.objection("sdpa", name) is None) if card else None
     try:
-        with pretending(kind, case.configuration.get("sdpa"), kernels) as instead:
-            live = LiveStorages(kind, GRANULE if kind == "cuda" else 1, instead)
+        with pretending(case.configuration.get("sdpa"), kernels) as instead:
+            live = LiveStorages(GRANULE, instead) if card else LiveStorages(inner=with_buffers)
             with live:
                 account = _Account(live)
                 begin = _followed(engine, case, model, drawn, device, account, size)
-        return account.told(size, begin, workspace=_workspace(device, case, kind), reserve=kind == "cuda")
+        return account.told(size, begin, workspace=_workspace(device, case), reserve=card)
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
@@ -83,25 +83,27 @@ def _followed(
     engine: Prepares, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device, account: _Account,
     size: int,
 ) -> int:  # fmt: skip
-    """Take two steps; return where in the course they begin."""
-    target, configuration = torch.device(device.torch_device), case.configuration
-    module = twin(model.module, lambda tensor: _empty(tensor, target))
+    """Update once for the state of the optimizer, and take a step; return where in the course that begins."""
+    last = nhwc(case.configuration)
+    module = twin(model.module, lambda tensor: _empty(tensor, last=last))
+    stays: Any = module
+    stays.to = lambda *_, **__: module  # it is where and as it shall be; torch cannot move what has no data in place
     prepared: Any = engine.prepare(case, msgspec.structs.replace(model, module=module), device)
     optimizer = getattr(prepared, "optimizer", None)
-    if optimizer is not None and target.type != "cpu":
+    if optimizer is not None and case.placement.device != "cpu":
         _loop_as_torch_would(optimizer)
-    account.takes(module, optimizer, resident=configuration.get("feed") == "resident")
+    resident = case.configuration.get("feed") == "resident"
+    account.takes(module, optimizer, resident=resident)
     live = account.live
     live.phase = "inputs"
-    resident = configuration.get("feed") == "resident"
-    place, layout = (target, nhwc(configuration)) if resident else (torch.device("cpu"), False)
-    batches = [_batch(drawn, size, place, last=layout) for _ in range(_RESIDENT if resident else 1)]
+    batches = [_batch(drawn, size, last=last and resident) for _ in range(_RESIDENT if resident else 1)]
     account.resident([tensor for batch in batches for tensor in batch.tensors.values()])
     begin = len(live.course)
     following = cycle(batches)
-    for _ in range(_STEPS):
-        prepared.step(lambda: account.pulled(next(following)), account.mark)
-        account.stepped()
+    if optimizer is not None:
+        account.updates()
+    prepared.step(lambda: account.pulled(next(following)), account.mark)
+    account.stepped()
     return begin
 
 
@@ -144,6 +146,17 @@ class _Account:
             self._of["gradients"] |= live.numbers_of(p.grad for p in self._parameters)
             live.phase = OPTIMIZER
 
+    def updates(self) -> None:
+        """Update once, with gradients that are as large as any: what the first step of all does in its last phase."""
+        self.live.phase = OPTIMIZER
+        for parameter in self._parameters:
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        self._of["gradients"] |= self.live.numbers_of(p.grad for p in self._parameters)
+        self._optimizer.step()
+        self.stepped()
+        self._optimizer.zero_grad(set_to_none=True)
+
     def stepped(self) -> None:
         """A step has ended."""
         if self._optimizer is not None:
@@ -180,17 +193,19 @@ class _Account:
         return "activations" if kept else "temporaries"
 
 
-def _empty(tensor: Any, target: torch.device) -> Any:
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=target)
+def _empty(tensor: Any, *, last: bool) -> Any:
+    if last and tensor.dim() == 4:
+        return torch.empty(tensor.shape, dtype=tensor.dtype, memory_format=torch.channels_last, device="cpu")
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="cpu")
 
 
-def _batch(drawn: Mapping[str, Any], size: int, place: torch.device, *, last: bool) -> Batch:
+def _batch(drawn: Mapping[str, Any], size: int, *, last: bool) -> Batch:
     rows = next((tensor.size(0) for tensor in drawn.values() if tensor.dim()), 1)
     tensors = {}
     for name, tensor in drawn.items():
         shape = (size, *tensor.shape[1:]) if tensor.dim() and tensor.size(0) == rows else tuple(tensor.shape)
         layout = torch.channels_last if last and len(shape) == 4 else torch.contiguous_format
-        tensors[name] = torch.empty(shape, dtype=tensor.dtype, device=place, memory_format=layout)
+        tensors[name] = torch.empty(shape, dtype=tensor.dtype, memory_format=layout)
     return Batch(tensors, size)
 
 
@@ -201,8 +216,8 @@ def _loop_as_torch_would(optimizer: Any) -> None:
             group["foreach"] = True
 
 
-def _workspace(device: Device, case: Case, kind: str) -> int:
-    if kind != "cuda" or case.placement.device != "cuda":
+def _workspace(device: Device, case: Case) -> int:
+    if case.placement.device != "cuda":
         return 0
     hopper = str(getattr(device, "capability", "")).startswith("9.")
     threads = 2 if case.workload.task == "train" else 1

@@ -1,9 +1,12 @@
-"""A torch that believes in a device that is not there, for the length of a `with`: what CUDA would do, without data.
+"""A torch whose tensors have no data, and which goes an accelerator's ways on them where that is asked for.
 
-FakeTensorMode lets tensors say that they are on `cuda` in a build without it, and autocast, dropout and optimizers go
-their CUDA ways by that. Three things ask for a real device all the same, and are answered here: whether autocast may be
-used, which kernel scaled_dot_product_attention takes (without a device torch would take the plain formula, which keeps
-every score), and whether an optimizer's loop over tensors is torch's own (foreach, which makes temporaries).
+Tensors say `cpu` all the same: autograd refuses a device that the build has no runtime for (2.13: "PyTorch is not linked
+with support for cuda devices"), and a card that is here must not be woken. Where CUDA allocates otherwise than a CPU does
+for the same call, the call is given CUDA's way for the length of the `with`, by kernels registered in Python:
+
+autocast  casts to fp32 what CUDA's lists say (torch.amp, "CUDA Ops that can autocast to float32"): a CPU's are shorter
+dropout   keeps a byte a number (native_dropout), where a CPU keeps a number
+attention takes the kernel that torch would choose there (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp)
 """
 
 from __future__ import annotations
@@ -12,60 +15,106 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torchstone.terms.axis import Scalar
 
+Instead = Mapping[Any, Callable[..., Any]]  # operator → what is called in its place
+
 _HALF = (torch.float16, torch.bfloat16)
 _WIDEST_FLASH = 256  # numbers in a head
+# Of CUDA's list, what models and losses call; a CPU's own list has the other losses.
+_IN_FP32 = (
+    "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "pow.Tensor_Scalar", "pow.Tensor_Tensor",
+    "pow.Scalar", "softplus", "layer_norm", "group_norm", "cosine_similarity", "kl_div", "logsumexp", "renorm", "dist",
+    "binary_cross_entropy_with_logits", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss",
+)  # fmt: skip
+_INTO_FP32 = ("softmax.int", "log_softmax.int", "cumsum", "cumprod", "sum", "sum.dim_IntList", "prod", "prod.dim_int")
 
 
 @contextmanager
-def pretending(kind: str, kernel: Scalar, kernels: tuple[str, ...]) -> Iterator[Mapping[Any, Callable[..., Any]]]:
-    """Enter FakeTensorMode, with a `cuda` in it if that is the kind; yield what is to be called instead of operators.
+def pretending(kernel: Scalar, kernels: tuple[str, ...] | None) -> Iterator[Instead]:
+    """Enter FakeTensorMode; yield what is to be called in place of operators where there is no autograd.
 
-    kernel: of attention, as asked for (`auto` or a name); kernels: those that the device has.
+    kernel: of attention, as asked for (`auto` or a name). kernels: those that an accelerator has; None: it is the CPU.
     """
-    fast_path = torch.backends.mha.get_fastpath_enabled()
     # No fallback: an operator without a shape function would be computed on real zeros, unseen.
-    instead: dict[Any, Callable[..., Any]] = {}
     mode = FakeTensorMode(allow_fallback_kernels=False, allow_non_fake_inputs=True)
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    instead: dict[Any, Callable[..., Any]] = {}
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         torch.backends.mha.set_fastpath_enabled(False)  # the fast path of nn.TransformerEncoder has no shape function
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast_path)
-        if kind == "cuda":
-            for target, name, value in (
-                (torch.cuda, "is_available", lambda: False),  # a real one is not to be woken
-                (torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
-                (torch.cuda, "is_bf16_supported", lambda *_, **__: True),
-            ):
-                stack.enter_context(patch.object(target, name, value))
+        if kernels is not None:
+            stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
             attend = _attending(str(kernel or "auto"), kernels)
-            stack.enter_context(_registered(attend))
+            stack.enter_context(_as_on_cuda(attend))
             instead[torch.ops.aten.scaled_dot_product_attention.default] = attend
-        # Backward passes run in this thread: a device's own thread does not exist without the device.
-        stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(mode)
         yield instead
 
 
 @contextmanager
-def _registered(attend: Callable[..., Any]) -> Iterator[None]:
+def _as_on_cuda(attend: Callable[..., Any]) -> Iterator[None]:
     library = torch.library.Library("aten", "IMPL")
     try:
-        library.impl("scaled_dot_product_attention", attend, "AutogradCUDA")
+        library.impl("scaled_dot_product_attention", attend, "AutogradCPU")
+        library.impl("dropout", _drop, "AutogradCPU")
+        for name in _IN_FP32:
+            library.impl(name, _in_fp32(_operator(name)), "AutocastCPU")
+        for name in _INTO_FP32:
+            library.impl(name, _into_fp32(_operator(name)), "AutocastCPU")
         yield
     finally:
         library._destroy()
 
 
+def _operator(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _in_fp32(operator: Any) -> Callable[..., Any]:
+    """Return the operator with half precision cast to fp32 before it."""
+
+    def cast(value: Any) -> Any:
+        return value.float() if isinstance(value, torch.Tensor) and value.dtype in _HALF else value
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            return operator(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+
+    return run
+
+
+def _into_fp32(operator: Any) -> Callable[..., Any]:
+    """Return the operator with fp32 as the format of its result, unless another was asked for."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        first = args[0]
+        names = [argument.name for argument in operator._schema.arguments]
+        given = dict(zip(names, args, strict=False))
+        if first.dtype in _HALF and given.get("dtype") is None and kwargs.get("dtype") is None:
+            args = args[: names.index("dtype")] if "dtype" in given else args
+            kwargs["dtype"] = torch.float32
+        with torch.autocast("cpu", enabled=False):
+            return operator(*args, **kwargs)
+
+    return run
+
+
+def _drop(values: Any, p: float, train: bool) -> Any:  # noqa: FBT001  as torch calls it
+    if not train or p == 0.0:
+        return values.clone() if values.requires_grad and p == 0.0 and train else values
+    return torch.ops.aten.native_dropout(values, p, train)[0]
+
+
 def _attending(kernel: str, kernels: tuple[str, ...]) -> Callable[..., Any]:
-    """Return scaled_dot_product_attention by the kernel that torch would take (sdp_utils.cpp), in its own order."""
+    """Return scaled_dot_product_attention by the kernel that torch would take, in its own order."""
     aten = torch.ops.aten
 
     def attend(

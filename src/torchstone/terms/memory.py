@@ -12,7 +12,7 @@ KINDS = ("weights", "gradients", "optimizer", "activations", "inputs", "temporar
 
 
 class PeakMemory(msgspec.Struct, frozen=True):
-    """The most bytes a device holds at once in two steps from a cold start (the second has the optimizer's state).
+    """The most bytes a device holds at once in a step whose optimizer has its state already, or gets it.
 
     `kinds`: of KINDS, the bytes at that moment; their sum is `allocated_bytes`. `phase`: forward, backward or
     optimizer. `reserved_bytes`: what a caching allocator takes from the device for it, with what it cannot use; None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,14 +22,10 @@ from torchstone.worker.settling import brought, settle
 
 _ROWS = 2  # items that are really drawn: of them only shapes and types count
 _SAME_SHAPES = ("pretrained", "folder")  # weights that random ones stand in for
-_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 def foretell(request: MemoryRequest) -> MemoryTold:
     """Return what was asked. Raises Unsupported, with the reason, where the model cannot be followed without data."""
-    if request.device is not None:
-        for name in _HIDING:  # what is here has no part in it, and is not to be woken
-            os.environ[name] = ""
     device = _Pretended(request) if request.device is not None else open_device(request.case)
     try:
         return _told(request, device, _shapes_of(request.case))
@@ -61,7 +56,8 @@ def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryT
     batches = (int(case.configuration["batch_size"] or 1),) if own_size else request.batches
     peaks = tuple(peak(batch) for batch in batches)
     start = max(batches, default=1)
-    found = [largest_batch(lambda n: peak(n).allocated_bytes, limit, start) for limit in request.limits_bytes]
+    seen = {batch: float(one.allocated_bytes) for batch, one in known.items()}
+    found = [largest_batch(lambda n: peak(n).allocated_bytes, limit, start, seen) for limit in request.limits_bytes]
     return MemoryTold(peaks, tuple(None if batch is None else peak(batch) for batch in found))
 
 
@@ -123,20 +119,18 @@ class _Host:
 
 
 class _Pretended(_Host):
-    """A device that is not here: it objects and prefers as its kind does, and its tensors say `cuda`.
+    """A device that is not here: it objects and prefers as its kind does.
 
-    torch follows only CUDA without a device; Intel's and Apple's are followed as CUDA, too, which stands for them in
-    what a step allocates, but for their own attention kernels, which are asked for.
+    Intel's and Apple's are followed as CUDA, too, which stands for them in what a step allocates, but for their own
+    attention kernels, which are asked for.
     """
 
     def __init__(self, request: MemoryRequest) -> None:
-        import torch
-
+        super().__init__()
         vendor: Vendor = registry.load("devices", request.case.placement.device)
         if request.device is None or not isinstance(vendor, Pretending):
             raise Unsupported(f"{request.case.placement}: nothing is known of one that is not here")
         self._device = vendor.pretend(request.device)
-        self.torch_device = torch.device("cuda", 0)
         self.capability = request.device.compute_capability
 
     def objection(self, axis: str, value: Scalar) -> str | None:

@@ -21,8 +21,8 @@ WIDE = 256
 class Device:
     """A device that objects to nothing."""
 
-    def __init__(self, kind, capability=None):
-        self.torch_device = torch.device(kind)
+    def __init__(self, capability=None):
+        self.torch_device = torch.device("cpu")
         self.capability = capability
 
     def objection(self, axis, value):
@@ -48,7 +48,7 @@ def a_model(module):
 def peak(module, case, shape=(WIDE,), device=None, engine=None):
     engine = engine or (TRAIN if case.workload.task == Task.TRAIN else INFER)
     drawn = {"x": torch.zeros(2, *shape)}
-    return peak_memory(engine, case, a_model(module), drawn, device or Device(case.placement.device))
+    return peak_memory(engine, case, a_model(module), drawn, device or Device())
 
 
 def layers(count, **how):
@@ -78,8 +78,8 @@ def test_what_the_forward_pass_keeps_grows_with_the_batch():
     module = nn.Sequential(*(part for _ in range(3) for part in (nn.Linear(WIDE, WIDE, bias=False), nn.ReLU())))
     small, large = (peak(module, a_case(batch_size=n)) for n in (batch, 2 * batch))
     assert large.phase in ("forward", "backward")
-    # A product keeps what goes in, a ReLU what comes out: of six layers four tensors of one batch each, the input aside.
-    assert large.kinds["activations"] - small.kinds["activations"] >= 3 * batch * WIDE * 4
+    # A product keeps what goes in, a ReLU what comes out: between the layers one tensor of each serves both.
+    assert large.kinds["activations"] - small.kinds["activations"] == 2 * batch * WIDE * 4
     assert large.kinds["inputs"] == 2 * batch * WIDE * 4
     slope = (large.allocated_bytes - small.allocated_bytes) / batch
     assert slope == pytest.approx((small.allocated_bytes - small.kinds["weights"]) / batch, rel=0.6)
@@ -112,7 +112,7 @@ def test_half_precision_halves_what_is_kept_and_adds_copies_of_the_weights():
     whole = peak(layers(6), a_case(batch_size=4096))
     half = peak(layers(6), a_case(batch_size=4096, precision="bf16"))
     assert half.kinds["weights"] == whole.kinds["weights"]
-    assert 0.4 * whole.kinds["activations"] < half.kinds["activations"] < 0.75 * whole.kinds["activations"]
+    assert 0.4 * whole.kinds["activations"] < half.kinds["activations"] < 0.85 * whole.kinds["activations"]
 
 
 def test_accumulation_holds_gradients_while_the_next_batch_is_computed():
@@ -126,7 +126,7 @@ def test_inference_keeps_two_layers_at_a_time():
     found = peak(layers(6), a_case(task=Task.INFER, batch_size=4096))
     each = 4096 * WIDE * 4
     assert found.kinds["weights"] == 6 * LAYER
-    assert found.kinds["activations"] + found.kinds["inputs"] <= 3 * each
+    assert found.kinds["activations"] + found.kinds["inputs"] <= 3 * each + 64  # and what the fingerprint is made of
     assert "gradients" not in found.kinds
 
 
@@ -155,7 +155,7 @@ class Attends(nn.Module):
 @pytest.mark.parametrize("task", [Task.TRAIN, Task.INFER])
 def test_on_cuda_fused_attention_never_keeps_its_scores(task):
     case = lambda **how: a_case("cuda", task, batch_size=2, precision="bf16", **how)
-    device = Device("cuda", "8.0")
+    device = Device("8.0")
     scores = 2 * 4 * 2048 * 2048 * 2
     fused = peak(Attends(), case(), (2048, WIDE), device)
     plain = peak(Attends(), case(sdpa="math"), (2048, WIDE), device)
@@ -163,17 +163,17 @@ def test_on_cuda_fused_attention_never_keeps_its_scores(task):
 
 
 def test_on_cuda_a_workspace_counts_and_sizes_are_rounded():
-    ampere, hopper = (peak(layers(2), a_case("cuda"), device=Device("cuda", c)) for c in ("8.0", "9.0"))
+    ampere, hopper = (peak(layers(2), a_case("cuda"), device=Device(c)) for c in ("8.0", "9.0"))
     assert (ampere.kinds["workspace"], hopper.kinds["workspace"]) == (2 * 8_519_680, 2 * 33_554_432)
     assert ampere.allocated_bytes % 512 == 0
     assert ampere.reserved_bytes >= ampere.allocated_bytes
-    amd = peak(layers(2), a_case("rocm"), device=Device("cuda"))
+    amd = peak(layers(2), a_case("rocm"), device=Device())
     assert "workspace" not in amd.kinds
 
 
 def test_on_cuda_an_update_in_loops_makes_temporaries_and_a_fused_one_does_not():
-    looped = peak(layers(8), a_case("cuda", optimizer="adamw"), device=Device("cuda", "8.0"))
-    fused = peak(layers(8), a_case("cuda", optimizer="adamw", fused="on"), device=Device("cuda", "8.0"))
+    looped = peak(layers(8), a_case("cuda", optimizer="adamw"), device=Device("8.0"))
+    fused = peak(layers(8), a_case("cuda", optimizer="adamw", fused="on"), device=Device("8.0"))
     assert looped.phase == "optimizer"
     assert looped.kinds["temporaries"] >= 8 * LAYER
     assert fused.kinds.get("temporaries", 0) < LAYER
@@ -182,7 +182,7 @@ def test_on_cuda_an_update_in_loops_makes_temporaries_and_a_fused_one_does_not()
 def test_on_cuda_a_mask_of_dropout_is_a_byte_a_number():
     kept, dropped = (
         peak(nn.Sequential(nn.Linear(WIDE, WIDE), nn.Dropout(p), nn.Linear(WIDE, WIDE)),
-             a_case("cuda", batch_size=4096), device=Device("cuda", "8.0"))
+             a_case("cuda", batch_size=4096), device=Device("8.0"))
         for p in (0.0, 0.1)
     )  # fmt: skip
     masks = dropped.kinds["activations"] - kept.kinds["activations"]
@@ -190,7 +190,7 @@ def test_on_cuda_a_mask_of_dropout_is_a_byte_a_number():
 
 
 def test_fp16_has_its_scaler():
-    assert peak(layers(2), a_case("cuda", precision="fp16"), device=Device("cuda", "8.0")).allocated_bytes > 6 * LAYER
+    assert peak(layers(2), a_case("cuda", precision="fp16"), device=Device("8.0")).allocated_bytes > 6 * LAYER
 
 
 class Chooses(nn.Module):
@@ -221,10 +221,10 @@ def test_an_operator_without_a_shape_function_is_told_as_such():
 
 
 def test_torch_is_as_it_was_afterwards():
-    before = (torch.cuda.is_available, torch.backends.mha.get_fastpath_enabled(), torch.is_inference_mode_enabled())
-    peak(Attends(), a_case("cuda", batch_size=2), (16, WIDE), Device("cuda", "8.0"))
+    before = (torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled(), torch.is_inference_mode_enabled())
+    peak(Attends(), a_case("cuda", batch_size=2), (16, WIDE), Device("8.0"))
     gc.collect()
-    after = (torch.cuda.is_available, torch.backends.mha.get_fastpath_enabled(), torch.is_inference_mode_enabled())
+    after = (torch.backends.mkldnn.enabled, torch.backends.mha.get_fastpath_enabled(), torch.is_inference_mode_enabled())
     assert after == before
     assert torch.ones(2).sum().item() == 2.0
     real = torch.randn(1, 2, 4, 8)
@@ -232,7 +232,7 @@ def test_torch_is_as_it_was_afterwards():
 
 
 def test_a_storage_lives_from_its_allocation_to_its_death():
-    with pretending("cpu", "auto", ("math",)), LiveStorages("cpu") as live:
+    with pretending("auto", None), LiveStorages() as live:
         first = torch.empty(10)
         view = first[2:]
         second = first + 1

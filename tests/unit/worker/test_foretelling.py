@@ -12,12 +12,6 @@ from torchstone.worker import foretelling
 from torchstone.worker.foretelling import foretell
 
 
-@pytest.fixture(autouse=True)
-def _devices_as_they_are(monkeypatch):
-    for name in foretelling._HIDING:
-        monkeypatch.setenv(name, "0")  # foretell hides them from its process, which here is everybody's
-
-
 def a_request(model, task="train", on="h100-80gb", batches=(8,), limits=(), **axes):
     sketch = plan.sketch(plan.Ask(task, model, axes={axis: (value,) for axis, value in axes.items()}))
     one = card(on)
