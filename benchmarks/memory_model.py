@@ -5,8 +5,9 @@ python benchmarks/memory_model.py [--device cpu|cuda] [--only WORD] [--json FILE
 Predicted: what `torchstone memory` does, for this device, in a process that takes no step. True: a process that takes
 two steps of the same case while the allocator counts. On a CPU: torch's own allocator reports every allocation and
 every end of one to the profiler (`profile_memory=True`: c10/core/CPUAllocator.cpp, ProfiledCPUMemoryReporter), those
-inside of kernels, too, which no operator shows; the peak is the most that was alive from the first step on. On a device:
-`max_memory_allocated`. Neither knows anything of the prediction. Each in a process of its own, forked from this one.
+inside of kernels, too, which no operator shows; the peak is the most that was alive from the first step on. On a
+device: `max_memory_allocated`. Neither knows anything of the prediction. Each in a process of its own, forked from
+this one.
 """
 
 from __future__ import annotations
@@ -112,12 +113,12 @@ def predicted(case: Case, device: DeviceInfo | None) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def counted(case: Case, device: DeviceInfo | None) -> Mapping[str, Any]:
+def counted(case: Case) -> Mapping[str, Any]:
     """Return what the allocator counts while the Case is taken."""
     import torch
 
     if case.placement.device != "cpu":
-        _steps(case, lambda: torch.cuda.reset_peak_memory_stats())
+        _steps(case, torch.cuda.reset_peak_memory_stats)
         stats = torch.cuda.memory_stats()
         return {"bytes": stats["allocated_bytes.all.peak"], "reserved_bytes": stats["reserved_bytes.all.peak"]}
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
@@ -207,7 +208,7 @@ def main() -> None:
         name = f"{task} {model} " + " ".join(f"{axis}={value}" for axis, value in axes.items())
         if options.only not in name:
             continue
-        told, truth = apart(predicted, case, device), apart(counted, case, device)
+        told, truth = apart(predicted, case, device), apart(counted, case)
         known = "bytes" in told and "bytes" in truth
         error = told["bytes"] / truth["bytes"] - 1.0 if known else None
         rows.append({"case": name, "predicted": told, "counted": truth, "error": error})
@@ -215,11 +216,15 @@ def main() -> None:
             print(f"{name:<78}  {told.get('error', '')} {truth.get('error', '')}", flush=True)
             continue
         mib = [value / 2**20 for value in (told["bytes"], truth["bytes"])]
-        print(f"{name:<78}{mib[0]:>8.1f} MiB{mib[1]:>8.1f} MiB{100 * error:>+8.2f} %  {told['elapsed_s']} s", flush=True)
+        print(
+            f"{name:<78}{mib[0]:>8.1f} MiB{mib[1]:>8.1f} MiB{100 * error:>+8.2f} %  {told['elapsed_s']} s", flush=True
+        )
     found = judged(rows)
     print(" ".join(itertools.chain(f"{k} {v:.4g}" for k, v in found.items())))
     if options.json is None and not options.only:
-        options.json = Path(__file__).parent / "data" / ("memory_model.json" if kind == "cpu" else f"memory_{kind}.json")
+        options.json = (
+            Path(__file__).parent / "data" / ("memory_model.json" if kind == "cpu" else f"memory_{kind}.json")
+        )
     if options.json is not None:
         options.json.write_text(json.dumps({"device": kind, "errors": found, "rows": rows}, indent=1) + "\n")
 

@@ -82,12 +82,14 @@ def card(word: str) -> Card:
         return Card(f"a card of {size[1]} GB", "cuda", "", float(size[1]), None, (key,), "8.0")
     import difflib
 
-    usual = {name: _folded(name) for one in CARDS for name in one.names}
-    close = set(difflib.get_close_matches(key, usual.values(), n=4, cutoff=0.6))
-    near = [name for name, folded in usual.items() if folded in close or (len(key) > 1 and folded.startswith(key))]
+    usual = {_folded(name): name for one in CARDS for name in one.names}
+    begin = [name for folded, name in usual.items() if len(key) > 1 and folded.startswith(key)]
+    near = [*begin, *(usual[folded] for folded in difflib.get_close_matches(key, usual, n=4, cutoff=0.6))]
     if not near:
         raise unknown("card", word, [one.names[0] for one in CARDS])
-    raise UsageError(f"unknown card '{word}'. Near: {', '.join(near[:6])}. Or a size, such as 24gb")
+    raise UsageError(
+        f"unknown card '{word}'. Near: {', '.join(list(dict.fromkeys(near))[:5])}. Or a size, such as 24gb"
+    )
 
 
 def _folded(word: str) -> str:
@@ -106,9 +108,9 @@ def _by_name() -> Mapping[str, Card]:
 def _cards() -> Iterator[Card]:
     for title, device, gib, watts, capability, *names in _NVIDIA:
         yield Card(f"NVIDIA {title}", "cuda", f"NVIDIA {device}", gib, watts, tuple(names), capability)
-    for title, gib, watts, architecture, *names in _AMD:
+    for title, gib, power_w, architecture, *names in _AMD:
         whole = title.split(",", maxsplit=1)[0]
-        yield Card(f"AMD {title}", "rocm", f"AMD Instinct {whole}", gib, watts, tuple(names), architecture)
+        yield Card(f"AMD {title}", "rocm", f"AMD Instinct {whole}", gib, power_w, tuple(names), architecture)
     yield from _INTEL
     for chip, sizes in _APPLE.items():
         # The largest has the chip's own name; any can be named with its size.

@@ -41,7 +41,10 @@ def test_checkpointing_and_optimizers(capfd):
     words = ["--task", "train", "--model", "hf:gpt2-tiny", "--for", "l4", "--batch-sizes", "64"]
     axes = ["--axis", "gradient_checkpointing=false,true", "--axis", "optimizer=sgd,adamw"]
     _, found = told(capfd, "memory", *words, *axes)
-    peaks = {(r["configuration"]["gradient_checkpointing"], r["configuration"]["optimizer"]): r["peak"] for r in found["rows"]}
+    peaks = {
+        (r["configuration"]["gradient_checkpointing"], r["configuration"]["optimizer"]): r["peak"]
+        for r in found["rows"]
+    }
     assert peaks[True, "sgd"]["kinds"]["activations"] < peaks[False, "sgd"]["kinds"]["activations"]
     assert peaks[False, "adamw"]["kinds"]["optimizer"] > peaks[False, "sgd"]["kinds"]["optimizer"]
 
@@ -73,7 +76,16 @@ def test_a_model_of_ones_own_with_its_example(capfd, tmp_path):
     assert code == 0
     assert found["rows"][0]["peak"]["batch_size"] == 32, "the example's"
     code, found = told(
-        capfd, "memory", "--task", "train", "--model", f"py:{tmp_path}/mine.py:load", "--for", "l4", "--batch-sizes", "64"
+        capfd,
+        "memory",
+        "--task",
+        "train",
+        "--model",
+        f"py:{tmp_path}/mine.py:load",
+        "--for",
+        "l4",
+        "--batch-sizes",
+        "64",
     )
     assert found["rows"][0]["peak"]["batch_size"] == 64
 
@@ -99,7 +111,7 @@ def test_tune_for_a_card_measures_nothing(capfd, outputs):
 @pytest.mark.parametrize("command", ["memory", "tune"])
 def test_a_wrong_name_is_one_line_with_near_names(refused, command):
     said = refused(command, "--task", "train", "--model", "builtin:cnn", "--for", "h100-90gb")
-    assert "unknown card 'h100-90gb'. Near: h100-80gb" in said
+    assert said.startswith("torchstone: unknown card 'h100-90gb'. Near: h100-94gb, h100-80gb")
 
 
 @pytest.mark.parametrize(

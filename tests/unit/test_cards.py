@@ -29,7 +29,8 @@ def test_every_card_asked_for_has_memory_power_bandwidth_and_a_source(word, figu
 @pytest.mark.parametrize(
     ("typed", "title"),
     [
-        ("h100-80gb", "NVIDIA H100 SXM 80 GB"), ("H100 80GB", "NVIDIA H100 SXM 80 GB"), ("h100", "NVIDIA H100 SXM 80 GB"),
+        ("h100-80gb", "NVIDIA H100 SXM 80 GB"), ("H100 80GB", "NVIDIA H100 SXM 80 GB"),
+        ("h100", "NVIDIA H100 SXM 80 GB"),
         ("NVIDIA H100 80GB HBM3", "NVIDIA H100 SXM 80 GB"), ("h100_pcie", "NVIDIA H100 PCIe 80 GB"),
         ("RTX 4090", "NVIDIA GeForce RTX 4090"), ("geforce-rtx-4090", "NVIDIA GeForce RTX 4090"),
         ("4090", "NVIDIA GeForce RTX 4090"), ("rtx4090", "NVIDIA GeForce RTX 4090"),
@@ -60,7 +61,7 @@ def test_a_wrong_name_is_one_line_with_near_names(typed, near):
 
 
 def test_what_is_near_to_nothing_gets_them_all():
-    with pytest.raises(UsageError, match="Known: .*rtx4090"):
+    with pytest.raises(UsageError, match=r"Known: .*rtx4090"):
         card("abacus")
 
 
@@ -72,7 +73,11 @@ def test_no_name_stands_for_two_cards():
 
 def test_a_driver_would_tell_the_same():
     hopper, volta, amd, apple = (card(word).info() for word in ("h100", "v100", "mi300x", "m1-max"))
-    assert (hopper.kind, hopper.compute_capability, hopper.precisions) == ("cuda", "9.0", ("fp32", "tf32", "bf16", "fp16"))
+    assert (hopper.kind, hopper.compute_capability, hopper.precisions) == (
+        "cuda",
+        "9.0",
+        ("fp32", "tf32", "bf16", "fp16"),
+    )
     assert volta.precisions == ("fp32", "fp16")
     assert (amd.kind, amd.torch_kind, amd.precisions) == ("rocm", "cuda", ("fp32", "bf16", "fp16"))
     assert apple.precisions == ("fp32", "fp16")

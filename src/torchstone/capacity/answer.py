@@ -13,7 +13,7 @@ from torchstone.terms.memory import PeakMemory
 
 # How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
 # the median, and what nine of ten keep to (benchmarks/data/memory_model.json; a test holds the one against the other).
-MEDIAN_ERROR, USUAL_ERROR = 0.02, 0.05
+CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.05
 
 
 class Verdict(StrEnum):
@@ -52,11 +52,15 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """All rows, in the order asked. `axes`: those that differ between rows. `sources`: the vendors' documents."""
+    """All rows, in the order asked. `axes`: those that differ between rows. `sources`: the vendors' documents.
+
+    `checked`: how many cases stand behind the errors.
+    """
 
     rows: tuple[Row, ...]
     axes: tuple[str, ...]
     sources: Mapping[str, str | None]
+    checked: int = CASES
     median_error: float = MEDIAN_ERROR
     usual_error: float = USUAL_ERROR
 

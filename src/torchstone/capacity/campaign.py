@@ -79,12 +79,15 @@ def answered(request: RunRequest, asked: Sequence[Asked], tell: Tell) -> Answer:
         for group in groups:
             first = asked[group[0]]
             tell(f"{first.case.workload.task} {model_name(first.case.workload.model)}")
-            for number, row in _rows(session, request, [(n, asked[n]) for n in group]):
-                found[number] = row
+            found.update(_rows(session, request, [(n, asked[n]) for n in group]))
     rows = tuple(found[number] for number in range(len(asked)))
-    axes = tuple(axis for axis in _names(rows) if len({row.configuration.get(axis, row) for row in rows}) > 1)
+    axes = tuple(axis for axis in _names(rows) if len({_value(row, axis) for row in rows}) > 1)
     sources = {one.card.title: one.card.source for one in asked}
     return Answer(rows, axes, sources)
+
+
+def _value(row: Row, axis: str) -> tuple[bool, Scalar]:
+    return axis in row.configuration, row.configuration.get(axis)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

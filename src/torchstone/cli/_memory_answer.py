@@ -23,7 +23,11 @@ def print_memory(answer: Answer, first: str | None = None, width: int | None = N
     """Print it. `first`: a sentence to begin with."""
     width = width or terminal_width()
     for line in [*([first] if first else []), *_sentences(answer), _error(answer)]:
-        print(textwrap.fill(plain(line), width, break_on_hyphens=False))
+        print(
+            textwrap.fill(
+                plain(line), width, subsequent_indent="    " if line.startswith(" ") else "", break_on_hyphens=False
+            )
+        )
     print()
     show(_columns(answer), width)
     for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
@@ -92,8 +96,9 @@ def _largest(row: Row) -> str:
 def _error(answer: Answer) -> str:
     half, most = (units.quantity(error, "ratio") for error in (answer.median_error, answer.usual_error))
     return (
-        f"Predicted without the card: the peak was within {half} of what the allocator counted in half of the cases it "
-        f"was checked on, within {most} in nine of ten (docs/memory.md). Nothing is said of speed."
+        f"Predicted without the card. Of {answer.checked} cases checked against what a CPU's allocator counts, half "
+        f"were within {half} and nine of ten within {most}; on a card it has not been checked yet (docs/memory.md). "
+        "Nothing is said of speed."
     )
 
 
@@ -107,7 +112,7 @@ def _columns(answer: Answer) -> list[Column]:
     columns += [Column(axis, [scalar_word(row.configuration.get(axis, "")) for row in rows], 0) for axis in axes]
     columns += [
         Column("batch", [scalar_word(row.configuration.get("batch_size", "")) for row in rows], 0),
-        Column("peak", [_bytes(row.peak and row.peak.allocated_bytes) for row in rows], 0),
+        Column("peak", [_bytes(row.peak.allocated_bytes if row.peak else None) for row in rows], 0),
         Column("of the\ncard", [_share(row) for row in rows], 1),
         Column("fits", [str(row.verdict) for row in rows], 0, left=True),
         Column("largest\nbatch", [_largest(row) if row.peak else units.MISSING for row in rows], 0),
@@ -116,7 +121,7 @@ def _columns(answer: Answer) -> list[Column]:
         cells = [_bytes(row.peak.kinds.get(kind) if row.peak else None) for row in rows]
         columns.append(Column(kind, cells, _RANKS[kind]))
     columns.append(Column("highest in", [row.peak.phase if row.peak else "" for row in rows], 4, left=True))
-    columns.append(Column("reserved", [_bytes(row.peak and row.peak.reserved_bytes) for row in rows], 5))
+    columns.append(Column("reserved", [_bytes(row.peak.reserved_bytes if row.peak else None) for row in rows], 5))
     return columns
 
 

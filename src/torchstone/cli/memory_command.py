@@ -17,6 +17,8 @@ from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchstone.capacity.answer import Answer
     from torchstone.cards import Card
 
@@ -63,7 +65,7 @@ def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:
         return list(dict.fromkeys(card(word) for word in words_of(texts)))
 
 
-def telling(options: argparse.Namespace):  # type: ignore[no-untyped-def]
+def telling(options: argparse.Namespace) -> Callable[[str], None]:
     """Return what says on stderr what is followed now."""
     loud = not (options.quiet or options.json) and sys.stderr.isatty()
 

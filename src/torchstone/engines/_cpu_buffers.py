@@ -3,9 +3,8 @@
 Found by letting the allocator report to the profiler (benchmarks/memory_model.py), of torch 2.13:
 
 An LSTM layer of oneDNN keeps a workspace for the backward pass of 16 numbers for each of steps × items × width (gates,
-states and cells, each twice for the layer and once for the step; src/cpu/rnn/rnn_utils.cpp), works in four to five more,
-and reorders its weights. A convolution in half precision, on a CPU whose instructions do not take that format, unfolds
-its input to columns (aten/src/ATen/native/ConvolutionMM2d.cpp).
+states and cells; src/cpu/rnn/rnn_utils.cpp), works in four to five more, and reorders its weights. A convolution in half
+precision, on a CPU whose instructions do not take that format, unfolds its input to columns (aten/src/ATen/native/ConvolutionMM2d.cpp).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A torch whose tensors have no data, and which goes an accelerator's ways on them where that is asked for.
 
-Tensors say `cpu` all the same: autograd refuses a device that the build has no runtime for (2.13: "PyTorch is not linked
-with support for cuda devices"), and a card that is here must not be woken. Where CUDA allocates otherwise than a CPU does
-for the same call, the call is given CUDA's way for the length of the `with`, by kernels registered in Python:
+Tensors say `cpu` all the same: autograd refuses a device that the build has no runtime for (2.13: "PyTorch is not
+linked with support for cuda devices"), and a card that is here must not be woken. Where CUDA allocates otherwise than a
+CPU does for the same call, the call is given CUDA's way for the length of the `with`, by kernels registered in Python:
 
 autocast  casts to fp32 what CUDA's lists say (torch.amp, "CUDA Ops that can autocast to float32"): a CPU's are shorter
 dropout   keeps a byte a number (native_dropout), where a CPU keeps a number
@@ -107,9 +107,9 @@ def _into_fp32(operator: Any) -> Callable[..., Any]:
     return run
 
 
-def _drop(values: Any, p: float, train: bool) -> Any:  # noqa: FBT001  as torch calls it
+def _drop(values: Any, p: float, train: bool) -> Any:
     if not train or p == 0.0:
-        return values.clone() if values.requires_grad and p == 0.0 and train else values
+        return values
     return torch.ops.aten.native_dropout(values, p, train)[0]
 
 
@@ -152,7 +152,7 @@ def _taken(kernel: str, kernels: tuple[str, ...], query: Any, value: Any, mask: 
 
 
 def _bias(mask: Any, query: Any, key: Any) -> Any:
-    """Return a mask as the efficient kernel is given it: in the query's format, seen as items × heads × both lengths."""
+    """Return a mask as the efficient kernel takes it: in the query's format, seen as items × heads × both lengths."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:

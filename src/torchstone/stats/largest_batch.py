@@ -42,7 +42,7 @@ def largest_batch(
 
 
 def _next(seen: MutableMapping[int, float], limit_bytes: float, low: int, high: int | None) -> int:
-    """Return the batch to look at next, inside of what is open; `low` itself where a line says that it is the answer."""
+    """Return the batch to look at next, inside of what is open; `low` where a line says that it is the answer."""
     if high is None:
         if len(seen) < 2:
             return min(MOST, 2 * low)

@@ -62,7 +62,8 @@ class PeaksRequest(msgspec.Struct, frozen=True, tag="peaks", tag_field="ask"):
 class MemoryRequest(msgspec.Struct, frozen=True, tag="memory", tag_field="ask"):
     """Tell the peak memory of this Case on a device that need not be here (None: on the CPU), without taking a step.
 
-    batches: the sizes asked about. limits_bytes: for each, the largest batch that keeps to it. settings: the Procedure's.
+    batches: the sizes asked about. limits_bytes: for each, the largest batch that keeps to it. settings: as in the
+    Procedure.
     """
 
     case: Case

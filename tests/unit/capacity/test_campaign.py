@@ -1,5 +1,7 @@
 """Which Cases are asked about on which cards, what one process answers, and what comes of its answers."""
 
+from typing import Any
+
 import pytest
 
 from torchstone.capacity import asking, campaign
@@ -27,7 +29,7 @@ class Launched:
     """Stands for the session: what is asked for is answered by a line through the batch."""
 
     def __init__(self, monkeypatch, each=GIB, answer=None):
-        self.requests = []
+        self.requests: list[Any] = []
 
         class Session:
             def __init__(self, procedure, models):

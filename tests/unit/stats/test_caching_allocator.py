@@ -1,6 +1,8 @@
 """What a caching allocator reserves, against courses worked out by hand from the source of torch's."""
 
+import itertools
 import random
+from typing import Any
 
 import pytest
 
@@ -47,7 +49,8 @@ def test_a_large_block_is_split_only_where_more_than_a_mebibyte_remains():
 
 def test_random_courses_keep_the_books():
     dice = random.Random(0)
-    cached, taken, need = Cached(), [], 0
+    cached, need = Cached(), 0
+    taken: list[Any] = []
     for _ in range(3000):
         if taken and dice.random() < 0.48:
             block, size = taken.pop(dice.randrange(len(taken)))
@@ -59,7 +62,7 @@ def test_random_courses_keep_the_books():
             need += rounded(size)
         assert need <= cached.allocated <= cached.reserved
     places = sorted((block.place, block.place + block.size) for block, _ in taken)
-    assert all(end <= begin for (_, end), (begin, _) in zip(places, places[1:], strict=False)), "blocks overlap"
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(places)), "blocks overlap"
     for block, _ in taken:
         cached.give_back(block)
     assert cached.allocated == 0

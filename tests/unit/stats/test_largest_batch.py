@@ -38,7 +38,12 @@ def test_of_a_line_it_is_found_in_a_handful_of_looks(fixed, each, start):
 def test_of_a_course_with_steps_and_bends_it_still_fits_and_the_next_percent_does_not():
     dice = random.Random(1)
     for _ in range(50):
-        fixed, each, step, bend = dice.uniform(0, 5e4), dice.uniform(1, 500), dice.uniform(0, 5e3), dice.uniform(1.0, 1.2)
+        fixed, each, step, bend = (
+            dice.uniform(0, 5e4),
+            dice.uniform(1, 500),
+            dice.uniform(0, 5e3),
+            dice.uniform(1.0, 1.2),
+        )
         peaks = Peaks(lambda b, f=fixed, e=each, s=step, p=bend: f + e * b**p + s * (b // 64))
         exact = largest(peaks.function, 1e5)
         found = largest_batch(peaks, 1e5)
