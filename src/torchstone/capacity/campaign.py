@@ -13,6 +13,7 @@ from torchstone.capacity.answer import Answer, Row, limit_bytes
 from torchstone.cards import Card
 from torchstone.config.request import RunRequest, WorkloadRequest
 from torchstone.errors import UsageError
+from torchstone.library_workspace import workspace_bytes
 from torchstone.runner.session import Session
 from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case, Placement, Workload, model_name
@@ -100,8 +101,8 @@ def _alike(asked: Sequence[Asked]) -> list[list[int]]:
     for number, one in enumerate(asked):
         others = {axis: value for axis, value in one.case.configuration.items() if axis != "batch_size"}
         info = one.card.info()
-        hopper = str(info.compute_capability).startswith("9.")  # the workspace of its products is another
-        treats = (info.kind, hopper if info.kind == "cuda" else info.compute_capability, info.precisions)
+        workspace = workspace_bytes(info.kind, info.compute_capability)
+        treats = (info.kind, workspace, info.compute_capability if info.kind == "rocm" else None, info.precisions)
         key = msgspec.json.encode((one.case.workload.canonical(), others, treats), order="sorted")
         groups.setdefault(key, []).append(number)
     return list(groups.values())

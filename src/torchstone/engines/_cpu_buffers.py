@@ -1,35 +1,38 @@
 """What kernels of a CPU allocate inside of themselves, where that is not small: no operator shows it.
 
-Found by letting the allocator report to the profiler (benchmarks/memory_model.py), of torch 2.13:
+An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
+and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
+oneDNN 3, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are padded
+as in get_good_ld. What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
 
-An LSTM layer of oneDNN keeps a workspace for the backward pass of 16 numbers for each of steps × items × width (gates,
-states and cells; src/cpu/rnn/rnn_utils.cpp), works in four to five more, and reorders its weights. A convolution in half
-precision, on a CPU whose instructions do not take that format, unfolds its input to columns (aten/src/ATen/native/ConvolutionMM2d.cpp).
+A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
+(aten/src/ATen/native/ConvolutionMM2d.cpp).
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 _LSTM, _LSTM_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 _CONVOLUTION, _CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
-_KEPT, _WORKED_IN = 16.0, 4.5  # numbers for each step, item and unit of an LSTM
-_TRAINS, _WORKSPACE = 15, 3  # places among the arguments and the results of an LSTM layer
+_WORKSPACE = 3  # place among the results of an LSTM layer
+_LINE_BYTES, _ALIASED = 64, 256  # a row fills lines of the cache, and is no multiple of 256 numbers
+_FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps at once
 
 
 def with_buffers(func: Any, args: tuple[Any, ...], result: Any) -> tuple[Any, int]:
     """Return the result with what it keeps for the backward pass, and the bytes that lived while it was computed."""
     if func is _LSTM:
-        numbers = _lstm_numbers(args[0], args[5])
-        if args[_TRAINS]:
-            kept = torch.empty(int(_KEPT * numbers * args[0].element_size()), dtype=torch.uint8)
-            result = (*result[:_WORKSPACE], kept)
-        return result, _lstm_bytes(args, numbers)
+        layer = _Layer.of(args)
+        if torch.is_grad_enabled():
+            kept = torch.empty(layer.kept_bytes, dtype=torch.uint8)
+            return (*result[:_WORKSPACE], kept), layer.forward_bytes(trains=True)
+        return result, layer.forward_bytes(trains=False)
     if func is _LSTM_BACKWARD:
-        return result, _lstm_bytes(args, _lstm_numbers(args[0], args[5]))
+        return result, _Layer.of(args).backward_bytes
     if func is _CONVOLUTION and _unfolds(args[0]):
         return result, _columns_bytes(args[1], result)
     if func is _CONVOLUTION_BACKWARD and _unfolds(args[1]):
@@ -37,14 +40,65 @@ def with_buffers(func: Any, args: tuple[Any, ...], result: Any) -> tuple[Any, in
     return result, 0
 
 
-def _lstm_numbers(sequence: Any, state: Any) -> int:
-    """Return steps × items × width."""
-    return int(prod(sequence.shape[:2]) * state.shape[-1])
+class _Layer(NamedTuple):
+    """An LSTM layer in one direction: so many steps of so many items, of `inputs` and `width` numbers."""
+
+    steps: int
+    items: int
+    inputs: int
+    width: int
+    number: int  # bytes
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...]) -> _Layer:
+        """Return that of the arguments of mkldnn_rnn_layer, which begin as those of its backward pass do."""
+        steps, items, inputs = args[0].shape
+        return cls(steps, items, inputs, args[5].shape[-1], args[0].element_size())
+
+    @property
+    def _states_bytes(self) -> int:
+        """States and cells, before the first step and after each, of what goes in and of what comes out."""
+        row = self._padded(max(self.inputs, self.width)) + self.width
+        return 2 * (self.steps + 1) * self.items * row * self.number
+
+    @property
+    def _gradients_bytes(self) -> int:
+        """Gradients of inputs, states and cells, for as many: always in fp32."""
+        row = 2 * _padded(max(self.inputs, self.width), 4) + self.width
+        return 2 * (self.steps + 1) * self.items * row * 4
+
+    @property
+    def kept_bytes(self) -> int:
+        """The workspace of the backward pass."""
+        gates = self.steps * self.items * (self._padded(4 * self.width) + self._padded(self.width)) * self.number
+        return gates + self._states_bytes + self._gradients_bytes
+
+    def forward_bytes(self, *, trains: bool) -> int:
+        """Weights as the kernel wants them, and its scratchpad."""
+        weights = (self.inputs + self.width) * self._padded(4 * self.width) * self.number
+        at_once = self.steps if trains and self.items < _FEW_ITEMS else 1
+        return weights + self._scratch_bytes(at_once) + (0 if trains else self._states_bytes)
+
+    @property
+    def backward_bytes(self) -> int:
+        """Weights as the backward kernel wants them, their gradients, and the scratchpad."""
+        weights = 4 * self.width * (self._padded(self.inputs) + self._padded(self.width)) * self.number
+        gradients = (self.inputs + self.width) * _padded(4 * self.width, 4) * 4
+        return weights + gradients + self._scratch_bytes(self.steps)
+
+    def _scratch_bytes(self, at_once: int) -> int:
+        """Gates of as many steps as are multiplied at once, a state and its gradient, in fp32."""
+        return self.items * (at_once * _padded(4 * self.width, 4) + 2 * _padded(self.width, 4)) * 4
+
+    def _padded(self, numbers: int) -> int:
+        return _padded(numbers, self.number)
 
 
-def _lstm_bytes(args: tuple[Any, ...], numbers: int) -> int:
-    weights = sum(weight.numel() for weight in args[1:3])
-    return int((_WORKED_IN * numbers + weights) * args[0].element_size())
+def _padded(numbers: int, size: int) -> int:
+    """Return the length of a row that holds so many numbers of that size in bytes."""
+    line = _LINE_BYTES // size
+    row = -(-numbers // line) * line
+    return row + line if row % _ALIASED == 0 else row
 
 
 def _unfolds(images: Any) -> bool:

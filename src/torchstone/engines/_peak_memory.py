@@ -4,9 +4,6 @@ The step that is measured is the step that is followed: the same `prepare` and `
 update of the optimizer, which has its state from then on. What is alive at the highest moment is told by kind.
 Method after DNNMem (Gao et al., Estimating GPU memory consumption of deep learning models, ESEC/FSE 2020) with torch's
 own shape functions in place of formulas; liveness by weak references (_live_storages.py).
-
-cuBLAS keeps a workspace for each thread that multiplies, the one of backward passes beside the main one:
-aten/src/ATen/cuda/CublasHandlePool.cpp, getChosenWorkspaceSize. It comes from the same allocator, and counts.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from torchstone.engines._twin import twin
 from torchstone.errors import Unsupported
 from torchstone.extend import Prepared
 from torchstone.extend_machine import Device
+from torchstone.library_workspace import workspace_bytes
 from torchstone.stats.caching_allocator import GRANULE, reserved_bytes
 from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
@@ -40,8 +38,6 @@ from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 
 _RESIDENT = 4  # batches that a resident feed keeps on the device
-_WORKSPACE_BYTES = 4096 * 1024 * 2 + 16 * 1024 * 8
-_WORKSPACE_HOPPER_BYTES = 4096 * 8 * 1024
 _KERNELS = ("flash", "efficient", "cudnn", "math")
 
 
@@ -70,7 +66,7 @@ def peak_memory(
             with live:
                 account = _Account(live)
                 begin = _followed(engine, case, model, drawn, device, account, size)
-        return account.told(size, begin, workspace=_workspace(device, case), reserve=card)
+        return account.told(size, begin, workspaces=_workspaces(device, case), reserve=card)
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
@@ -163,7 +159,7 @@ class _Account:
             states = [value for state in self._optimizer.state.values() for value in state.values()]
             self._of["optimizer"] |= self.live.numbers_of(v for v in states if isinstance(v, torch.Tensor))
 
-    def told(self, size: int, begin: int, *, workspace: int, reserve: bool) -> PeakMemory:
+    def told(self, size: int, begin: int, *, workspaces: Sequence[int], reserve: bool) -> PeakMemory:
         """Return the peak from `begin` on."""
         live = self.live
         place, _ = max(live.since(begin - 1), key=lambda found: found[1])
@@ -171,10 +167,10 @@ class _Account:
         for number in live.alive_at(place):
             kind = self._kind(number)
             kinds[kind] = kinds.get(kind, 0) + live.births[number].size
-        if workspace:
-            kinds["workspace"] = workspace
+        if workspaces:
+            kinds["workspace"] = sum(workspaces)
         newest = live.births[live.course[place][0]].phase
-        course = [(-1, workspace), *live.course] if workspace else live.course
+        course = [*((-1 - thread, size) for thread, size in enumerate(workspaces)), *live.course]
         return PeakMemory(
             size, sum(kinds.values()), kinds, newest if newest in (FORWARD, BACKWARD, OPTIMIZER) else FORWARD,
             reserved_bytes(course) if reserve else None,
@@ -216,12 +212,10 @@ def _loop_as_torch_would(optimizer: Any) -> None:
             group["foreach"] = True
 
 
-def _workspace(device: Device, case: Case) -> int:
-    if case.placement.device != "cuda":
-        return 0
-    hopper = str(getattr(device, "capability", "")).startswith("9.")
-    threads = 2 if case.workload.task == "train" else 1
-    return threads * (_WORKSPACE_HOPPER_BYTES if hopper else _WORKSPACE_BYTES)
+def _workspaces(device: Device, case: Case) -> tuple[int, ...]:
+    """Return the bytes of each thread that multiplies: the one of backward passes beside the main one."""
+    each = workspace_bytes(case.placement.device, getattr(device, "capability", None))
+    return (each,) * (2 if case.workload.task == "train" else 1) if each else ()
 
 
 def _line(error: BaseException) -> str:

@@ -171,8 +171,10 @@ def test_on_cuda_a_workspace_counts_and_sizes_are_rounded():
     assert (ampere.kinds["workspace"], hopper.kinds["workspace"]) == (2 * 8_519_680, 2 * 33_554_432)
     assert ampere.allocated_bytes % 512 == 0
     assert ampere.reserved_bytes >= ampere.allocated_bytes
-    amd = peak(layers(2), a_case("rocm"), device=Device())
-    assert "workspace" not in amd.kinds
+    inferring = peak(layers(2), a_case("cuda", Task.INFER), device=Device("8.0"))
+    assert inferring.kinds["workspace"] == 8_519_680, "there is no thread of backward passes"
+    intel = peak(layers(2), a_case("xpu"), device=Device())
+    assert "workspace" not in intel.kinds
 
 
 def test_on_cuda_an_update_in_loops_makes_temporaries_and_a_fused_one_does_not():
