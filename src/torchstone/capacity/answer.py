@@ -13,7 +13,7 @@ from torchstone.terms.memory import PeakMemory
 
 # How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
 # the median, and what nine of ten keep to (benchmarks/data/memory_model.json; a test holds the one against the other).
-CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.05
+CASES, MEDIAN_ERROR, USUAL_ERROR = 42, 0.001, 0.02
 
 
 class Verdict(StrEnum):

@@ -1,4 +1,4 @@
-"""What fits which card, in sentences, and the peak of every setting by kind in a table."""
+"""What fits which card, in sentences; then the peak by kind, of one setting in lines, of several in a table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 
 from torchstone import units
 from torchstone.capacity.answer import Answer, Row, Verdict
+from torchstone.cli._memory_parts import PARTS_INDENT, legend, parts
 from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.cli._wording import point_words, scalar_word
 from torchstone.stats.largest_batch import MOST
@@ -22,24 +23,30 @@ _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "input
 def print_memory(answer: Answer, first: str | None = None, width: int | None = None) -> None:
     """Print it. `first`: a sentence to begin with."""
     width = width or terminal_width()
-    for line in [*([first] if first else []), *_sentences(answer), _error(answer)]:
-        print(
-            textwrap.fill(
-                plain(line), width, subsequent_indent="    " if line.startswith(" ") else "", break_on_hyphens=False
-            )
-        )
+    for line in [*([first] if first else []), *_sentences(answer), *_shared(answer), _error(answer)]:
+        print(_filled(line, width, "    " if line.startswith(" ") else ""))
     print()
-    show(_columns(answer), width)
+    if len(answer.rows) == 1 and answer.rows[0].peak is not None:
+        for line in parts(answer.rows[0]):
+            print(_filled(line, width, " " * PARTS_INDENT))
+    else:
+        show(_columns(answer), width)
+        if words := legend(answer.rows):
+            print(_filled(words, width, "  "))
     for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
-        print(textwrap.fill(plain(f"not told: {why}"), width, subsequent_indent="  "))
+        print(_filled(f"not told: {why}", width, "  "))
     for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):
-        print(textwrap.fill(plain(f"one batch size: {why}"), width, subsequent_indent="  "))
+        print(_filled(f"one batch size: {why}", width, "  "))
 
 
 def document(answer: Answer) -> Mapping[str, Any]:
     """Return what --json prints."""
     rows = [{**msgspec.structs.asdict(row), "verdict": str(row.verdict)} for row in answer.rows]
     return {**msgspec.structs.asdict(answer), "rows": rows}
+
+
+def _filled(text: str, width: int, indent: str) -> str:
+    return textwrap.fill(plain(text), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _sentences(answer: Answer) -> Iterator[str]:
@@ -93,12 +100,21 @@ def _largest(row: Row) -> str:
     return f"{size:,} or more" if size >= MOST else f"{size:,}".replace(",", "")
 
 
+def _shared(answer: Answer) -> Iterator[str]:
+    """Yield the settings that all rows have: what the figures are true of."""
+    first = answer.rows[0].configuration
+    aside = (*answer.axes, "batch_size")
+    point = {axis: value for axis, value in first.items() if axis not in aside and value not in (None, "auto")}
+    if point:
+        yield f"{'All with' if len(answer.rows) > 1 else 'With'} {point_words(point)}."
+
+
 def _error(answer: Answer) -> str:
     half, most = (units.quantity(error, "ratio") for error in (answer.median_error, answer.usual_error))
     return (
         f"Predicted without the card. Of {answer.checked} cases checked against what a CPU's allocator counts, half "
-        f"were within {half} and nine of ten within {most}; on a card it has not been checked yet (docs/memory.md). "
-        "Nothing is said of speed."
+        f"were within {half} and nine of ten within {most}; on a card it has not been checked yet. Not in it: the "
+        "driver's own 0.3 to 0.6 GB and what convolutions work in (docs/memory.md). Nothing is said of speed."
     )
 
 

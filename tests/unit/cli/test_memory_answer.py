@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from torchstone.capacity.answer import Answer, Row
@@ -20,8 +21,8 @@ def a_row(batch=4, gib=3.0, largest=200, card="NVIDIA H100 SXM 80 GB", memory=80
     return Row("train", "hf:gpt2", card, memory * GIB, configuration, peak, most, **changes)
 
 
-def said(capsys, *rows, axes=("batch_size",)):
-    print_memory(Answer(tuple(rows), axes, {}), width=100)
+def said(capsys, *rows, axes=("batch_size",), width=100):
+    print_memory(Answer(tuple(rows), axes, {}), width=width)
     return capsys.readouterr().out
 
 
@@ -42,7 +43,36 @@ def test_one_setting_is_answered_in_a_sentence(capsys, row, words):
 
 
 def test_the_error_is_stated(capsys):
-    assert "nine of ten within 5.0 %" in " ".join(said(capsys, a_row()).split())
+    assert "nine of ten within 2.0 %" in " ".join(said(capsys, a_row()).split())
+
+
+def test_one_setting_is_told_part_by_part_with_what_each_is(capsys):
+    lines = said(capsys, a_row(), width=80).splitlines()
+    at = lines.index("Its highest moment is in the backward pass:")
+    assert lines[at + 1 :] == [
+        "  weights        1.00 GiB  parameters and buffers",
+        "  activations    2.00 GiB  what the forward pass keeps for the backward pass",
+        "  reserved       4.00 GiB  what torch's allocator takes from the card for all",
+        "                           that, with gaps",
+    ]
+
+
+def test_of_inference_nothing_is_kept_for_a_backward_pass(capsys):
+    row = msgspec.structs.replace(a_row(), task="infer")
+    assert "activations    2.00 GiB  all that the forward pass holds" in said(capsys, row)
+
+
+def test_the_settings_that_the_figures_are_true_of_are_said(capsys):
+    settings = {"optimizer": "adamw", "fused": "auto", "grad_clip": None}
+    assert "\nWith precision fp32, optimizer adamw.\n" in said(capsys, a_row(configuration=settings))
+    both = [a_row(configuration={**settings, "precision": p}) for p in ("fp32", "bf16")]
+    assert "\nAll with optimizer adamw.\n" in said(capsys, *both, axes=("precision",))
+
+
+def test_below_a_table_each_part_is_explained(capsys):
+    text = " ".join(said(capsys, a_row(), a_row(gib=90)).split())
+    assert "weights: parameters and buffers; activations: what the forward pass keeps" in text
+    assert "workspace" not in text, "there is none"
 
 
 def test_several_are_counted_and_the_table_tells_each(capsys):
