@@ -19,6 +19,7 @@ import torch
 _LSTM, _LSTM_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 _CONVOLUTION, _CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
 _WORKSPACE = 3  # place among the results of an LSTM layer
+_GRADIENT = 10  # place among the arguments of its backward pass, before those of the gradients of its states
 _LINE_BYTES, _ALIASED = 64, 256  # a row fills lines of the cache, and is no multiple of 256 numbers
 _FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps at once
 
@@ -26,13 +27,14 @@ _FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps a
 def with_buffers(func: Any, args: tuple[Any, ...], result: Any) -> tuple[Any, int]:
     """Return the result with what it keeps for the backward pass, and the bytes that lived while it was computed."""
     if func is _LSTM:
-        layer = _Layer.of(args)
-        if torch.is_grad_enabled():
-            kept = torch.empty(layer.kept_bytes, dtype=torch.uint8)
-            return (*result[:_WORKSPACE], kept), layer.forward_bytes(trains=True)
-        return result, layer.forward_bytes(trains=False)
+        layer, trains = _Layer.of(args), torch.is_grad_enabled()
+        if trains:
+            result = (*result[:_WORKSPACE], torch.empty(layer.kept_bytes, dtype=torch.uint8))
+        return result, layer.forward_bytes(trains=trains) + _copied_bytes(args[0])
     if func is _LSTM_BACKWARD:
-        return result, _Layer.of(args).backward_bytes
+        given, states = args[_GRADIENT], args[_GRADIENT + 1 : _GRADIENT + 3]
+        zeros = sum(_bytes(state) for state, of in zip(args[5:7], states, strict=True) if of is None)
+        return result, _Layer.of(args).backward_bytes + zeros + (0 if given is None else _copied_bytes(given))
     if func is _CONVOLUTION and _unfolds(args[0]):
         return result, _columns_bytes(args[1], result)
     if func is _CONVOLUTION_BACKWARD and _unfolds(args[1]):
@@ -77,18 +79,18 @@ class _Layer(NamedTuple):
         """Weights as the kernel wants them, and its scratchpad."""
         weights = (self.inputs + self.width) * self._padded(4 * self.width) * self.number
         at_once = self.steps if trains and self.items < _FEW_ITEMS else 1
-        return weights + self._scratch_bytes(at_once) + (0 if trains else self._states_bytes)
+        return weights + self._scratch_bytes(at_once, 2 if trains else 1) + (0 if trains else self._states_bytes)
 
     @property
     def backward_bytes(self) -> int:
         """Weights as the backward kernel wants them, their gradients, and the scratchpad."""
         weights = 4 * self.width * (self._padded(self.inputs) + self._padded(self.width)) * self.number
         gradients = (self.inputs + self.width) * _padded(4 * self.width, 4) * 4
-        return weights + gradients + self._scratch_bytes(self.steps)
+        return weights + gradients + self._scratch_bytes(self.steps, 2)
 
-    def _scratch_bytes(self, at_once: int) -> int:
-        """Gates of as many steps as are multiplied at once, a state and its gradient, in fp32."""
-        return self.items * (at_once * _padded(4 * self.width, 4) + 2 * _padded(self.width, 4)) * 4
+    def _scratch_bytes(self, at_once: int, states: int) -> int:
+        """Gates of as many steps as are multiplied at once, a state and in training its gradient, in fp32."""
+        return self.items * (at_once * _padded(4 * self.width, 4) + states * _padded(self.width, 4)) * 4
 
     def _padded(self, numbers: int) -> int:
         return _padded(numbers, self.number)
@@ -99,6 +101,15 @@ def _padded(numbers: int, size: int) -> int:
     line = _LINE_BYTES // size
     row = -(-numbers // line) * line
     return row + line if row % _ALIASED == 0 else row
+
+
+def _copied_bytes(tensor: Any) -> int:
+    """Return the bytes of the copy that is made of what does not lie in one piece."""
+    return 0 if tensor.is_contiguous() else _bytes(tensor)
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
 
 
 def _unfolds(images: Any) -> bool:
