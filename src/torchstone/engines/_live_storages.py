@@ -23,6 +23,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _VALUE = torch.ops.aten._local_scalar_dense.default
 # What work would have found in a tensor that has none: a mask has a hole, a count is 1, nothing is infinite.
 _TOLD = {torch.bool: False}
@@ -66,12 +67,11 @@ class LiveStorages(TorchDispatchMode):
         if func in self._instead:
             with self:
                 return self._instead[func](*args, **kwargs)
-        if torch.is_inference_mode_enabled() and func.namespace == "aten":
-            # Inference tensors have no autograd key, under which composite operators fall into their parts.
+        if torch.is_inference_mode_enabled() and _has_parts(func):
+            # Inference tensors have no autograd key, under which composite operators fall into their parts. Not
+            # `decompose`: of some it takes a Python version, which lets go of its tensors earlier.
             with self:
-                parts = func.decompose(*args, **kwargs)
-            if parts is not NotImplemented:
-                return parts
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
         if func.overloadpacket.__name__.startswith("_fused_") and not func._schema.returns:
             return None  # an update in place: it allocates nothing, and not all have a shape function
         result = func(*args, **kwargs)
@@ -136,6 +136,12 @@ class LiveStorages(TorchDispatchMode):
             else:
                 living.discard(number)
         return living
+
+
+def _has_parts(func: Any) -> bool:
+    if func.namespace != "aten":  # prim's are not in the dispatcher
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE.name))
 
 
 def _value(tensor: Any) -> bool | int | float:
