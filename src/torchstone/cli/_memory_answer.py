@@ -58,7 +58,9 @@ def _sentences(answer: Answer) -> Iterator[str]:
         yield _of_one(answer.rows[0])
         return
     fits = sum(row.verdict == Verdict.FITS for row in answer.rows)
-    yield f"{fits} of {len(answer.rows)} settings fit. The largest batch that leaves a tenth of the memory free:"
+    unknown = len(answer.rows) - len(told)
+    more = f", of {unknown} nothing can be told" if unknown else ""
+    yield f"{fits} of {len(answer.rows)} settings fit{more}. The largest batch that leaves a tenth of the memory free:"
     for card, task, model in dict.fromkeys((row.card, row.task, row.model) for row in told):
         rows = [row for row in told if (row.card, row.task, row.model) == (card, task, model)]
         ways = dict.fromkeys(_way(row, answer.axes) for row in rows)

@@ -94,6 +94,7 @@ def test_why_not_and_why_one_batch_size(capsys):
         "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"
     )
     text = said(capsys, told, a_row(fixed="the loader gives batches of 4"))
+    assert text.startswith("1 of 2 settings fit, of 1 nothing can be told.")
     assert "not told: the shapes depend on its data" in text
     assert "one batch size: the loader gives batches of 4" in text
 
