@@ -56,12 +56,13 @@ SLOW = {
 # name → task, kind of stack, its size, layers of A (a slowdown is whole layers more), further axes
 ALL_CORES: dict[str, tuple[str, str, dict[str, int], int, dict[str, Any]]] = {
     "mlp train, 5 ms": ("train", "mlp", {"width": 64, "rows": 16}, 33, {}),
+    "mlp train, 15 ms": ("train", "mlp", {"width": 64, "rows": 16}, 100, {}),
     "transformer train, 28 ms": ("train", "transformer", {"width": 96, "length": 32}, 14, {}),
     "transformer train, 60 ms": ("train", "transformer", {"width": 96, "length": 32}, 33, {}),
     "conv train, loader": (
         "train", "conv", {"channels": 16, "side": 16}, 100, {"feed": ["loader"], "num_workers": [2]},
     ),
-    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 640}, 100, {}),
+    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 2000}, 100, {}),
     "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 168}, 100, {}),
 }  # fmt: skip
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")

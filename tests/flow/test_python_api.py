@@ -567,3 +567,13 @@ def test_the_notebook_runs_without_a_file_of_its_own(tmp_path, outputs):
     assert {path.name for path in outputs.rglob("diagnostics/*/*")} == {
         "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
     }  # fmt: skip
+
+
+def test_page_locked_memory_on_a_cpu_is_left_out_and_one_finding_says_so(tmp_path):
+    data = TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+    how: Any = {"task": "train", "loss": nn.CrossEntropyLoss(), "device": "cpu", "output_dir": tmp_path, **QUICK}
+    run = torchstone.measure(nn.Linear(6, 3), data, pin_memory=True, **how)
+    assert only(run).configuration["pin_memory"] is False
+    assert [f.severity for f in run.findings if f.check == "setting_without_effect"] == ["info"]
+    plain = torchstone.measure(nn.Linear(6, 3), data, **how)
+    assert "setting_without_effect" not in {f.check for f in plain.findings}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from torchstone.errors import UsageError
 from torchstone.in_process.bench import Bench
 from torchstone.in_process.devices import open_device
@@ -13,6 +15,7 @@ from torchstone.in_process.keeping.keeping import Keeping
 from torchstone.in_process.recording import default_folder, keep
 from torchstone.summary import RunSummary
 from torchstone.terms.axis import Scalar
+from torchstone.terms.page_locking import effective, notes
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Plan, Slot
 
@@ -71,8 +74,11 @@ def measure(
         bench = Bench("measure", task, parts, title, procedure, kept)
         opened = open_device(device)
         case = bench.case(opened.placement, axes)
+        told = notes([[case.configuration]], [case.placement])
+        (settings,) = effective([case.configuration], case.placement)
+        case = msgspec.structs.replace(case, configuration=settings)
         plan = Plan((case,), tuple(Slot(0, number) for number in range(trials)))
-        return keep(plan, procedure, title, folder, lambda slot, order: bench.take(case, opened, slot, order))
+        return keep(plan, procedure, title, folder, lambda slot, order: bench.take(case, opened, slot, order), told)
 
 
 def _procedure(trials: int, given: Mapping[str, Any]) -> Procedure:

@@ -6,7 +6,7 @@ import datetime
 import os
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchstone import machine_facts
@@ -19,6 +19,7 @@ from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
 from torchstone.summary import RunSummary, summarize
 from torchstone.terms.case import Case
+from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import Machine
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import SCHEMA, End, Head, Noted, Plan, Slot
@@ -30,8 +31,13 @@ def default_folder() -> Path:
     return Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
 
 
-def keep(plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callable[[Slot, int], Trial]) -> RunSummary:
+def keep(
+    plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callable[[Slot, int], Trial],
+    notes: Sequence[Finding] = (),
+) -> RunSummary:  # fmt: skip
     """Write a run whose trials `take(slot, order)` gives, one after another, and return its summary.
+
+    `notes`: findings on what was asked for.
 
     The first is taken before anything is written: where the module or the request is wrong it raises, and no half
     record is left. A later one that raises leaves those before it in the record.
@@ -48,7 +54,7 @@ def keep(plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callab
         writer.append(first)
         for order, slot in enumerate(plan.slots[1:], 1):
             writer.append(take(slot, order))
-        for finding in look(read_record(path)):
+        for finding in (*notes, *look(read_record(path))):
             writer.append(Noted(finding))
         writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "done"))
     write_document(read_record(path), folder)
