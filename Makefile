@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
-        bench-defaults clean
+        bench-defaults bench-memory clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -116,6 +116,9 @@ bench-defaults: setup-dev ## what a person gets who types one line, beside other
 
 bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
 	@$(BIN)/python benchmarks/anatomy.py
+
+bench-memory: setup-dev ## whether predicted peaks of memory are what the allocator counts (under ten minutes)
+	@$(BIN)/python benchmarks/memory_model.py
 
 bench-decode: setup-dev ## whether prefill and decode are measured apart, and what the prompt costs a token
 	@$(BIN)/python benchmarks/decode.py

@@ -144,6 +144,8 @@ _DATA_CENTER: Sequence[_Row] = (
          {"fp32": 47.85, "bf16": 191.5, "fp16": 191.5, "int8": 191.5}),
     _Row(r"amd instinct mi300x", "AMD Instinct MI300X accelerator datasheet", 5300.0, _MI300X, sparsity=True),
     _Row(r"amd instinct mi325x", "AMD Instinct MI325X accelerator datasheet", 6000.0, _MI300X, sparsity=True),
+    _Row(r"amd instinct mi355x", "AMD Instinct MI355X GPU datasheet", 8000.0,
+         {"fp32": 157.3, "bf16": 2516.6, "fp16": 2516.6, "fp8": 5033.2, "int8": 5033.2}, sparsity=True),
     _Row(r"amd instinct mi300a", "AMD Instinct MI300A accelerator datasheet", 5300.0,
          {"fp32": 122.6, "tf32": 490.3, "bf16": 980.6, "fp16": 980.6, "fp8": 1961.2, "int8": 1961.2}, sparsity=True),
     # Both stacks, or one of them: as ZE_FLAT_DEVICE_HIERARCHY has it. The memory tells.

@@ -22,6 +22,7 @@ from torchstone.terms.batch import Batch, DataCard, Unreadable, View
 from torchstone.terms.case import Case, Workload
 from torchstone.terms.counted import Counted
 from torchstone.terms.estimate import Finding
+from torchstone.terms.memory import PeakMemory
 from torchstone.terms.model import LoadedModel, ModelCard
 from torchstone.terms.run import Run
 from torchstone.terms.search import Brief, Point, Probe, Reading
@@ -185,6 +186,17 @@ class Engine(Protocol):
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""
+
+
+@runtime_checkable
+class MemoryForetold(Protocol):
+    """What an Engine is beside, if the peak memory of its step can be told without taking it."""
+
+    def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
+        """Return the peak of the Case on a device that need not be here: only what it objects to and prefers is asked.
+
+        `drawn`: a few items as one batch, of which only shapes and types count. Raises Unsupported with the reason.
+        """
 
 
 # ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────

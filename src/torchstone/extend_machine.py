@@ -94,6 +94,14 @@ class Sighted(Protocol):
         """
 
 
+@runtime_checkable
+class Pretending(Protocol):
+    """What a Vendor is beside, if it can tell of a device that is not here what it would object to and prefer."""
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return that device: nothing can be measured on it. Only called in a process that may import torch."""
+
+
 # ── telemetry/ ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -16,7 +16,7 @@ LEAVES = {
 FLOORS = {
     **dict.fromkeys(["errors", "units"], 0),
     **dict.fromkeys(["terms"], 1),
-    **dict.fromkeys(["stats", "figures", "estimates", "datasheet"], 2),
+    **dict.fromkeys(["stats", "figures", "estimates", "datasheet", "cards", "library_workspace"], 2),
     **dict.fromkeys(["extend", "extend_machine", "registry"], 3),
     **dict.fromkeys([*LEAVES, "instrument"], 4),
     **dict.fromkeys(
@@ -38,6 +38,7 @@ FLOORS = {
             "ab",
             "comparing",
             "peaks",
+            "capacity",
             "fitness",
             "diagnosing",
             "recommending",

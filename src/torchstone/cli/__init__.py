@@ -11,6 +11,7 @@ from torchstone.errors import ExitCode, TorchstoneError
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
     "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
+    "memory": "what fits a card you do not have: the predicted peak of a step, and the largest batch",
     "ab": "is B faster than A: both live, taking turns, until it is known",
     "compare": "is it really faster: stored runs beside each other, of one machine or many",
     "diagnose": "why is it slow: the cause with its evidence, and remedies measured before they are offered",

@@ -69,9 +69,8 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
     return what
 
 
-def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
-    """Add what to measure (recipe or flags) and how (the Procedure)."""
-    what = add_workload(parser, sides=sides)
+def add_choice(what: argparse._ArgumentGroup) -> None:
+    """Add what is chosen of it: a task, families, axes without what is excluded."""
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     families = "embedding, text_generation, vision, audio, multimodal"
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only {families}; recipe: families")
@@ -80,6 +79,12 @@ def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> 
         "--exclude", action="append", metavar="COND",
         help="leave out what meets all of it: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
     )  # fmt: skip
+
+
+def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> None:
+    """Add what to measure (recipe or flags) and how (the Procedure)."""
+    what = add_workload(parser, sides=sides)
+    add_choice(what)
     if not sides:
         what.add_argument("--first", action="append", metavar="COND", help="in each round, take what meets it first")
     add_procedure(parser, sides=sides)

@@ -56,6 +56,10 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--probes", type=int, metavar="N", help="most probes of the search")
     how.add_argument("--search-time", metavar="T", help="most trial-seconds of the search, the duel left out")
     how.add_argument("--apply", type=Path, metavar="FILE", help="write the answer into this YAML, JSON or TOML file")
+    how.add_argument(
+        "--for", dest="cards", nargs="+", metavar="CARD",
+        help="a card that is not here (h100-80gb): measure nothing, say which of the settings to try would fit it",
+    )  # fmt: skip
 
 
 def tune_asked(options: argparse.Namespace) -> TuneRequest:

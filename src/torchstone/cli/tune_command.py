@@ -4,6 +4,7 @@ torchstone tune distilbert --data tsv:train.tsv
 torchstone tune my-run.yaml --max-memory 80% --apply my-run.yaml
 torchstone tune my-run.yaml --effective-batch 1024 --objective energy
 torchstone tune my-run.yaml --only num_workers --present batch_size=64
+torchstone tune gpt2 --task train --for h100-80gb       (nothing is measured: what would fit)
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, print the answer, and write it into the user's file where asked."""
+    if options.cards is not None:
+        from torchstone.cli._tune_fitting import fitted
+
+        return fitted(options)
     from torchstone.cli._answer import print_tuned
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.tuning.campaign import TuneCampaign

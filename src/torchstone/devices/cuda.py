@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._sightings import NVIDIA, PCI, hidden, of_their_own, told
@@ -73,6 +74,11 @@ class Cuda:
         info = pick("cuda", found(lambda torch: _devices(torch, None)), index, self.missing)
         torch, _ = torch_or_reason()
         return CudaDevice(torch, torch.get_device_module("cuda"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an NVIDIA device that is not here."""
+        torch, _ = torch_or_reason()
+        return CudaDevice(torch, SimpleNamespace(), info)
 
 
 def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:

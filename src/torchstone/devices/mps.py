@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._torch_device import TorchDevice, found, pick, torch_or_reason
@@ -66,6 +67,12 @@ class Mps:
         info = pick("mps", self.probe(), index, self.missing)
         torch, _ = torch_or_reason()
         return MpsDevice(torch, _Module(torch), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an Apple GPU that is not here, under macOS 14 or newer."""
+        torch, _ = torch_or_reason()
+        newer = SimpleNamespace(device=torch.device, backends=SimpleNamespace(mps=None))
+        return MpsDevice(newer, SimpleNamespace(), info)
 
 
 class _Module:

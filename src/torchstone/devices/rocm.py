@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._sightings import AMD, PCI, hidden, of_their_own, told
@@ -73,6 +74,11 @@ class Rocm:
         info = pick("rocm", self.probe(), index, self.missing)
         torch, _ = torch_or_reason()
         return RocmDevice(torch, torch.get_device_module("cuda"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an AMD device that is not here."""
+        torch, _ = torch_or_reason()
+        return RocmDevice(torch, SimpleNamespace(), info)
 
     def _devices(self, torch: Any) -> Sequence[DeviceInfo]:
         if not torch.version.hip:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from torchstone.devices._sightings import INTEL, PCI, hidden, of_their_own, told
@@ -66,6 +67,11 @@ class Xpu:
         info = pick("xpu", self.probe(), index, self.missing)
         torch, _ = torch_or_reason()
         return XpuDevice(torch, torch.get_device_module("xpu"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an Intel GPU that is not here: all of those with a datasheet have fp16 and bf16."""
+        torch, _ = torch_or_reason()
+        return XpuDevice(torch, SimpleNamespace(get_device_properties=lambda _: None), info)
 
     def _intel(self) -> bool:
         try:

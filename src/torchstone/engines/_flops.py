@@ -10,7 +10,6 @@ Traffic and operators are counted on the way (_traffic.py).
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 from torchstone.engines._settings import switch_checkpointing
 from torchstone.engines._traffic import Attention, Traffic
+from torchstone.engines._twin import twin
 from torchstone.terms.axis import Scalar
 from torchstone.terms.counted import Counted
 
@@ -79,15 +79,10 @@ _FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
 
 
 def _on_meta(module: torch.nn.Module) -> torch.nn.Module:
-    """Return a copy whose parameters and buffers are shapes only: the memo keeps deepcopy from copying the data."""
-    memo: dict[int, Any] = {}
-    for parameter in module.parameters():
-        memo[id(parameter)] = torch.nn.Parameter(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
-    for buffer in module.buffers():
-        memo[id(buffer)] = buffer.detach().to("meta")
-    twin = copy.deepcopy(module, memo)
-    switch_checkpointing(twin, on=False)
-    return twin
+    """Return a copy whose parameters and buffers are shapes only."""
+    shapes = twin(module, lambda tensor: tensor.to("meta"))
+    switch_checkpointing(shapes, on=False)
+    return shapes
 
 
 def _first_line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from torchstone.terms.axis import Scalar
 from torchstone.terms.batch import Batch
 from torchstone.terms.case import Case
 from torchstone.terms.counted import Counted
+from torchstone.terms.memory import PeakMemory
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.phase import FORWARD
 
@@ -116,6 +117,12 @@ class Infer:
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Set the model up. Raises Unsupported with the reason."""
         return PreparedInference(case, model, device)
+
+    def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
+        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
+        from torchstone.engines import _peak_memory
+
+        return _peak_memory.peak_memory(self, case, model, drawn, device)
 
 
 PLUGIN: Engine = Infer()

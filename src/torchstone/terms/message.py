@@ -11,6 +11,7 @@ from torchstone.terms.case import Case, Placement
 from torchstone.terms.fit import EpochEnded, Evaluation, Judged
 from torchstone.terms.host_profile import HostProfile
 from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.memory import PeakMemory
 from torchstone.terms.own_data import OwnData
 from torchstone.terms.peaks import Peaks
 from torchstone.terms.procedure import Procedure
@@ -58,7 +59,23 @@ class PeaksRequest(msgspec.Struct, frozen=True, tag="peaks", tag_field="ask"):
     folder: str
 
 
-Request = TrialRequest | InspectRequest | PeaksRequest
+class MemoryRequest(msgspec.Struct, frozen=True, tag="memory", tag_field="ask"):
+    """Tell the peak memory of this Case on a device that need not be here (None: on the CPU), without taking a step.
+
+    batches: the sizes asked about. limits_bytes: for each, the largest batch that keeps to it. settings: as in the
+    Procedure.
+    """
+
+    case: Case
+    device: DeviceInfo | None
+    batches: tuple[int, ...]
+    limits_bytes: tuple[int, ...] = ()
+    settings: str | None = None
+    seed: int = 0
+    left_open: tuple[str, ...] = ()
+
+
+Request = TrialRequest | InspectRequest | PeaksRequest | MemoryRequest
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
@@ -164,6 +181,17 @@ class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field
     peaks: Peaks
 
 
+class MemoryTold(msgspec.Struct, frozen=True, tag="memory_told", tag_field="event"):
+    """The peak of each batch size asked about, and of the largest batch within each limit; None: not even 1 is.
+
+    `fixed`: why there is one batch size only, where the user's own data come in batches.
+    """
+
+    peaks: tuple[PeakMemory, ...]
+    largest: tuple[PeakMemory | None, ...]
+    fixed: str | None = None
+
+
 class Stack(msgspec.Struct, frozen=True, tag="stack", tag_field="event"):
     """What the interpreter itself wrote into the pipe: where it was when a signal ended it, or when it was asked."""
 
@@ -179,5 +207,5 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
 
 Event = (
     Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Brought | Measured | HostProfile | Inspected
-    | PeaksMeasured | Stack | Ended
+    | PeaksMeasured | MemoryTold | Stack | Ended
 )  # fmt: skip

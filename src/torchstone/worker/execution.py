@@ -23,6 +23,7 @@ from torchstone.terms.message import (
     Event,
     InspectRequest,
     Live,
+    MemoryRequest,
     PeaksRequest,
     Progress,
     Request,
@@ -64,6 +65,11 @@ def carry_out(request: Request, line: EventPipe) -> None:
             from torchstone.worker.best import measure_peaks
 
             measure_peaks(request, send)
+            outcome = Outcome(Status.OK)
+        elif isinstance(request, MemoryRequest):
+            from torchstone.worker.foretelling import foretell
+
+            send(foretell(request))
             outcome = Outcome(Status.OK)
         else:
             outcome = _trial(request, line)

@@ -1,0 +1,94 @@
+"""What fits a card that need not be here: the predicted peak memory of a step, by kind, and the largest batch.
+
+torchstone memory gpt2 --for h100-80gb
+torchstone memory bert --task train --for rtx4090,a100-40gb --axis precision=fp32,bf16 --axis gradient_checkpointing=false,true
+torchstone memory my-run.yaml --for 24gb --batch-sizes 8,16,32
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from torchstone.cli._parsing import Parser, words_of
+from torchstone.cli._procedure_options import add_procedure
+from torchstone.cli._run_options import add_choice, add_workload
+from torchstone.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchstone.capacity.answer import Answer
+    from torchstone.cards import Card
+
+_USUAL = ("t4", "rtx4090", "a100-40gb", "h100-80gb", "h200")  # where no card is named: one of each common size
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of memory."""
+    parser.add_argument(
+        "--for", dest="cards", nargs="+", metavar="CARD",
+        help=f"cards that need not be here, or a size: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    what = add_workload(parser)
+    add_choice(what)
+    scratch = Parser()  # nothing is measured: what says how to is not asked for
+    add_procedure(scratch)
+    parser.set_defaults(**vars(scratch.parse_args([])), first=None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
+    from torchstone.capacity.campaign import answered, asked_of
+    from torchstone.cli._run_options import asked
+
+    if options.recipe is None and options.config is None and options.model is None:
+        raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file, or a --model")
+    if options.device is not None:
+        raise UsageError("--device: memory is told without one; name a card: --for rtx4090 (nothing: some usual ones)")
+    cards = cards_of(options.cards or _USUAL)
+    request = asked(options)
+    return shown(options, answered(request, asked_of(request, cards), telling(options)))
+
+
+def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:
+    """Return the cards named, `a,b` or `a b`; words that only together are a card (`rtx 4090`) are one."""
+    from torchstone.cards import card
+
+    whole = " ".join(texts)
+    try:
+        return [card(whole)]
+    except UsageError:
+        return list(dict.fromkeys(card(word) for word in words_of(texts)))
+
+
+def telling(options: argparse.Namespace) -> Callable[[str], None]:
+    """Return what says on stderr what is followed now."""
+    loud = not (options.quiet or options.json) and sys.stderr.isatty()
+
+    def tell(what: str) -> None:
+        if loud:
+            print(f"\r\033[Kfollowing {what} …", end="", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def shown(options: argparse.Namespace, answer: Answer) -> int:
+    """Print an Answer; return the exit code."""
+    from torchstone.capacity.answer import Verdict
+
+    if not (options.quiet or options.json) and sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if options.json:
+        from torchstone.cli._json import print_json
+        from torchstone.cli._memory_answer import document
+
+        print_json(document(answer))
+    else:
+        from torchstone.cli._memory_answer import print_memory
+
+        print_memory(answer)
+    return ExitCode.DONE if any(row.verdict in (Verdict.FITS, Verdict.TIGHT) for row in answer.rows) else ExitCode.NO
