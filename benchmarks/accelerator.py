@@ -74,8 +74,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--again", action="append", metavar="ID", default=[], help="take a step anew that was taken")
     parser.add_argument("--quick", action="store_true", help="only what is done in three minutes on any machine")
     parser.add_argument("--output", type=Path, help="folder of the results (default: outputs/accelerator-DEVICE)")
-    parser.add_argument("--wheels", type=Path, help="folder of wheels for what is not installed (default: wheels, here)")
-    parser.add_argument("--within", type=float, default=PART_S, metavar="S", help="seconds a part (default %(default)g)")
+    parser.add_argument(
+        "--wheels", type=Path, help="folder of wheels for what is not installed (default: wheels, here)"
+    )
+    parser.add_argument(
+        "--within", type=float, default=PART_S, metavar="S", help="seconds a part (default %(default)g)"
+    )
     parser.add_argument("--isolation", choices=("fork", "spawn"), help="how trials start (default: as they like)")
     parser.add_argument("--list", action="store_true", help="print the steps, and do nothing")
     parser.add_argument("--sheet", default="run_sheet.sheet:STEPS", help=argparse.SUPPRESS)  # its own tests have others
@@ -139,7 +143,9 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Mistake(f"another run of the sheet is at work in {folder}; wait for it, or name another --output") from None
+            raise Mistake(
+                f"another run of the sheet is at work in {folder}; wait for it, or name another --output"
+            ) from None
         driving.end_all(folder)  # what an earlier run left that was killed itself
         yield
 

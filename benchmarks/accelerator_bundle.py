@@ -88,7 +88,9 @@ def requirements(names: Iterable[str], constraints: str) -> list[str]:
 
 def tree() -> list[Path]:
     """Return the files of the tree that go along: those that git has, below ROOT."""
-    listed = subprocess.run(["git", "ls-files", "-z", *TREE], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *TREE], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     return [Path(name) for name in listed.split("\0") if name and not name.startswith(_NOT)]
 
 

@@ -4,7 +4,7 @@ Makes an environment of its own with the index's plain wheel of torch (for Linux
 and in it, in processes of their own:
 
 - the build: torch's version as constraints.txt pins it, built for CUDA
-- forks: each model library is imported as the template imports it, under the loader's own log (LD_DEBUG=libs, ld.so(8)):
+- forks: each model library is imported as the template imports it, under the loader's own log (LD_DEBUG=libs):
   what asks for a driver opens libcuda.so.1, and the log has its name; then the process forks, and its child computes
 - the probe: `inspect()` finds the CPU alone, and says of CUDA what was looked for
 - `torchstone machine`, and a short run with --device auto: it takes the CPU, as there is nothing else
@@ -78,7 +78,9 @@ class Environment:
         self.folder = folder
         self.python = folder / "bin" / "python"
 
-    def run(self, *words: str, limit_s: float, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, limit_s: float, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run its interpreter on this tree. A program that hangs is ended."""
         own = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "benchmarks")))}
         own |= {"HF_HUB_OFFLINE": "1", "TORCHSTONE_WHEN_BUSY": "share", **(more or {})}
@@ -110,7 +112,7 @@ def install(environment: Environment) -> dict[str, Any]:
     began_s = time.monotonic()
     if not environment.python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment.folder)], check=True)
-    # Without PIP_FIND_LINKS, for a folder of wheels may hold a build for the CPU, which pip would take for the newer one.
+    # Without PIP_FIND_LINKS, for a folder of wheels may hold a build for the CPU, which pip would take.
     own = {**os.environ, "PIP_FIND_LINKS": ""}
     pip = [str(environment.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pip += ["--constraint", str(ROOT / "constraints.txt")]
@@ -118,7 +120,9 @@ def install(environment: Environment) -> dict[str, Any]:
         subprocess.run([*pip, *what], cwd=ROOT, env=own, check=True)
     # Not every torch has its torchvision, and without it timm cannot be imported: noted, and no failure.
     vision = subprocess.run([*pip, "timm", "torchvision"], cwd=ROOT, env=own, check=False).returncode == 0
-    size = sum(path.stat().st_size for path in environment.folder.rglob("*") if path.is_file() and not path.is_symlink())
+    size = sum(
+        path.stat().st_size for path in environment.folder.rglob("*") if path.is_file() and not path.is_symlink()
+    )
     return {"good": True, "took_s": round(time.monotonic() - began_s), "size_bytes": size, "vision": vision}
 
 
@@ -216,8 +220,8 @@ def check_tests(environment: Environment) -> dict[str, Any]:
     report.unlink(missing_ok=True)
     began_s = time.monotonic()
     done = environment.run(
-        "-m", "pytest", "tests/unit", "tests/contract", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider",
-        "-m", "not alone and not long", "--junitxml", str(report), limit_s=3600,
+        "-m", "pytest", "tests/unit", "tests/contract", "-q", "-n", "2", "--dist", "loadgroup", "-p",
+        "no:cacheprovider", "-m", "not alone and not long", "--junitxml", str(report), limit_s=3600,
     )  # fmt: skip
     if not report.is_file():
         raise Failed((done.stdout.strip().splitlines() or [f"pytest ended with {done.returncode}"])[-1])
@@ -233,7 +237,9 @@ CHECKS: Mapping[str, Callable[[Environment], dict[str, Any]]] = {
 
 def pinned(name: str) -> str | None:
     """Return the version that constraints.txt pins."""
-    found = re.search(rf"^{re.escape(name)}==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(
+        rf"^{re.escape(name)}==(\S+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
     return found[1] if found is not None else None
 
 

@@ -1,15 +1,15 @@
 """Training and generation as a careful person writes them in PyTorch: the truth that torchstone's figures are held to.
 
 Nothing of torchstone is imported here. Weights are random, from the config: nothing is downloaded. What each loop does,
-in the words of PyTorch's own tutorials: weights in fp32, the forward pass and the loss under autocast in bf16, backward,
-fused AdamW, gradients set to None; TF32 off; batches of fp32 images or token ids that already lie on the device, four of
-them in turn. Generation is greedy, with a cache that grows, without gradients, every token left on the device.
+in the words of PyTorch's own tutorials: weights in fp32, forward pass and loss under autocast in bf16, backward, fused
+AdamW, gradients set to None; TF32 off; batches of fp32 images or token ids that already lie on the device, four of them
+in turn. Generation is greedy, with a cache that grows, without gradients, every token left on the device.
 
 The time is the host's: synchronise, read the clock, so many steps, synchronise, read the clock. No step is timed by
 itself, and nothing else is done in the loop. Warm-up goes on for three seconds at least, so that clocks have risen and
 kernels are chosen; then windows of two seconds, of which the median counts.
 
-`python -m run_sheet.by_hand WORK --device cuda` prints one JSON object: seconds a step, items a second, and the windows.
+`python -m run_sheet.by_hand WORK --device cuda` prints one JSON object: seconds a step, items/s, the windows.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def gpt_generation(work: Work, device: Any, dtype: Any) -> Step:
 
     def step() -> None:
         ids = next(prompts)
-        # Autocast is entered once a generation: it converts a weight when it is first met, and keeps it until it is left.
+        # Autocast is entered once a generation: it converts a weight when it first meets it, and keeps it so long.
         with torch.inference_mode(), torch.autocast(device_type=kind, dtype=dtype, enabled=dtype != torch.float32):
             cache = DynamicCache(config=config)
             logits = model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]

@@ -39,7 +39,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Asked:
-    """What every step is told: the device, whether to be quick, how trials start, where it may write, what to import."""
+    """What every step is told: the device, whether to be quick, how trials start, where to write, what to import."""
 
     device: str
     quick: bool
@@ -143,6 +143,7 @@ def _environment(asked: Asked) -> Mapping[str, str]:
     own = dict(os.environ)
     before = [own["PYTHONPATH"]] if own.get("PYTHONPATH") else []
     own["PYTHONPATH"] = os.pathsep.join([*map(str, asked.paths), *before])
+    own.setdefault("TORCHSTONE_WHEN_BUSY", "refuse")  # a step that waits for others would look like one that hangs
     own.setdefault("HF_HUB_OFFLINE", "1")  # models are built from their configs: nothing is asked of a network
     own.setdefault("TOKENIZERS_PARALLELISM", "false")
     own["TORCHSTONE_CACHE"] = str(asked.folder / "cache")

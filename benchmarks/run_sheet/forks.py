@@ -38,7 +38,9 @@ def probe(here: Here) -> None:
     asked = {name: model for name, model in there.items() if not here.quick or name in _QUICK}
     tries: dict[str, tuple[str, Mapping[str, str]]] = {name: (model, _BY_NVML) for name, model in asked.items()}
     if here.device == "cuda":  # and as it is where nobody asks for NVML
-        tries.update({f"{name}_plain": (model, {"PYTORCH_NVML_BASED_CUDA_CHECK": "0"}) for name, model in asked.items()})
+        tries.update(
+            {f"{name}_plain": (model, {"PYTORCH_NVML_BASED_CUDA_CHECK": "0"}) for name, model in asked.items()}
+        )
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         done = dict(zip(tries, pool.map(lambda one: _imported(here, *one), tries.values()), strict=True))
     good, clean, plain_clean = True, True, True

@@ -47,13 +47,15 @@ class Done:
         except ValueError:
             told = None
         if not isinstance(told, dict):
-            raise Refused(f"{' '.join(self.words[:3])} … printed no document and ended with {self.code}: {self.last_line}")
+            raise Refused(
+                f"{' '.join(self.words[:3])} … printed no document and ended with {self.code}: {self.last_line}"
+            )
         return told
 
 
 @dataclass(frozen=True)
 class Here:
-    """One step's surroundings. `tell` writes a figure down at once; `isolation`: how trials start, None: as they like."""
+    """One step's surroundings. `tell` writes a figure down at once; `isolation`: how trials start; None: as they do."""
 
     device: str
     quick: bool
@@ -105,7 +107,7 @@ class Here:
         if self.isolation and words[0] in ("run", "ab", "tune", "diagnose", "train") and "--isolation" not in words:
             added += ["--isolation", self.isolation]
         if words[0] in ("run", "ab", "tune", "diagnose", "train"):
-            added += ["--quiet", "--when-busy", "refuse"]
+            added += ["--quiet"]
         return self.python("-m", "torchstone", *words, *added, "--json", limit_s=limit_s)
 
     def write(self, name: str, content: Mapping[str, Any]) -> Path:

@@ -16,7 +16,7 @@ _TOOLS = {
 _NVIDIA = {
     "driver": "Driver Version", "compute_mode": "Compute Mode", "persistence_mode": "Persistence Mode",
     "ecc": "Current ECC|ECC Mode", "mig_mode": "MIG Mode", "power_limit_w": "Current Power Limit",
-    "power_most_w": "Max Power Limit", "clock_most_mhz": "SM", "virtualization": "Virtualization Mode",
+    "power_most_w": "Max Power Limit", "virtualization": "Virtualization Mode",
 }  # fmt: skip
 _PACKAGES = ("torch", "transformers", "triton", "timm", "torchvision", "nvidia-ml-py", "msgspec", "ruamel.yaml")
 
@@ -63,7 +63,9 @@ def value_of(text: str, line: str) -> str | float | None:
     A line that is only a heading (MIG Mode, ECC Mode) has its value on the `Current` line below.
     """
     for name in line.split("|"):
-        match = re.search(rf"^ *{re.escape(name)} *(?::[ \t]*([^\n]*))?\n(?: *Current *: ([^\n]*))?", text, re.MULTILINE)
+        match = re.search(
+            rf"^ *{re.escape(name)} *(?::[ \t]*([^\n]*))?\n(?: *Current *: ([^\n]*))?", text, re.MULTILINE
+        )
         value = (match[1] or match[2] or "").strip() if match is not None else ""
         if value:
             number = re.fullmatch(r"([\d.]+) (?:W|MHz)", value)

@@ -1,4 +1,4 @@
-"""Products of matrices of a wanted length on a device, and the plainest clocks for them. Imports torch where it is used.
+"""Products of matrices of a wanted length on a device, and the plainest clock for them.
 
 Everything here is written by hand, with the host's clock around work that is waited for: what torchstone measures is
 held against it.
@@ -81,9 +81,14 @@ class Bench:
 
     def side_for(self, wanted_s: float) -> int:
         """Return the side of a product that takes about so long: within a tenth, where sizes can be so fine."""
-        side, most = 1024, self._most_side()
+        side, most = (256 if self.kind == "cpu" else 1024), self._most_side()
         for _ in range(_TRIES):
-            taken_s = self.steady_seconds(self.product(side), for_s=0.05, rounds=2)
+            product = self.product(side)
+            self.seconds(product, 1)  # chooses a kernel
+            count = max(1, min(200, round(5e-3 / max(self.seconds(product, 3), 1e-7))))
+            # The shortest of a few: a neighbour only ever makes it longer, and the product would come out too small.
+            taken_s = min(self.seconds(product, count) for _ in range(5))
+            del product
             self.give_back()
             if abs(taken_s / wanted_s - 1.0) < 0.1:
                 break
@@ -110,7 +115,7 @@ def opened(here: Here) -> Any:
 
 
 def gauges(here: Here, pid: int | None, info: Any) -> dict[str, Any]:
-    """Return the device's gauges by metric, as torchstone's telemetry gives them. Raises NotHere where there is none."""
+    """Return the device's gauges by metric, as torchstone's telemetry has them. Raises NotHere without any."""
     from torchstone import registry
 
     source = {"cuda": "nvml", "rocm": "amd_smi"}.get(here.device)

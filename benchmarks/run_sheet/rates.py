@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from run_sheet.here import Here
@@ -16,7 +17,7 @@ _LAUNCHES = 10_000
 
 
 def compare(here: Here) -> None:
-    """Note every rate of `machine peaks`, and the same few by hand: copy, product at once and sustained, pinned, launch."""
+    """Note every rate of `machine peaks`, and the same few by hand."""
     try:  # first: what this process takes of the device later would be lacking there
         document = here.torchstone("machine", "peaks", "--again", limit_s=90).document()
         for rate in document["peaks"]["rates"]:
@@ -30,13 +31,7 @@ def by_hand(here: Here) -> None:
     """Note the rates of the plainest loops there are."""
     bench = Bench(here)
     torch = bench.torch
-    room = bench.free_bytes() or 1 << 30
-    size = min(_COPIED_BYTES, room // 8)
-    source = torch.empty(size, dtype=torch.uint8, device=bench.device).fill_(1)
-    into = torch.empty_like(source)
-    copy_s = bench.steady_seconds(lambda: into.copy_(source), for_s=0.5)
-    here.note("hand_copy_bytes_s", 2.0 * size / copy_s)
-    del source, into
+    here.note("hand_copy_bytes_s", _copied(bench))
     bench.give_back()
     side = _SIDE if not here.on_cpu else 1024
     flops = 2.0 * side**3
@@ -52,6 +47,14 @@ def by_hand(here: Here) -> None:
     one = torch.zeros(1, device=bench.device)
     add = one.add_
     here.note("hand_launch_s", min(bench.seconds(lambda: add(1.0), _LAUNCHES) for _ in range(5)))
+
+
+def _copied(bench: Bench) -> float:
+    """Return the bytes read and written a second of a copy within the device."""
+    size = min(_COPIED_BYTES, (bench.free_bytes() or 1 << 30) // 8)
+    source = bench.torch.empty(size, dtype=bench.torch.uint8, device=bench.device).fill_(1)
+    into = bench.torch.empty_like(source)
+    return 2.0 * size / bench.steady_seconds(lambda: into.copy_(source), for_s=0.5)
 
 
 def sustained(bench: Bench, product: Callable[[], Any], for_s: float) -> tuple[float, float]:
@@ -77,5 +80,5 @@ def _transfers(here: Here, bench: Bench) -> None:
             print(f"no {kind} memory: {error}", flush=True)
             continue
         for name, to, source in (("to_device", there, own), ("to_host", own, there)):
-            one_s = bench.steady_seconds(lambda to=to, source=source: to.copy_(source, non_blocking=True), for_s=0.2)
+            one_s = bench.steady_seconds(partial(to.copy_, source, non_blocking=True), for_s=0.2)
             here.note(f"hand_{name}_{kind}_bytes_s", size / one_s)

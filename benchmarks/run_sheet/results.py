@@ -148,7 +148,7 @@ def opened(folder: Path, device: str, *, quick: bool) -> Sheet:
         told: Any = json.loads(path.read_text(encoding="utf-8"))
         was = (told["schema"], told["device"], told["quick"])
         steps = {str(name): _taken(one) for name, one in told["steps"].items()}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Unfit(f"{path} is no result of this program ({type(error).__name__}: {error})") from None
     if was != (SCHEMA, device, quick):
         words = f"--device {was[1]}{' --quick' * bool(was[2])}"

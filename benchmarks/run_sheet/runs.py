@@ -1,4 +1,4 @@
-"""Steps that are runs of torchstone: fork and spawn, every precision, every way to compile, memory, page-locked batches."""
+"""Steps that are runs of torchstone: fork and spawn, number formats, compilers, memory, page-locked batches, tune."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _alike(found: Sequence[documents.Case], prints: Mapping[str, Sequence[float]
     for case in found:
         if (values := prints.get(case["case_id"])) is not None:
             key = (str(case["workload"]["model"]), str(case["workload"]["task"]))
-            # Of a training its first losses; of an inference mean and spread of the output, of which the mean may be near 0.
+            # Of a training its first losses; of an inference mean and spread of the output: a mean may be near 0.
             first = values if key[1] == "train" else values[::-1]
             groups.setdefault(key, {})[str(case["configuration"]["precision"])] = first
     return list(groups.values())

@@ -72,7 +72,7 @@ def planted(here: Here) -> None:
     if not here.quick:
         for key, value in compared(here.torchstone("ab", *files, "--within", "60s", limit_s=90)).items():
             here.note(f"ab_{key}", value)
-    for name, turn_s in (("10ms", 0.01), ("200ms", 0.2)):
+    for name, turn_s in (("10ms", 0.01), ("200ms", 0.2))[here.quick :]:
         logs = _by_turns(here, side, turn_s, pairs=2 if here.quick else 6)
         here.note(f"pairs_{name}", len(logs))
         here.note(f"ratio_{name}", math.exp(fmean(logs)))
@@ -100,7 +100,7 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
 
     how = Procedure(isolation=here.isolation or "auto")
     procedure, dice = in_turns(as_ab_does(how)), random.Random(0)
-    turns = TurnPlan(couples=8, turn_s=turn_s)
+    turns = TurnPlan(couples=4 if here.quick else 8, turn_s=turn_s)
     sides = [Contender("A", case_of(100)), Contender("B", case_of(103))]
     with Ring({None: [sides[0].case.workload.model]}, procedure) as ring:
         taken = [ring.take(sides, number, turns, dice, 0) for number in range(pairs)]

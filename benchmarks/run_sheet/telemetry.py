@@ -1,4 +1,4 @@
-"""B3 and B4: what reading the driver costs, how often its energy counter ticks, and how long the clocks take to rise."""
+"""B3 and B4: what reading the driver costs, how often its energy counter ticks, how long the clocks take to rise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def costs(here: Here) -> None:
         spent = {}
         for metric, gauge in there.items():
             if when == "busy":
-                _keep_busy(bench, product, each_s, 0.5)
+                _keep_busy(product, each_s, 0.5)
             spent[metric] = _costs_s(gauge, _READS)
             bench.synchronize()
         for metric, (middle_s, _) in spent.items():
@@ -67,7 +67,7 @@ def _costs_s(gauge: Any, reads: int) -> tuple[float, float]:
     return median(spent), max(spent)
 
 
-def _keep_busy(bench: Bench, product: Callable[[], Any], each_s: float, for_s: float) -> None:
+def _keep_busy(product: Callable[[], Any], each_s: float, for_s: float) -> None:
     """Issue work for so long without waiting; a queue that is full makes the call itself wait, so it stays below."""
     for _ in range(min(900, round(for_s / each_s))):
         product()
@@ -77,7 +77,7 @@ def _energy(here: Here, bench: Bench, product: Callable[[], Any], each_s: float,
     seen: list[tuple[float, float]] = []
     ends_s = time.perf_counter() + _TICKS_S
     while time.perf_counter() < ends_s:
-        _keep_busy(bench, product, each_s, 0.02)
+        _keep_busy(product, each_s, 0.02)
         seen.append((time.perf_counter(), float(counter.read() or 0.0)))
         time.sleep(0.005)
         bench.synchronize()
@@ -104,25 +104,23 @@ def _joules_a_product(
 
 
 def _disturbance(here: Here, bench: Bench, product: Callable[[], Any], info: Any) -> None:
-    """Note the closed loop's p99 and mean with another process reading every gauge twice a second, over those without."""
+    """Note p99 and mean of a closed loop beside a process that reads every gauge twice a second, over those without."""
     import msgspec
 
     told = msgspec.json.encode(info).decode()
-    reader = subprocess.Popen(
-        [sys.executable, "-c", _READER, str(os.getpid()), told], stdout=subprocess.PIPE, text=True
-    )  # fmt: skip
+    words = [sys.executable, "-c", _READER, str(os.getpid()), told]
     laps: dict[str, list[float]] = {"off": [], "on": []}
-    try:
-        if reader.stdout is None or reader.stdout.readline().strip() != "ready":
-            raise RuntimeError("the process that reads the gauges did not start")
-        for _ in range(3):
-            for name, what in (("off", signal.SIGSTOP), ("on", signal.SIGCONT)):
-                reader.send_signal(what)
-                laps[name] += _closed(bench, product, _CLOSED_S)
-    finally:
-        reader.send_signal(signal.SIGCONT)
-        reader.kill()
-        reader.wait()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as reader:
+        try:
+            if reader.stdout is None or reader.stdout.readline().strip() != "ready":
+                raise RuntimeError("the process that reads the gauges did not start")
+            for _ in range(3):
+                for name, what in (("off", signal.SIGSTOP), ("on", signal.SIGCONT)):
+                    reader.send_signal(what)
+                    laps[name] += _closed(bench, product, _CLOSED_S)
+        finally:
+            reader.send_signal(signal.SIGCONT)
+            reader.kill()
     for word, share in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999)):
         here.note(f"{word}_on_over_off", _order(laps["on"], share) / _order(laps["off"], share))
     here.note("mean_on_over_off", fmean(laps["on"]) / fmean(laps["off"]))

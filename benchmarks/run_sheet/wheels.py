@@ -56,7 +56,7 @@ def fits(file: str) -> bool:
     exact, stable = f"cp{major}{minor}", re.compile(rf"cp{major}(\d+)")
     found = [stable.fullmatch(tag) for tag in pythons.split(".")] if "abi3" in abis.split(".") else []
     by_python = (
-        exact in pythons.split(".")
+        (exact in pythons.split(".") and {exact, "none"} & set(abis.split(".")))
         or "py3" in pythons.split(".")
         or any(match is not None and int(match[1]) <= minor for match in found)
     )
@@ -66,7 +66,7 @@ def fits(file: str) -> bool:
         tag == "any" or (system in tag and (machine in tag.lower() or "universal2" in tag))
         for tag in platforms.split(".")
     )
-    return by_python and by_platform
+    return bool(by_python) and by_platform
 
 
 def _name(path: Path) -> str:

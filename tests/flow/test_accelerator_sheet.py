@@ -10,7 +10,7 @@ import pytest
 from run_sheet.expecting import judge
 from run_sheet.sheet import STEPS
 
-ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parents[2] / "benchmarks" / "accelerator.py"
 MOST_S = 180.0
 
 
@@ -18,7 +18,7 @@ MOST_S = 180.0
 def test_the_sheet_on_a_cpu(tmp_path):
     began_s = time.monotonic()
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "accelerator.py"), "--device", "cpu", "--quick", "--output", str(tmp_path)],
+        [sys.executable, str(PROGRAM), "--device", "cpu", "--quick", "--output", str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     took_s = time.monotonic() - began_s
@@ -41,7 +41,7 @@ def test_on_a_machine_without_the_device_the_first_step_says_so(tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is one here")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "accelerator.py"), "--device", "cuda", "--step", "A0", "--output", str(tmp_path)],
+        [sys.executable, str(PROGRAM), "--device", "cuda", "--step", "A0", "--output", str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1

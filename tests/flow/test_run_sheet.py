@@ -78,7 +78,7 @@ def test_a_step_that_fails_stops_no_other(whole):
 
 def test_the_reason_is_told(whole):
     why = {name: step["why"] for name, step in results(whole[0]).items()}
-    assert why["A2"] == "it did not end within 2 s, its limit"
+    assert why["A2"] == "it did not end within 4 s, its limit"
     assert why["A3"] == "no abacus is attached"
     assert why["B1"] == "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
     assert why["B3"] == "killed by SIGSEGV"
@@ -93,11 +93,11 @@ def test_the_reason_is_told(whole):
 
 def test_the_table_has_expectation_figure_and_verdict(whole):
     lines = [line for line in table(whole[0]).splitlines() if line.startswith("| ")]
-    assert "| D3 (0 s) | ratio 1 ± 1 % | 1.2 | FAILED |" in lines
+    assert any(line.startswith("| D3 (") and line.endswith("| ratio 1 ± 1 % | 1.2 | FAILED |") for line in lines)
     assert any(line.startswith("| A0 (") and line.endswith("| answer = 42 | 42 | ok |") for line in lines)
     assert any(line.startswith("| D4 | good | of a CPU only | not here |") for line in lines)
     hung = lines.index(next(line for line in lines if line.startswith("| A2 (")))
-    assert "| the step comes to its end | too long: it did not end within 2 s, its limit | FAILED |" in lines[hung]
+    assert "| the step comes to its end | too long: it did not end within 4 s, its limit | FAILED |" in lines[hung]
     assert lines[hung + 1] == "|  | before | 1.5 | noted |"
 
 
@@ -144,9 +144,9 @@ def test_cut_in_the_middle_it_goes_on_from_there(tmp_path, how):
 
 
 def test_a_step_with_which_the_whole_program_ends_twice_is_left_alone(tmp_path):
+    answers = tmp_path / "steps" / "B1" / "answers.jsonl"
     for attempt in (1, 2):
         process = start(tmp_path, sheet="GOOD")
-        answers = tmp_path / "steps" / "B1" / "answers.jsonl"
         wait_for(lambda attempt=attempt: results_at(tmp_path, "B1", attempt) and answers.read_text().endswith("\n"))
         process.kill()
         process.communicate(timeout=30)
@@ -174,7 +174,7 @@ def test_what_does_not_fit_into_its_part_is_left_to_the_next_call(tmp_path):
 
 
 def test_cut_by_the_end_of_its_part_it_is_taken_again(tmp_path):
-    code, out, _ = run(tmp_path, "--within", "1.5", sheet="SLOW")
+    code, out, _ = run(tmp_path, "--within", "5", sheet="SLOW")
     assert code == 1
     assert results(tmp_path)["A0"]["state"] == "cut"
     assert results(tmp_path)["A0"]["figures"] == {"before": 10.5}

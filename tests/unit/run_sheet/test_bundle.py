@@ -30,6 +30,10 @@ def test_the_archive_unpacks_to_a_tree_with_its_wheels(tmp_path):
         names = set(tar.getnames())
         assert all(member.uid == 0 and member.uname == "" for member in tar.getmembers())
     assert {"torchstone/benchmarks/accelerator.py", "torchstone/benchmarks/run_sheet/sheet.py"} <= names
-    assert {"torchstone/src/torchstone/__init__.py", "torchstone/pyproject.toml", "torchstone/tests/conftest.py"} <= names
+    assert {
+        "torchstone/src/torchstone/__init__.py",
+        "torchstone/pyproject.toml",
+        "torchstone/tests/conftest.py",
+    } <= names
     assert "torchstone/wheels/thing-1.0-py3-none-any.whl" in names
     assert not [name for name in names if name.startswith("torchstone/benchmarks/data/")]

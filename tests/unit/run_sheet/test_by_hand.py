@@ -99,14 +99,20 @@ def test_both_build_the_same_model(name):
     config = by_hand._TINY if name.startswith("bert") else by_hand._TINY_GPT
     from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
-    theirs = BertForSequenceClassification(BertConfig(**config)) if name.startswith("bert") else GPT2LMHeadModel(GPT2Config(**config))
+    theirs = (
+        BertForSequenceClassification(BertConfig(**config))
+        if name.startswith("bert")
+        else GPT2LMHeadModel(GPT2Config(**config))
+    )
     shapes = [{n: tuple(p.shape) for n, p in module.named_parameters()} for module in (ours, theirs)]
     assert shapes[0] == shapes[1]
     assert type(ours) is type(theirs)
     assert ours.config._attn_implementation == theirs.config._attn_implementation
 
 
-@pytest.mark.parametrize(("name", "full"), [("resnet", "microsoft/resnet-50"), ("bert", "bert-base-uncased"), ("gpt2", "gpt2")])
+@pytest.mark.parametrize(
+    ("name", "full"), [("resnet", "microsoft/resnet-50"), ("bert", "bert-base-uncased"), ("gpt2", "gpt2")]
+)
 def test_the_whole_models_are_the_published_ones(name, full):
     """By their parameters, on the meta device: nothing of that size is built."""
     import transformers

@@ -47,7 +47,11 @@ def test_imports_that_open_no_driver_are_good(tmp_path):
 
 def test_an_import_that_opens_the_driver_is_named(tmp_path):
     def log(more):
-        return "find library=libcuda.so.1 [0]; searching" if more["PYTORCH_NVML_BASED_CUDA_CHECK"] == "1" else "find library="
+        return (
+            "find library=libcuda.so.1 [0]; searching"
+            if more["PYTORCH_NVML_BASED_CUDA_CHECK"] == "1"
+            else "find library="
+        )
 
     told = cuda_build.check_forks(Fake(tmp_path, CHILD, log=log))
     assert not told["good"]
@@ -56,7 +60,11 @@ def test_an_import_that_opens_the_driver_is_named(tmp_path):
 
 def test_an_import_that_opens_it_only_where_nobody_asks_for_nvml_is_noted(tmp_path):
     def log(more):
-        return "find library=libcuda.so.1" if more["PYTORCH_NVML_BASED_CUDA_CHECK"] == "0" else "find library=libnvidia-ml.so.1"
+        return (
+            "find library=libcuda.so.1"
+            if more["PYTORCH_NVML_BASED_CUDA_CHECK"] == "0"
+            else "find library=libnvidia-ml.so.1"
+        )
 
     told = cuda_build.check_forks(Fake(tmp_path, CHILD, log=log))
     assert told["good"]
@@ -87,8 +95,9 @@ def test_the_log_has_to_show_it_where_somebody_asks(tmp_path):
 @pytest.mark.parametrize(
     ("told", "good"),
     [
-        ({"devices": ["cpu"], "missing": {"cuda": "torch 2.13.0+cu130 is built for CUDA 13.0 but sees no device"}}, True),
-        ({"devices": ["cpu", "cuda"], "missing": {}}, False), ({"devices": ["cpu"], "missing": {"cuda": "no torch"}}, False),
+        ({"devices": ["cpu"], "missing": {"cuda": "torch is built for CUDA 13.0 but sees no device"}}, True),
+        ({"devices": ["cpu", "cuda"], "missing": {}}, False),
+        ({"devices": ["cpu"], "missing": {"cuda": "no torch"}}, False),
     ],
 )  # fmt: skip
 def test_the_probe_finds_the_cpu_and_says_what_was_looked_for(tmp_path, told, good):

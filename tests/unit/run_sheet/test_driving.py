@@ -17,9 +17,11 @@ END = '{"end": true}\n'
 @pytest.mark.parametrize(
     ("text", "code", "state"),
     [
-        (FIGURE + END, 0, State.DONE), (FIGURE, 0, State.NO_ANSWER), ("", 0, State.NO_ANSWER), (END, 0, State.NO_ANSWER),
+        (FIGURE + END, 0, State.DONE), (FIGURE, 0, State.NO_ANSWER), ("", 0, State.NO_ANSWER),
+        (END, 0, State.NO_ANSWER),
         (FIGURE, -9, State.CRASHED), (FIGURE, 3, State.CRASHED), (FIGURE + END, -11, State.CRASHED),
-        (FIGURE + '{"not_here": "why"}\n', 0, State.NOT_HERE), ('{"failed": "out of memory", "why": "w"}\n', 1, State.OUT_OF_MEMORY),
+        (FIGURE + '{"not_here": "why"}\n', 0, State.NOT_HERE),
+        ('{"failed": "out of memory", "why": "w"}\n', 1, State.OUT_OF_MEMORY),
         ('{"failed": "eaten", "why": "w"}\n', 1, State.WRONG_ANSWER), ("[]\n", 0, State.WRONG_ANSWER),
         ('{"figure": "x"}\n', 0, State.WRONG_ANSWER), ('{"figure": 1, "value": 1}\n', 0, State.WRONG_ANSWER),
         ('{"figure": "x", "value": {}}\n', 0, State.WRONG_ANSWER), ('{"word": 1}\n', 0, State.WRONG_ANSWER),
@@ -74,4 +76,7 @@ def test_figures_of_a_step_that_never_began_are_none(tmp_path):
 
 
 def test_what_is_not_finite_is_a_missing_figure(tmp_path):
-    assert read(tmp_path, '{"figure": "x", "value": NaN}\n{"figure": "y", "value": 1}\n' + END).figures == {"x": None, "y": 1}
+    assert read(tmp_path, '{"figure": "x", "value": NaN}\n{"figure": "y", "value": 1}\n' + END).figures == {
+        "x": None,
+        "y": 1,
+    }

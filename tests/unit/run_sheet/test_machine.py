@@ -54,7 +54,9 @@ def test_a_card_without_mig_says_so_in_its_own_word():
 
 def answered(found, missing):
     text = json.dumps({
-        "machine": {"devices": found, "host": {"logical_cores": 16, "memory_bytes": 1}, "software": {"torch": "2.11.0"}},
+        "machine": {
+            "devices": found, "host": {"logical_cores": 16, "memory_bytes": 1}, "software": {"torch": "2.11.0"}
+        },
         "missing": missing,
     })  # fmt: skip
     return lambda *_, **__: Done((), 0, text, "", 1.0)
@@ -78,5 +80,9 @@ def test_the_first_device_of_the_kind_is_told(tmp_path, monkeypatch):
     )  # fmt: skip
     machine.facts(step)
     assert (step.told["devices"], step.told["device_name"]) == (1, "NVIDIA H200")
-    assert (step.told["compute_mode"], step.told["mig_mode"], step.told["power_limit_w"]) == ("Default", "Disabled", 700.0)
+    assert (step.told["compute_mode"], step.told["mig_mode"], step.told["power_limit_w"]) == (
+        "Default",
+        "Disabled",
+        700.0,
+    )
     assert (tmp_path / "driver.txt").read_text() == SMI

@@ -89,8 +89,21 @@ def test_a_kill_while_it_writes_leaves_the_old_file(sheet, monkeypatch):
     assert (sheet.folder / JSON).read_text() == before
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema":1,"device":"cuda","quick":false,"steps":[]}',
-                                  '{"schema":1,"device":"cuda","quick":false,"steps":{"A0":{"state":"eaten"}}}'])  # fmt: skip
+BEGINNING = '{"schema":1,"device":"cuda","quick":false,"steps":'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"schema": 1}',
+        BEGINNING + "[]}",
+        BEGINNING + '{"A0":{"state":"eaten"}}}',
+        BEGINNING + '{"A0":1}}',
+    ],
+)
 def test_a_file_that_is_no_result_is_refused(tmp_path, text):
     (tmp_path / JSON).write_text(text)
     with pytest.raises(Unfit, match="is no result of this program"):

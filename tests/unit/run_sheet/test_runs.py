@@ -8,7 +8,9 @@ from run_sheet import documents, runs
 from run_sheet.here import Done, Refused
 
 
-def case(case_id, task="train", model="hf:bert", status="ok", message=None, device="cuda", figures=None, **configuration):
+def case(
+    case_id, task="train", model="hf:bert", status="ok", message=None, device="cuda", figures=None, **configuration
+):
     estimates = {name: {"value": value} for name, value in (figures or {}).items()}
     return {
         "case_id": case_id, "workload": {"task": task, "model": model}, "configuration": configuration,
@@ -41,13 +43,21 @@ def stepping(folder, *documents, quick=False, device="cuda"):
         return told if isinstance(told, Done) else Done(words, 0, json.dumps(told), "", 1.0)
 
     return here(
-        device=device, quick=quick, on_cpu=device == "cpu", isolation=None, folder=folder, write=write, torchstone=torchstone
+        device=device,
+        quick=quick,
+        on_cpu=device == "cpu",
+        isolation=None,
+        folder=folder,
+        write=write,
+        torchstone=torchstone,
     )
 
 
 def test_fork_and_spawn_on_the_same_device(tmp_path):
     step = stepping(
-        tmp_path, {"cases": [case("a", figures={"step_time": 0.010})]}, {"cases": [case("a", figures={"step_time": 0.0101})]}
+        tmp_path,
+        {"cases": [case("a", figures={"step_time": 0.010})]},
+        {"cases": [case("a", figures={"step_time": 0.0101})]},
     )
     runs.fork_and_spawn(step)
     assert (step.told["device_fork"], step.told["status_spawn"]) == ("cuda:0", "ok")
@@ -62,7 +72,10 @@ def test_a_silent_fall_to_the_cpu_is_seen(tmp_path):
 
 
 def test_number_formats_that_compute_the_same_are_found(tmp_path):
-    cases = [case("a", precision="fp32", figures={"step_time": 2.0}), case("b", precision="bf16", figures={"step_time": 1.0})]
+    cases = [
+        case("a", precision="fp32", figures={"step_time": 2.0}),
+        case("b", precision="bf16", figures={"step_time": 1.0}),
+    ]
     for values, apart, off in (([2.0], False, 0.0), ([2.1], True, 0.05)):
         document = {"cases": cases, "record": record(tmp_path, a={"fingerprint": [2.0]}, b={"fingerprint": values})}
         step = stepping(tmp_path, document)
@@ -106,7 +119,9 @@ def test_each_way_to_compile_is_told_and_losses_are_held_against_each_other(tmp_
 def test_memory_that_ends_is_told_and_what_comes_after_it(tmp_path):
     ends = {8: "ok", 64: "ok", 512: "ok", 2048: "out_of_memory", 4096: "skipped", 8192: "skipped"}
     cases = [
-        case(str(b), batch_size=b, status=end, message="ran out" if end != "ok" else None, figures={"step_time": 0.1 * b})
+        case(
+            str(b), batch_size=b, status=end, message="ran out" if end != "ok" else None, figures={"step_time": 0.1 * b}
+        )
         for b, end in ends.items()
     ]
     step = stepping(tmp_path, {"cases": cases}, {"cases": [case("z", batch_size=8, figures={"step_time": 0.88})]})

@@ -4,7 +4,8 @@ REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="3" failures="1" tests="6">
 <testcase classname="tests.unit.test_a" name="test_good" time="0.1"/>
 <testcase classname="tests.unit.test_a" name="test_left_out" time="0.0"><skipped message="no data"/></testcase>
-<testcase classname="tests.unit.test_b" name="test_no_device" time="0.2"><failure message="assert 'cuda' == 'cpu'">E</failure></testcase>
+<testcase classname="tests.unit.test_b" name="test_no_device" time="0.2">
+<failure message="assert 'cuda' == 'cpu'">E</failure></testcase>
 <testcase classname="" name="tests.unit.test_c" time="0.0"><error message="collection failure">
 E   ModuleNotFoundError: No module named 'never_heard_of_it'</error></testcase>
 <testcase classname="" name="tests.unit.test_d" time="0.0"><error message="collection failure">

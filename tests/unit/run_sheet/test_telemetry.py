@@ -1,8 +1,11 @@
+import time
 from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 from fake_steps import here
 from run_sheet import telemetry
+from run_sheet.products import Bench
 
 MS = 1e-3
 
@@ -53,10 +56,10 @@ class Counter:
         return 700.0 * (self._clock.now // 0.1) * 0.1
 
 
-class FakeBench:
+class FakeBench(Bench):
     """A device on a clock of its own: a product takes 1 ms."""
 
-    def __init__(self):
+    def __init__(self):  # no device is opened
         self.now = 0.0
 
     def synchronize(self):
@@ -74,7 +77,7 @@ def test_a_counter_that_ticks_is_good_to_a_tick_over_the_window(length_s, most):
     found = []
     for _ in range(20):
         bench.now += 0.037  # windows begin anywhere between two ticks
-        found.append(telemetry._joules_a_product(bench, None, counter, length_s, MS))
+        found.append(telemetry._joules_a_product(bench, lambda: None, counter, length_s, MS))
     assert max(abs(joules / 0.7 - 1.0) for joules in found) <= most
 
 
@@ -83,13 +86,32 @@ class Gauge:
         self.read = read
 
 
+class Napping:
+    def __init__(self, _):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def side_for(self, wanted_s):
+        return 1
+
+    def product(self, side):
+        return lambda: time.sleep(MS)
+
+    def steady_seconds(self, work):
+        return MS
+
+    def seconds(self, work, count):
+        for _ in range(count):
+            work()
+        return MS
+
+
 @pytest.fixture
 def short(monkeypatch):
-    """The same steps in a second, on the CPU, with gauges of our own."""
-    import time
-    from types import SimpleNamespace
-
-    from torchstone.inspection import inspect
+    """The same steps in a second, on a device whose product is a nap of 1 ms, with gauges of our own."""
+    from torchstone.terms.machine import DeviceInfo
 
     began = time.perf_counter()
     there = {
@@ -97,9 +119,9 @@ def short(monkeypatch):
         "device_clock_hz": Gauge(lambda: 1.98e9), "device_power_w": Gauge(lambda: None),
     }  # fmt: skip
     for name, value in (
-        ("_WINDOWS", ((0.05, 2), (0.1, 2))), ("_CLOSED_S", 0.05), ("_READS", 3), ("_TICKS_S", 0.3), ("_IDLE_S", 0.05),
+        ("_WINDOWS", ((0.05, 2), (0.1, 2))), ("_CLOSED_S", 0.05), ("_READS", 3), ("_TICKS_S", 0.6), ("_IDLE_S", 0.05),
         ("_STEPS_S", 0.3), ("gauges", lambda *_: there),
-        ("opened", lambda _: SimpleNamespace(info=next(d for d in inspect().devices if d.kind == "cpu"))),
+        ("opened", lambda _: SimpleNamespace(info=DeviceInfo("cpu", "cpu", "Bead Inc.", 0, "B13"))), ("Bench", Napping),
     ):  # fmt: skip
         monkeypatch.setattr(telemetry, name, value)
     return here(device="cpu", torch_kind="cpu", on_cpu=True, quick=True)

@@ -23,7 +23,9 @@ def stepping(hands, rates, *, device="cuda", quick=False):
         case = {"configuration": {"batch_size": batch}, "estimates": estimates, "trials": trials}
         return Done(words, 0, json.dumps({"cases": [case]}), "", 1.0)
 
-    return here(device=device, torch_kind=device, on_cpu=device == "cpu", quick=quick, python=python, torchstone=torchstone)
+    return here(
+        device=device, torch_kind=device, on_cpu=device == "cpu", quick=quick, python=python, torchstone=torchstone
+    )
 
 
 def test_a_drift_between_the_two_runs_by_hand_cancels():
@@ -48,7 +50,10 @@ def test_a_run_without_a_rate_says_how_it_ended():
 
 
 def test_on_a_cpu_the_small_twins_are_compared_in_fp32():
-    step = stepping([0.01] * 4, [8 / 0.01, 4 / 0.01], device="cpu", quick=True)
+    step = stepping([0.01] * 4, [8 / 0.01, 4 / 0.01], device="cpu")
     truth.compare(step)
     assert set(step.told) >= {"ours_over_hand_bert_tiny", "ours_over_hand_generate_tiny"}
     assert "ours_over_hand_bert" not in step.told
+    quick = stepping([0.01] * 2, [8 / 0.01], device="cpu", quick=True)
+    truth.compare(quick)
+    assert quick.told["compared"] == 1
