@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults accept-accelerator accelerator-bundle check-cuda-build clean
@@ -78,6 +78,9 @@ test: setup-dev lint types ## lint, types and all tests
 
 acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/acceptance
+
+mutations: setup-dev ## does a test fail where a feature is taken away? 60 drawn ones (about half an hour)
+	@$(BIN)/python tests/acceptance/mutate.py
 
 test-all: test smoke ## the tests, then a real run on this machine
 

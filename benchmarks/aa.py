@@ -32,7 +32,7 @@ import msgspec
 
 from torchstone import plan
 from torchstone.ab.contest import Contested, contest
-from torchstone.ab.pair import Contender
+from torchstone.ab.pair import Contender, Pair
 from torchstone.stats.student import two_sided
 from torchstone.terms.case import Case, Placement
 from torchstone.terms.comparison import Rules
@@ -56,12 +56,13 @@ SLOW = {
 # name → task, kind of stack, its size, layers of A (a slowdown is whole layers more), further axes
 ALL_CORES: dict[str, tuple[str, str, dict[str, int], int, dict[str, Any]]] = {
     "mlp train, 5 ms": ("train", "mlp", {"width": 64, "rows": 16}, 33, {}),
+    "mlp train, 15 ms": ("train", "mlp", {"width": 64, "rows": 16}, 100, {}),
     "transformer train, 28 ms": ("train", "transformer", {"width": 96, "length": 32}, 14, {}),
     "transformer train, 60 ms": ("train", "transformer", {"width": 96, "length": 32}, 33, {}),
     "conv train, loader": (
         "train", "conv", {"channels": 16, "side": 16}, 100, {"feed": ["loader"], "num_workers": [2]},
     ),
-    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 640}, 100, {}),
+    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 2000}, 100, {}),
     "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 168}, 100, {}),
 }  # fmt: skip
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")
@@ -98,7 +99,7 @@ def main() -> None:
                 row = one_run(name, options, options.seed + number)
             append(options.out, row)
             print(
-                json.dumps({k: v for k, v in row.items() if k not in ("pairs", "medians_s")}),
+                json.dumps({k: v for k, v in row.items() if k not in ("pair_values", "medians_s")}),
                 file=sys.stderr,
                 flush=True,
             )
@@ -128,6 +129,7 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
         **course_of(ended, wall_s, options), "elapsed_s": round(ended.elapsed_s, 2), "pairs_taken": ended.pairs,
         "templates": ended.templates,
         "step_s": round(median([v for t in ended.trials for v in t.values("step_time_s")] or [0.0]), 6),
+        "pair_values": pair_values(ended.trials),
         "others": {rule: said(rule, ended.trials) for rule in _RULES},
         "medians_s": [round(median(t.values("step_time_s")), 7) for t in ended.trials if t.values("step_time_s")],
     }  # fmt: skip
@@ -148,6 +150,17 @@ def course_of(ended: Contested, wall_s: float, options: argparse.Namespace) -> d
         "couples": [len(t.values("turn_time_s")) for t in ended.trials[::2]], "noise": noise_of(ended.trials),
         "other_threads": msgspec.structs.asdict(other) if (other := ended.comparison.with_other_threads) else None,
     }  # fmt: skip
+
+
+def pair_values(trials: Sequence[Trial]) -> list[tuple[float, float, int]]:
+    """Return the logarithm of the ratio, its error and the template of each pair: what an interval is made of."""
+    found = []
+    for a, b in zip(trials[::2], trials[1::2], strict=True):
+        turns = zip(a.values("turn_time_s"), b.values("turn_time_s"), strict=False)
+        known = Pair(tuple(math.log(y / x) for x, y in turns), (a, b)).location
+        if known is not None:
+            found.append((round(known.value, 6), round(known.error, 6), int(str(a.facts["template"]))))
+    return found
 
 
 def noise_of(trials: Sequence[Trial]) -> float | None:

@@ -21,6 +21,7 @@ from torchstone.terms.machine import DeviceInfo, Machine
 from torchstone.terms.message import Inspected
 from torchstone.terms.model import InputSpec, ModelCard
 from torchstone.terms.own_data import LOADER_AXES, OwnData
+from torchstone.terms.page_locking import effective
 from torchstone.terms.run import Plan, Slot
 
 # Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
@@ -126,7 +127,7 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
 def first_case(sketch: Sketch, placement: Placement, machine: Machine) -> Case:
     """Return the Case of a Sketch's first Configuration: what is rehearsed."""
     device = machine.device(placement.device, placement.index)
-    return Case(sketch.workload, on_device(sketch.configurations[0], device), placement)
+    return Case(sketch.workload, on_device(effective(sketch.configurations, placement)[0], device), placement)
 
 
 def card_of(model: str, options: Mapping[str, Scalar]) -> ModelCard:
@@ -270,7 +271,7 @@ def arrange(
     cases: dict[str, Case] = {}
     for placement in placements:
         for one in sketches:
-            for configuration in one.configurations:
+            for configuration in effective(one.configurations, placement):
                 device = machine.device(placement.device, placement.index)
                 case = Case(one.workload, on_device(configuration, device), placement)
                 cases.setdefault(case.case_id, case)

@@ -6,6 +6,7 @@ from statistics import fmean
 import msgspec
 import numpy as np
 import pytest
+from acceptance.feature_rows import row_of
 from acceptance.svg_curves import curves_in, is_drawn
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
@@ -94,6 +95,7 @@ def test_s1_26_to_28_plots_of_each_gpu_and_over_machines(desk):
     assert all(f">{card}</text>" in throughput for card, _ in CARDS.values())
     alone = (plots(desk) / "B_RTX_4070_performance.svg").read_text(encoding="utf-8")
     assert "A100" not in alone
+    assert is_drawn(alone, range(len(SIZES)), SIZES), "its latency: a batch takes as long as it has images"
 
 
 def test_s1_27_the_lines_are_the_measured_rates(desk):
@@ -152,6 +154,16 @@ def test_s1_68_the_legend_names_gpu_and_part(desk):
         assert f">{label}</text>" in epochs
     utilization = (plots(desk, "trainings") / "comparison_utilization.svg").read_text(encoding="utf-8")
     assert all(f">{card} - Train</text>" in utilization for card, _ in CARDS.values())
+
+
+def test_s1_66_by_the_files_that_the_seed_names(desk):
+    desk.claimed("S1-66")
+    named = [f"{folder}/training_metrics.json" for folder in folders("outputs_finetune").values()]
+    assert set(named) <= set(row_of("S1-66").printed[0].split())
+    desk.type(f"torchstone compare {' '.join(named)} --figures by-file")
+    assert statistics(desk, "by-file") == statistics(desk, "trainings")
+    there = {path.name: path.read_bytes() for path in plots(desk, "trainings").iterdir()}
+    assert {path.name: path.read_bytes() for path in plots(desk, "by-file").iterdir()} == there
 
 
 def test_s1_67_averages_of_each_training(desk):

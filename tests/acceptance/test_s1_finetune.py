@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -28,7 +29,13 @@ def trained(desk, _scans):
 
 
 @pytest.fixture(scope="module")
-def tested(desk, trained):
+def judged(desk, trained):
+    """What `evaluate` printed for people; typed first, since the files that are read here are those of --json."""
+    return desk.type(row_of("S1-42").typed[1]).out
+
+
+@pytest.fixture(scope="module")
+def tested(desk, judged):
     """What `evaluate` printed as JSON."""
     return desk.claimed("S1-40").document
 
@@ -112,6 +119,18 @@ def test_s1_42_to_46_quality_is_what_scikit_learn_makes_of_the_predictions(desk,
     assert tested["f1"] == pytest.approx(metrics.f1_score(truth, answers, **how))
     assert tested["confusion_matrix"] == metrics.confusion_matrix(truth, answers, labels=range(4)).tolist()
     assert sum(map(sum, tested["confusion_matrix"])) == 16
+
+
+@pytest.mark.long
+def test_s1_42_to_46_quality_is_printed_as_it_is_in_the_file(judged, tested):
+    words = {"Accuracy": "accuracy", "accuracy": "accuracy", "precision": "precision", "recall": "recall", "F1": "f1"}
+    for word, figure in words.items():
+        found = re.search(rf"\b{word} +([\d.]+)%", judged)
+        assert found, f"{word} is not printed"
+        assert float(found[1]) == pytest.approx(100 * tested[figure], abs=0.006)
+    rows = {line.split()[1]: line.split()[-4:] for line in judged.splitlines() if line.split()[1:2] and "%" in line}
+    for name, counts in zip(tested["classes"], tested["confusion_matrix"], strict=True):
+        assert rows[name] == list(map(str, counts)), "what its scans were taken for"
 
 
 @pytest.mark.long

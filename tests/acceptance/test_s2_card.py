@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from acceptance.table_columns import number, under
 from seed2_card import GB, PRINTED, lines, stored
 
 MIDDLE = (128, 1024, 4096)  # of "Throughput 비교"
@@ -48,6 +49,15 @@ def test_s2_19_20_22_and_23_the_table_has_every_column_with_the_printed_numbers(
         assert f"{line.percent:.1f} %" in cells
         assert f"{line.memory_gb * GB / 2**30:.3g}" in cells or f"{line.memory_gb * GB / 2**20:.3g}" in cells
         assert cells.endswith("ok")
+
+
+def test_s2_22_the_column_holds_the_printed_rates_and_marks_the_highest(card):
+    shown = card.claimed("S2-20").out
+    told = dict(zip(map(int, under(shown, "size")), under(shown, "sequences/s"), strict=True))
+    for line in lines()[:-1]:
+        assert number(told[line.batch]) == pytest.approx(line.rate, rel=0.002), "batch ÷ step"
+    assert told[8192] == "–", "it ran out"
+    assert [batch for batch, cell in told.items() if cell.endswith("*")] == [4096]
 
 
 def _written(cells, value, share):

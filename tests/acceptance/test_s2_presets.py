@@ -78,8 +78,10 @@ def test_s2_39_the_printed_yaml_is_taken_as_it_is(name):
 
 def test_s2_51_one_epoch_with_the_config_and_how_long_it_was_said_to_take(bench):
     told = " ".join(bench.claimed("S2-51").out.split())
+    assert "pin_memory=true has no effect on cpu" in told, "the printed file is meant for a card, and is taken as it is"
     run = bench.type(row_of("S2-51").typed[0])
     (case,) = run.document["cases"]
+    assert case["configuration"]["pin_memory"] is False
     assert case["configuration"]["batch_size"] == 4, "the flag"
     assert case["configuration"]["learning_rate"] == 0.00015, "of configs/default.yaml"
     assert case["configuration"]["grad_accumulation"] == 4

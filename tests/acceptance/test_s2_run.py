@@ -4,22 +4,32 @@ import csv
 import json
 import re
 from collections import Counter
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 import pytest
+from acceptance.table_columns import number, under
+from build import a_machine
 from ruamel.yaml import YAML
 from seed2_files import CONFIG, laid_out
+from stored import CARD, PROCESSOR
 
 from torchstone.config.recipes import load_request
-from torchstone.plan import sketch
+from torchstone.plan import place, sketch
+from torchstone.terms.case import Placement
+from torchstone.terms.message import Inspected
 
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "rest")
 DATA_ITEMS = 160
+ELSEWHERE = (
+    "torchstone run elsewhere.yaml --axis threads=1 --batch-sizes 2 --trials 1 --steps 2 --no-phases "
+    "--warmup-budget 50ms --json"
+)
 
 
 @pytest.fixture(scope="module")
 def bench(desk):
     laid_out(desk.folder)
+    desk.write("elsewhere.yaml", "task: infer\nmodel: builtin:mlp\naxes: {image_size: 8}\ndevice: xpu\n")
     return desk
 
 
@@ -31,16 +41,20 @@ def said(bench):
 @pytest.fixture(scope="module")
 def record(bench, said):
     """The record's lines, read as JSON and by nothing of torchstone."""
-    path = re.search(r"^record +(\S+)$", said.out, re.MULTILINE)
-    assert path
-    lines = [json.loads(line) for line in (bench.folder / path[1]).read_text(encoding="utf-8").splitlines()]
+    lines = _lines(bench, said)
     found = {kind: [line for line in lines if line["record"] == kind] for kind in ("head", "trial", "end")}
     return {**found, "ok": [trial for trial in found["trial"] if trial["outcome"]["status"] == "ok"]}
 
 
 @pytest.fixture(scope="module")
-def shown(bench, said):
-    return bench.type("torchstone show latest --json").document
+def shown(bench, record):
+    return bench.type(f"torchstone show {record['head'][0]['run_id']} --json").document
+
+
+def _lines(bench, done):
+    path = re.search(r"^record +(\S+)$", done.out, re.MULTILINE)
+    assert path
+    return [json.loads(line) for line in (bench.folder / path[1]).read_text(encoding="utf-8").splitlines()]
 
 
 def test_s2_07_to_11_the_printed_file_asks_for_every_configuration_it_names(bench):
@@ -66,18 +80,41 @@ def test_s2_01_to_03_and_08_flags_win_over_the_file_and_the_model_stands_beside_
     assert {case["placement"]["device"] for case in cases} == {"cpu"}
 
 
-def test_s2_04_06_and_09_workers_device_and_steps_of_flag_and_file(bench, record):
+def test_s2_05_and_09_to_11_steps_of_the_flag_and_formats_of_the_file(record):
     pairs = {
         (c["configuration"]["precision"], c["configuration"]["pin_memory"]) for c in record["head"][0]["plan"]["cases"]
     }
     assert pairs == {(p, pinned) for p in ("fp32", "bf16") for pinned in (False, True)}, "S2-10, S2-11"
     for trial in record["ok"]:
         assert len(_raw(trial, "step_time_s")) == 3, "--steps 3 wins over steps_per_test: 10"
-    line = bench.claimed("S2-06")
-    assert "device cpu" in line.out or " on cpu" in line.out
-    absent = bench.type(f"torchstone run --config {CONFIG} --model builtin:denoiser-small --device cuda", code=2).err
-    assert absent.startswith("torchstone: device cuda is not here: ")
-    assert len(absent.splitlines()) == 1
+
+
+def test_s2_06_each_word_of_device_means_what_it_says_and_wins_over_the_file(bench):
+    devices = bench.type("torchstone machine --json").document["machine"]["devices"]
+    kinds = [device["kind"] for device in devices]
+    first = next((kind for kind in kinds if kind != "cpu"), "cpu")
+    for word, kind in (("cpu", "cpu"), ("auto", first)):
+        assert _devices(bench.type(f"{ELSEWHERE} --device {word}")) == {kind}, "the file says xpu"
+    for word in ("xpu", "cuda"):
+        if word not in kinds:
+            line = ELSEWHERE if word == "xpu" else f"{ELSEWHERE} --device {word}"
+            absent = bench.type(line, code=2).err
+            assert absent.startswith(f"torchstone: device {word} is not here: ")
+            assert len(absent.splitlines()) == 1
+    head, *_ = _lines(bench, bench.claimed("S2-06"))
+    assert {case["placement"]["device"] for case in head["plan"]["cases"]} == {"cpu"}
+
+
+def _devices(done):
+    return {case["placement"]["device"] for case in done.document["cases"] if case["trials"]}
+
+
+def test_s2_06_where_there_is_a_card_auto_takes_it_and_cpu_does_not():
+    there, both = Inspected((PROCESSOR, CARD), {}, {}), a_machine(devices=(PROCESSOR, CARD))
+    words = {word: place(word, there, both) for word in ("auto", "cpu", "cuda", "cuda:0")}
+    assert words == {"cpu": Placement("cpu", 0), **dict.fromkeys(("auto", "cuda", "cuda:0"), Placement("cuda", 0))}
+    alone = a_machine(devices=(PROCESSOR,))
+    assert place("auto", Inspected((PROCESSOR,), {}, {}), alone) == Placement("cpu", 0)
 
 
 def test_s2_08_a_file_without_a_model_says_what_to_add(bench):
@@ -119,6 +156,22 @@ def test_s2_15_to_19_and_22_phases_and_throughput_by_hand(record, shown):
         assert got["epoch_time_s"] == pytest.approx(DATA_ITEMS / got["throughput"])
 
 
+def test_s2_22_the_column_holds_batch_over_step_of_every_case(said, record, shown):
+    rates: dict[str, list[float]] = {}
+    for trial in record["ok"]:
+        rate = sum(_raw(trial, "items")) / sum(_raw(trial, "window_time_s"))
+        rates.setdefault(trial["case_id"], []).append(rate)
+    rows = zip(*(under(said.out, title) for title in ("size", "precision", "memory")), strict=True)
+    told = dict(zip(rows, under(said.out, "sequences/s"), strict=True))
+    assert len(told) == 8
+    for case in shown["cases"]:
+        row = tuple(str(case["configuration"][axis]) for axis in ("batch_size", "precision", "pin_memory"))
+        if case["case_id"] in rates:
+            assert number(told[row]) == pytest.approx(geometric_mean(rates[case["case_id"]]), rel=1e-3), row
+        else:
+            assert told[row] == "–", "what was not measured has no rate"
+
+
 def test_s2_14_every_throughput_has_its_interval_in_the_table(said, shown):
     table = said.out[said.out.index("───") :].splitlines()[1:9]
     told = Counter(re.findall(r"±[\d.]+ %| – ", " ".join(f"{line} " for line in table)))
@@ -138,7 +191,7 @@ def _measured(shown):
 
 
 def test_s2_22_to_26_table_and_blocks_on_this_machine(bench, said, shown):
-    head = " ".join(said.out[: said.out.index("───")].split())
+    head = " ".join(said.out[: said.out.index("───")].splitlines()[-2:])
     for title in ("batch", "precision", "pin", "data", "fwd", "bwd", "opt", "rest", "step", "throughput", "status"):
         assert title in head
     blocks = dict(re.findall(r"(?m)^(Highest throughput|Best efficiency|Recommended for training): (.*)$", said.out))
@@ -149,7 +202,8 @@ def test_s2_22_to_26_table_and_blocks_on_this_machine(bench, said, shown):
     sharp = [e["value"] for e in known if e["high"] - e["low"] < e["value"]]
     assert f"\n  {_four(max(sharp))} sequences/s" in said.out
     assert re.search(r"(?m)^Recommended for training: .*\n  .*, memory [\d.]+ \wiB \([\d.]+ %\): safe\n", said.out)
-    with (bench.folder / bench.type("torchstone export --format csv").out.strip()).open(encoding="utf-8") as file:
+    written = bench.type(f"torchstone export {shown['run_id']} --format csv").out.strip()
+    with (bench.folder / written).open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8
     judged = [row for row in rows if row["throughput"] and float(row["throughput"]) in sharp]

@@ -1,8 +1,10 @@
 """Seed S2's workflow: bench, settings into configs/default.yaml, one epoch; workers alone, a quick look, why slow."""
 
+import json
 import re
 
 import pytest
+from acceptance.feature_rows import row_of
 from ruamel.yaml import YAML
 from seed2_files import DEFAULT, PRINTED, laid_out
 
@@ -22,6 +24,24 @@ def tuned(bench):
 
 def parsed(path):
     return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+
+
+def quest_of(bench, document):
+    """What a tune was for, as its record says."""
+    first, _, _ = (bench.folder / document["record"]).read_text(encoding="utf-8").partition("\n")
+    return json.loads(first)["quest"]
+
+
+def test_s2_46_the_first_benchmark_tries_what_file_and_flags_name_and_answers(bench, tuned):
+    now = parsed(PRINTED / "s2_preset_80gb_large.yaml")["data"]
+    axes = quest_of(bench, tuned)["axes"]
+    assert axes["batch_size"] == [64, 128, 256]
+    assert axes["num_workers"] == sorted({0, 2, now["num_workers"]}), "what is named, and what the config has now"
+    answer = tuned["answer"]
+    assert answer["points"] == 3 * 3
+    assert {case["configuration"]["batch_size"] for case in tuned["cases"]} <= {64, 128, 256}
+    for block in ("highest_throughput", "best_efficiency", "recommended"):
+        assert answer[block]["throughput"] > 0
 
 
 def test_s2_46_and_39_the_best_settings_stand_in_the_config_and_its_comments_too(bench, tuned):
@@ -74,6 +94,15 @@ def test_s2_48_a_quick_look_takes_five_steps_of_each(bench):
     done = bench.claimed("S2-48").document
     assert [case["configuration"]["batch_size"] for case in done["cases"]] == [16, 32, 64]
     assert {case["estimates"]["steps"]["value"] for case in done["cases"]} == {5}
+
+
+def test_s2_48_a_quick_tune_has_short_windows_and_few_probes(bench):
+    quick = bench.type(row_of("S2-48").typed[0]).document
+    assert (quick["procedure"]["budget_s"], quick["procedure"]["warmup_budget_s"]) == (0.8, 0.4)
+    assert quest_of(bench, quick)["most_probes"] == 10
+    assert quick["answer"]["probes"] <= 10
+    figures = [trial["figures"]["values"] for case in quick["cases"] for trial in case["trials"]]
+    assert max(one.get("total_time_s", 0.0) for one in figures) < 1.6, "a window ends with the step past its 0.8 s"
 
 
 def test_s2_07_the_printed_file_runs_as_it_is_but_for_what_this_machine_is_too_small_for(bench):

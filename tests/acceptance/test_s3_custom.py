@@ -1,11 +1,17 @@
 """Seed S3: a model of one's own through the Python API, trials that hang, lack memory or leak."""
 
+import csv
 import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.long
+
+ABSENT = "cuda" if not torch.cuda.is_available() else "mps"
 
 CUSTOM = """
 import json, torch, torchstone
@@ -53,6 +59,29 @@ import torchstone
 torchstone.benchmark("gpt2", task="train", family="text_generation", device="cpu", batch_size=16,
                      distributed_config={"world_size": 2, "backend": "nccl", "rank": 0},
                      procedure=torchstone.Procedure(trials=1, iterations=1))
+"""
+CALL = """
+import json, sys, torchstone
+done = torchstone.benchmark(
+    "gpt2-tiny", task="train", family=sys.argv[1], device=sys.argv[2], batch_size=3, axes={"sequence_length": 8},
+    distributed_config={"world_size": 1, "backend": "nccl", "rank": 0},
+    procedure=torchstone.Procedure(trials=1, warmup=1, iterations=2),
+)
+print(str(done.document))
+"""
+LINE = """
+import torch
+
+class Line(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([20.0, -10.0]))
+
+    def forward(self, x):
+        return x @ self.weight
+
+def load():
+    return Line(), (torch.tensor([[0.1, 0.3]]), torch.tensor([-0.5])), torch.nn.functional.mse_loss
 """
 TROUBLE = """
 import time, torch
@@ -122,6 +151,79 @@ def test_s3_65_several_processes_are_refused_and_not_measured_as_one(desk):
     said = desk.type("python several.py", code=1)
     assert "world_size=2" in said.err.splitlines()[-1]
     assert not list(desk.folder.glob("outputs/records/*gpt2*"))
+
+
+def test_s3_65_the_documents_call_by_family_name_hardware_and_batch_size(desk):
+    desk.write("call.py", CALL)
+    document = desk.folder / desk.type("python call.py text_generation cpu").out.splitlines()[-1]
+    run = json.loads(document.read_text(encoding="utf-8"))
+    (case,) = run["head"]["plan"]["cases"]
+    assert (case["workload"]["task"], case["workload"]["family"]) == ("train", "text_generation")
+    assert case["workload"]["model"] == "hf:gpt2-tiny"
+    assert case["placement"]["device"] == "cpu"
+    assert (case["configuration"]["batch_size"], case["configuration"]["sequence_length"]) == (3, 8)
+    (trial,) = run["trials"]
+    assert trial["outcome"]["status"] == "ok"
+    (items,) = (m["values"] for m in trial["measurements"] if m["metric"] == "items" and m["stage"] == "steady")
+    assert items == [3.0, 3.0], "two steps of the batch that was asked for"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("vision cpu", "gpt2-tiny is of family text_generation, not vision"),
+        (f"text_generation {ABSENT}", f"device {ABSENT} is not here: "),
+    ],
+    ids=["family", "hardware"],
+)
+def test_s3_65_a_call_for_what_is_not_here_is_refused_and_measures_nothing(desk, words, said):
+    desk.write("call.py", CALL)
+    before = set(desk.folder.glob("outputs/records/*"))
+    assert said in desk.type(f"python call.py {words}", code=1).err.splitlines()[-1]
+    assert set(desk.folder.glob("outputs/records/*")) == before
+
+
+def trained_by_hand(name, rate, steps):
+    """The losses that torch's own optimizer leaves, step by step; SGD with the momentum that docs name."""
+    x, weight = torch.tensor([[0.1, 0.3]]), torch.nn.Parameter(torch.tensor([20.0, -10.0]))
+    made: dict[str, Any] = {
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+        "sgd": partial(torch.optim.SGD, momentum=0.9),
+    }
+    optimizer, losses = made[name]([weight], lr=rate), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(x @ weight, torch.tensor([-0.5]))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_s3_05_06_19_and_20_each_optimizer_trains_as_torchs_own_at_each_learning_rate(desk):
+    desk.write("line.py", LINE)
+    run = desk.type(
+        "torchstone run --task train --model py:line.py:load --optimizers adam adamw sgd --learning-rates 0.01 0.1 "
+        "--axis threads=1 --trials 1 --iterations 6 --warmup 1 --warmup-budget 1ms --no-phases --name line --json"
+    ).document
+    points = {
+        case["trials"][0]["trial_id"]: (case["configuration"]["optimizer"], case["configuration"]["learning_rate"])
+        for case in run["cases"]
+    }
+    assert sorted(points.values()) == [(name, rate) for name in ("adam", "adamw", "sgd") for rate in (0.01, 0.1)]
+    losses: dict[str, list[float]] = {}
+    path = desk.folder / desk.type("torchstone export line --rows samples").out.strip()
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == "loss":
+                losses.setdefault(row["trial_id"], []).append(float(row["value"]))
+    for trial_id, (name, rate) in points.items():
+        own = losses[trial_id]
+        assert len(own) >= 8, "the first step, the warm-up and the window"
+        assert own == pytest.approx(trained_by_hand(name, rate, len(own)), rel=1e-4, abs=1e-7), (name, rate)
+    ends = {point: losses[trial_id][3] for trial_id, point in points.items()}
+    assert len({round(end, 5) for end in ends.values()}) == 6, "no two of them do the same"
 
 
 def test_s3_49_a_trial_that_hangs_is_ended_at_its_time_and_the_sweep_goes_on(trouble):

@@ -1,10 +1,13 @@
 """Seed S3: the lines of the document with their own models, as short as they can be."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 import torch
+
+from torchstone.models._hf_families import MODELS
 
 pytestmark = pytest.mark.long
 
@@ -68,3 +71,36 @@ def test_s3_75_a_model_of_the_hub_needs_no_network_unless_its_weights_are_asked_
     said = desk.type("torchstone run --model hf:bert-base-uncased --option weights=pretrained --trials 1", code=2)
     assert len(said.err.splitlines()) == 1
     assert "bert-base-uncased" in said.err
+
+
+@pytest.fixture
+def downloaded(tmp_path, monkeypatch):
+    """The hub's cache as a download leaves it: a small BERT whose head answers 0 whatever it reads, and its words."""
+    import transformers
+
+    repository = tmp_path / "hub" / "models--google-bert--bert-base-uncased"
+    snapshot = repository / "snapshots" / "0123456789abcdef0123456789abcdef01234567"
+    config = transformers.AutoConfig.for_model("bert", **MODELS["bert-tiny"].settings)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.zero_()
+    model.save_pretrained(snapshot)
+    words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good")
+    transformers.BertTokenizer(vocab={word: place for place, word in enumerate(words)}).save_pretrained(snapshot)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(snapshot.name, encoding="utf-8")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def test_s3_75_weights_that_were_downloaded_are_those_that_train(desk, downloaded):
+    run = desk.type(
+        "torchstone run --task train --model hf:bert-base-uncased --option weights=pretrained --batch-sizes 4 "
+        "--sequence-lengths 8 --trials 1 --iterations 2 --warmup 1 --warmup-budget 1ms --no-phases --json"
+    ).document
+    (case,) = run["cases"]
+    (trial,) = case["trials"]
+    assert (ended(case), case["workload"]["fixed"]["weights"]) == ({"ok"}, "pretrained")
+    assert trial["figures"]["values"]["loss_first"] == pytest.approx(math.log(2.0), abs=1e-6), "two classes, no answer"
+    assert trial["facts"]["parameters"] < 200_000, "the hub's config, and not that of the published size"

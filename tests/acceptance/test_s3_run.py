@@ -2,6 +2,7 @@
 
 import csv
 import json
+import platform
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -122,7 +123,7 @@ def test_s3_13_to_16_times_memory_and_throughput_are_those_of_the_raw_values(tak
         steps, items = raw["step_time_s"][name], raw["items"][name]
         assert one["throughput"] == pytest.approx(sum(items) / sum(raw["window_time_s"][name]))
         assert one["model_load_time_s"] == raw["model_load_time_s"][name][0] > 0.0
-        assert one["peak_rss_bytes"] == max(raw["peak_rss_bytes"][name]) > 1e7
+        assert one["peak_rss_bytes"] == max(raw["peak_rss_bytes"][name] + raw["rss_bytes"][name]) > 1e7
         assert len(steps) == SMALL["training_iterations"]
         assert set(items) == {8.0}, "what is accumulated is one step"
 
@@ -136,7 +137,7 @@ def test_s3_32_to_34_least_most_mean_and_spread_by_hand(taken, raw):
             assert told == pytest.approx([min(each), max(each), fmean(each), stdev(each)])
         assert (one["loss_first"], one["loss_last"]) == (raw["loss"][name][0], raw["loss"][name][-1])
         assert one["mean_rss_bytes"] == pytest.approx(fmean(raw["rss_bytes"][name]))
-        assert one["mean_rss_bytes"] < one["peak_rss_bytes"]
+        assert one["mean_rss_bytes"] <= one["peak_rss_bytes"]
         if trial["figures"]["values"].get("device_memory_used_bytes") is None:
             assert "mean_device_memory_used_bytes" not in one, "what nobody tells is absent"
 
@@ -173,10 +174,10 @@ def test_s3_24_what_suits_the_hardware_is_set_and_said(desk, taken):
 def test_s3_27_and_28_when_and_on_what(run):
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", run["started_utc"])
     host, software = run["machine"]["host"], run["machine"]["software"]
-    assert host["platform"]
+    assert host["platform"] == platform.platform()
     assert "processor" in host
-    assert software["python"].count(".") == 2
-    assert (software["cuda"] is not None) == (torch.version.cuda is not None)
+    assert software["python"] == platform.python_version()
+    assert software["cuda"] == torch.version.cuda
     assert any(d["kind"] == "cuda" for d in run["machine"]["devices"]) == HERE["cuda"], "cuda_available"
 
 
@@ -251,6 +252,7 @@ def test_s3_36_to_41_the_summary_stands_in_the_report_and_in_every_document(desk
 
 def test_s3_43_too_few_steps_are_not_called_as_good(desk, run):
     (group,) = run["convergence"]
+    assert group["learning_rates"]
     for rates in group["learning_rates"]:
         assert rates["tried"] == [1e-3, 1e-2]
         assert set(rates["as_good"]).isdisjoint(rates["cannot_tell"])

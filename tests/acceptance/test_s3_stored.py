@@ -1,6 +1,7 @@
 """Seed S3: what is stored, recommended and drawn, from records of other machines, and the seed's own JSON."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from statistics import geometric_mean
@@ -35,10 +36,15 @@ def stored(desk):
 def test_s3_46_and_57_hardware_is_recommended_and_compared(stored):
     (found,) = stored.claimed("S3-46").document["hardware"]
     assert (found["family"], found["task"], found["recommended"]) == ("embedding", "train", "NVIDIA H200")
-    best = {one["device"]: one["value"] for one in found["standings"]} if "value" in found["standings"][0] else {}
+    shares = {one["device"]: one["against_best"] for one in found["standings"]}
+    assert shares == pytest.approx({"NVIDIA H200": 1.0, "Intel Xeon": 140.0 / 2000.0}, rel=0.05), "each at its best"
+    (model,) = found["models"]
+    alike = {one["point"]["batch_size"]: one["ratios"]["Intel Xeon"] for one in model["relative"]}
+    rates = {size: (100.0 + 20 * place) / (1000.0 + 500 * place) for place, size in enumerate(SIZES)}
+    assert alike == pytest.approx(rates, rel=0.05), "at equal settings"
     text = " ".join(stored.type("torchstone recommend --family embedding").out.split())
     assert text.startswith("Recommended hardware by speed for embedding, training: NVIDIA H200, ")
-    assert not best or best["NVIDIA H200"] > best["Intel Xeon"]
+    assert re.search(r"at equal settings \(batch_size 8, .*?\): Intel Xeon 0\.(1\d*|09\d*)×, NVIDIA H200 1×", text)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +148,26 @@ def test_s3_52_throttling_is_told(desk):
     trial = a_trial([0.01] * 8, case_id=one.case_id, series=series, facts={"device": "cuda:0"})
     store(desk.folder / "outputs", [type(run)(run.head, (trial,), (), run.end)])
     assert "held the device's clock down in up to 50% of readings" in desk.type("torchstone check hot").out
+
+
+def test_s3_60_large_variance_is_told_with_what_the_document_advises(desk):
+    """More iterations where trials lie apart, more warm-up where steps became faster, quiet where others were busy."""
+    one = a_case({"batch_size": 8})
+    write_record(a_gpu_run([0.002, 0.01, 0.05], one, name="apart"), desk.folder / "outputs")
+    text = " ".join(desk.type("torchstone show apart").out.split())
+    assert "± –: 3 trials differ too much for an interval (wider than ±50 %): --trials 10" in text
+    assert " 800.0 – " in text, "an interval that says nothing is not shown"
+    steps_s = [0.02 - 0.0001 * place for place in range(100)]
+    ends_s = 2.0 + sum(steps_s)
+    cpu_s = {"host_busy_s": 18.0, "process_cpu_s": 9.0}  # in 9 s: one core beside the trial's
+    busy = [Series(metric, "host", (0.0, 9.0), (0.0, spent_s)) for metric, spent_s in cpu_s.items()]
+    faster = {"step_time_s": steps_s, "window_time_s": [sum(steps_s)], "window_span_s": [2.0, ends_s]}
+    write_record(
+        a_gpu_run([0.015] * 3, one, name="unsettled", steps=100, steady=faster, series=busy), desk.folder / "outputs"
+    )
+    text = " ".join(desk.type("torchstone check unsettled").out.split())
+    assert re.search(r"drift: .* became \d+% faster → still warming up: measure again with --warmup \d+", text)
+    assert re.search(r"neighbours: .* 1\.00 CPU cores busy .* → stop what else runs and measure again", text)
 
 
 def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):

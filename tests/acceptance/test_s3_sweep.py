@@ -39,6 +39,7 @@ def value(case, figure):
 def test_s3_43_the_best_learning_rate_is_the_lowest_loss(sweep, shown):
     (group, *_) = [one for one in sweep["convergence"] if one["batch_size"] == 4]
     assert (group["model"], group["device"]) == ("builtin:cnn", "cpu")
+    assert group["learning_rates"]
     for rates in group["learning_rates"]:
         alike = [one for one in group["trainings"] if rates["where"].items() <= one["point"].items()]
         ends = {one["point"]["learning_rate"]: one["loss_end"]["value"] for one in alike if one["loss_end"]}

@@ -38,6 +38,8 @@ def load():
 # Items/s at each batch size: on the CPU, and on a card that gains much or little.
 MUCH = {8: (100.0, 400.0), 32: (150.0, 1500.0), 128: (160.0, 2400.0)}
 LITTLE = {8: (1000.0, 700.0), 32: (1200.0, 1300.0)}
+# Each is fastest in another number format.
+FORMATS = {("cpu", "fp32"): 100.0, ("cpu", "bf16"): 40.0, ("cuda", "fp32"): 300.0, ("cuda", "bf16"): 800.0}
 
 
 def rates(run):
@@ -119,6 +121,11 @@ def elsewhere(desk):
             for size, pair in sizes.items() for kind, rate in zip(("cpu", "cuda"), pair, strict=True)
         ]  # fmt: skip
         made.append(a_stored_run(number, cases, machine("cuda", host="gpubox"), noise=0.005, name=name))
+    formats = [
+        (case(kind, model="hf:formats", batch_size=8, precision=precision), rate)
+        for (kind, precision), rate in FORMATS.items()
+    ]
+    made.append(a_stored_run(2, formats, machine("cuda", host="gpubox"), noise=0.005, name="formats"))
     store(desk.folder / "outputs", made)
     return desk
 
@@ -136,6 +143,18 @@ def test_s4_61_a_run_on_both_says_how_many_times_as_fast_with_its_interval(elsew
         assert float(value) == pytest.approx(by_hand["cuda", int(size)] / by_hand["cpu", int(size)], rel=0.01)
         assert float(low) <= float(value) <= float(high)
     assert "note: train large: cuda:0 beside the CPU: " in elsewhere.type("torchstone show large").out
+
+
+def test_s4_61_settings_that_differ_are_told_with_the_ratio_at_equal_ones(elsewhere):
+    shown = " ".join(elsewhere.type("torchstone show formats").out.split())
+    fastest = re.search(r"cuda:0 beside the CPU: ([\d.]+) \[", shown)
+    assert fastest
+    assert float(fastest[1]) == pytest.approx(800.0 / 100.0, rel=0.02)
+    differ = "compared at the fastest settings of each, which differ: precision bf16, on the CPU fp32 (batch_size 8)"
+    assert f"{differ}; at equal settings: " in shown
+    equal = re.findall(r"([\d.]+) \[[^]]+\] times as fast at batch_size 8 with precision (\w+)", shown)
+    told = {precision: float(ratio) for ratio, precision in equal}
+    assert told == pytest.approx({"bf16": 800.0 / 40.0, "fp32": 300.0 / 100.0}, rel=0.02)
 
 
 def test_s4_61_a_card_that_gains_little_is_told_with_what_to_do(elsewhere):

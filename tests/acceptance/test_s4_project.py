@@ -104,6 +104,17 @@ def test_s4_34_a_citation_has_what_a_bibliography_needs():
     assert found["message"]
 
 
+def test_s4_34_the_readme_has_it_as_bibtex_too():
+    entry = re.search(r"@software\{(\w+),\n(.*?)\n\}", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert entry
+    found = citation()
+    assert entry[1] == found["title"]
+    assert dict(re.findall(r"^  (\w+) += \{+(.*?)\}+,?$", entry[2], re.MULTILINE)) == {
+        "author": " and ".join(author["name"] for author in found["authors"]),
+        **{field: found[field] for field in ("title", "version", "license")},
+    }
+
+
 def citation() -> dict[str, Any]:
     found: dict[str, Any] = YAML(typ="safe").load(ROOT / "CITATION.cff")
     return found

@@ -339,6 +339,7 @@ def load(device, hidden=8):
     return model, loader, lambda parameters: torch.optim.SGD(parameters, lr=0.1), torch.nn.CrossEntropyLoss()
 """
 SHORT = torchstone.Procedure(trials=1, iterations=3, phases=False)
+ABSENT = "cuda" if not torch.cuda.is_available() else "mps"
 
 
 @pytest.fixture
@@ -378,6 +379,8 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
     ("words", "said"),
     [
         ({"model": "builtin:cn"}, "Did you mean 'cnn'"),
+        ({"model": "builtin:mlp", "task": "trian"}, "Did you mean 'train'"),
+        ({"model": "builtin:mlp", "device": ABSENT}, f"device {ABSENT} is not here: "),
         ({"model": lambda: None}, "the loader is a lambda"),
         ({"model": "builtin:mlp", "family": "custom"}, "mlp is of family vision, not custom"),
         ({"model": "builtin:mlp", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "world_size=2"),

@@ -95,7 +95,7 @@ def test_settings_a_user_knows():
 
 @pytest.mark.parametrize(
     ("axis", "reason"),
-    [("precision=tf32", "tf32"), ("pin_memory=true", "accelerator"), ("channels_last=true", "channels_last")],
+    [("precision=tf32", "tf32"), ("channels_last=true", "channels_last")],
 )
 def test_what_the_device_or_model_cannot_do_is_unsupported_with_the_reason(axis, reason):
     words = ("--task", "train", "--model", "hf:bert-tiny", "--axis", axis, "--axis", "sequence_length=16")
@@ -105,6 +105,30 @@ def test_what_the_device_or_model_cannot_do_is_unsupported_with_the_reason(axis,
     assert {outcome["status"] for outcome in others} == {"skipped"}, "it would not be supported the next time"
     assert all(reason in outcome["message"] for outcome in (first, *others))
     assert run["cases"][0]["verdict"] == "INVALID"
+
+
+def test_a_sweep_over_page_locked_memory_tells_why_the_cpu_has_none():
+    words = ("--task", "train", "--model", "builtin:mlp", "--device", "cpu", "--axis", "num_workers=0")
+    run = run_json(*words, "--axis", "pin_memory=true,false", *QUICK)
+    pinned, plain = ([trial["outcome"] for trial in case["trials"]] for case in run["cases"])
+    assert [outcome["status"] for outcome in pinned] == ["unsupported", "skipped"]
+    assert "pinning needs an accelerator" in pinned[0]["message"]
+    assert {outcome["status"] for outcome in plain} == {"ok"}
+
+
+def test_a_file_for_a_card_is_measured_on_the_cpu_and_says_what_had_no_effect(tmp_path):
+    (tmp_path / "default.yaml").write_text(
+        "data:\n  batch_size: 8\n  num_workers: 0\n  pin_memory: true\n\ntraining:\n  learning_rate: 0.0002\n"
+    )
+    words = ("--config", str(tmp_path / "default.yaml"), "--model", "builtin:mlp", "--device", "cpu", "--quiet")
+    said = torchstone("run", *words, *QUICK).stdout
+    (line,) = [line for line in said.splitlines() if "pin_memory" in line]
+    assert line.startswith("info run: pin_memory=true has no effect on cpu")
+    run = json.loads(torchstone("show", "--json").stdout)
+    (case,) = run["cases"]
+    assert {trial["outcome"]["status"] for trial in case["trials"]} == {"ok"}
+    assert (case["configuration"]["pin_memory"], case["configuration"]["feed"]) == (False, "loader")
+    assert [found["check"] for found in run["findings"]].count("setting_without_effect") == 1
 
 
 def test_a_new_interpreter_for_every_trial():

@@ -154,8 +154,9 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     assert (whole / "test_results" / "confusion_matrix.png").read_bytes()[:4] == b"\x89PNG"
     assert (whole / "test_results" / "gpu_performance_metrics.csv").read_text().startswith("at_s,metric,value")
 
-    assert main(["evaluate", str(whole)]) == 0
+    assert main(["evaluate"]) == 0
     said = capfd.readouterr().out
+    assert f"{cut}, epoch " in said, "the training gone on with last, wherever --output put it"
     assert "accuracy" in said
     assert "→0" in said
     assert "there are 1, 2, 3, 4, best and last" in refused("evaluate", str(whole), "--checkpoint", "9")
@@ -166,6 +167,15 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     data = (whole / "checkpoint_epoch_4.safetensors").read_bytes()
     (whole / "checkpoint_epoch_4.safetensors").write_bytes(data[: len(data) // 2])
     assert "cannot be read as safetensors" in refused("evaluate", str(whole), "--checkpoint", "4", "--split", "train")
+
+
+def test_a_file_for_a_card_is_trained_on_the_cpu_and_says_what_had_no_effect(tmp_path, capfd):
+    path = tmp_path / "default.yaml"
+    path.write_text("data: {batch_size: 256, num_workers: 0, pin_memory: true}\ntraining: {epochs: 1}\n")
+    words = ("--model", "builtin:cnn", "--data", "digits", "--axis", "image_size=8", "--device", "cpu", "--quiet")
+    assert main(["train", str(path), *words]) == 0
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if "pin_memory" in line]
+    assert line.startswith("info run: pin_memory=true has no effect on cpu")
 
 
 def test_a_training_that_does_not_end_well_exits_1_and_says_why(capfd):

@@ -303,3 +303,9 @@ def test_generation_has_its_first_token_apart_from_the_others() -> None:
     back_to_back = figures(a_trial([1.0] * 10, items=2, facts=facts)).values
     assert back_to_back["output_token_throughput"] == pytest.approx(16.0)
     assert not [name for name in back_to_back if name.startswith(("time_to_first_token", "time_per_output"))]
+
+
+def test_the_peak_of_resident_memory_is_no_less_than_any_reading():
+    more = [Measurement("peak_rss_bytes", Stage.STEADY, (4e9,))]
+    got = figures(a_trial(more=more, series=[gauge("rss_bytes", 4.001e9)])).values
+    assert (got["peak_rss_bytes"], got["mean_rss_bytes"]) == (4.001e9, 4.001e9)

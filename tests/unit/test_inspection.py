@@ -50,3 +50,10 @@ def test_without_torch_its_versions_are_missing(monkeypatch):
 @pytest.mark.parametrize(("number", "text"), [(91002, "9.10.2"), (8907, "8.9.7"), (None, None)])
 def test_cudnn_writes_its_version_in_two_ways(number, text):
     assert inspection._cudnn(number) == text
+
+
+def test_the_versions_that_a_build_of_torch_was_made_for(monkeypatch):
+    monkeypatch.setattr("torch.version.cuda", "12.8")
+    monkeypatch.setattr("torch.version.hip", "6.4.1")
+    told = inspection.software()
+    assert (told["cuda"], told["rocm"]) == ("12.8", "6.4.1")

@@ -4,7 +4,7 @@ import pytest
 from build import a_machine
 
 from torchstone.errors import UsageError
-from torchstone.plan import Ask, arrange, place, settled, sketch
+from torchstone.plan import Ask, arrange, first_case, place, settled, sketch
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Placement
 from torchstone.terms.condition import parse
@@ -119,6 +119,21 @@ def test_what_is_excluded_is_not_planned():
     assert [c["batch_size"] for c in sketch(ask).configurations] == [1]
     with pytest.raises(UsageError, match="infer builtin:mlp: no point is left of 1: batch_size=1 removes 1"):
         sketch(Ask("infer", "builtin:mlp", exclude=(parse("batch_size=1"),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "planned"),
+    [
+        ("cpu", (True,), [False]), ("mps", (True,), [False]), ("cuda", (True,), [True]),
+        ("cpu", (True, False), [True, False]), ("cpu", (False,), [False]),
+    ],
+)  # fmt: skip
+def test_page_locked_memory_is_planned_where_it_has_an_effect_or_is_what_is_asked_about(kind, asked, planned):
+    found = sketch(Ask("train", "builtin:mlp", axes={"pin_memory": asked}))
+    whole = arrange([found], [Placement(kind)], a_machine(), 1, 0)
+    assert [case.configuration["pin_memory"] for case in whole.cases] == planned
+    assert {case.configuration["feed"] for case in whole.cases} == {"loader"}, "who names it means a loader"
+    assert first_case(found, Placement(kind), a_machine()) == whole.cases[0]
 
 
 def test_what_comes_first_comes_first_in_every_round():

@@ -22,7 +22,9 @@ from torchstone.store.reading import read_record, record_path
 from torchstone.store.record import RecordWriter
 from torchstone.terms.case import Case
 from torchstone.terms.comparison import Rules, Side
+from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import Machine
+from torchstone.terms.page_locking import effective, notes
 from torchstone.terms.run import Compared, End, Head, Noted, Plan, Run
 
 _CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
@@ -65,8 +67,10 @@ class AbCampaign:
                 Contender(side.label, case_of(side, word, found, machine), side.folder)
                 for side, word in zip(self._sketched, words, strict=True)
             )
+            a, b = _as_measured((a, b))
             head = self._head(ring, machine, (a, b), command)
             placements = list(dict.fromkeys(side.case.placement for side in (a, b)))
+            told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
             asked_s = system_clock()
             with held(placements, machine, head.run_id, self._busy):
                 began_s += system_clock() - asked_s  # waiting for others is not part of the budget
@@ -79,7 +83,7 @@ class AbCampaign:
                         try_one_thread=True,
                     )  # fmt: skip
                     ended = bout.fight()
-                    run = _ended(writer, ended, head)
+                    run = _ended(writer, ended, head, told)
         return published(run, folder), ended
 
     def _head(self, ring: Ring, machine: Machine, sides: Sequence[Contender], command: Sequence[str]) -> Head:
@@ -115,6 +119,14 @@ class AbCampaign:
         return ready
 
 
+def _as_measured(sides: Sequence[Contender]) -> list[Contender]:
+    """Return the sides without page-locked memory, where both ask for it and it has no effect."""
+    asked = [side.case.configuration for side in sides]
+    points = [effective(asked, side.case.placement)[place] for place, side in enumerate(sides)]
+    cases = [msgspec.structs.replace(side.case, configuration=point) for side, point in zip(sides, points, strict=True)]
+    return [msgspec.structs.replace(side, case=case) for side, case in zip(sides, cases, strict=True)]
+
+
 def _plan_of(sides: Sequence[Contender]) -> Plan:
     return Plan(tuple({side.case.case_id: side.case for side in sides}.values()), ())
 
@@ -136,13 +148,13 @@ def _flag(name: str, value: object) -> str:
     return f"--{flag} {value}" if not isinstance(value, bool) else f"--{flag}" if value else f"--no-{flag}"
 
 
-def _ended(writer: RecordWriter, ended: Contested, head: Head) -> Run:
+def _ended(writer: RecordWriter, ended: Contested, head: Head, told: Sequence[Finding]) -> Run:
     """Write what was found and how it ended, and return the run."""
     sides = [Side(s.label, head.run_id, s.case_id) for s in (ended.comparison.baseline, ended.comparison.candidate)]
     comparison = msgspec.structs.replace(ended.comparison, baseline=sides[0], candidate=sides[1])
     writer.append(Compared(comparison))
     run = read_record(writer.path)
-    findings = tuple(look(run))
+    findings = (*told, *look(run))
     for finding in findings:
         writer.append(Noted(finding))
     end = End(datetime.now(UTC).isoformat(timespec="seconds"), "done")

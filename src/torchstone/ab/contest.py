@@ -176,7 +176,8 @@ class Bout:
             pair = self._one_pair()
             if self._in_a_row >= _FAILED or self._failures >= max(_FAILED, _FAILED_SHARE * len(self._pairs)):
                 return self._ended("failed", pair)
-            if self._standing.due() and (look := self._standing.look(self._time.progress)) is not None:
+            progress = self._time.progress
+            if self._standing.due(progress) and (look := self._standing.look(progress)) is not None:
                 if look.settled:
                     return self._ended("settled")
                 self._reserve()

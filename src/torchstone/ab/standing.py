@@ -15,6 +15,7 @@ from torchstone.stats.nested import Pairs, nested_mean
 from torchstone.terms.comparison import Judgement, judge
 
 _APART = 1.25  # a look has so many times the pairs of the one before: each costs some of the bound
+_LATEST = 0.75  # of the budget: what a later look spends, the last one lacks, which is the answer
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ class Standing:
         self._margin = margin
         self._spending = Spending(false_alarms)
         self._groups: list[list[tuple[float, float]]] = []
-        self._next_look = FEWEST_PAIRS
+        self._next_look, self._seen = FEWEST_PAIRS, 0  # pairs at the next look, and at the last
         self.last: Look | None = None
         self._level = false_alarms  # of the last look
 
@@ -57,16 +58,19 @@ class Standing:
         """Take in the value of one pair, and its standard error by the spread of its turns; 0 where that is unknown."""
         self._groups[-1].append((value, error))
 
-    def due(self) -> bool:
-        """Say whether there are enough pairs since the last look for another."""
-        return self.pairs >= self._next_look
+    def due(self, progress: float) -> bool:
+        """Say whether to look now: there are enough pairs since the last look, and it is not too late for another."""
+        return self.pairs >= self._next_look and progress <= _LATEST
 
     def look(self, progress: float) -> Look | None:
         """Look at what there is; `progress`: the share of the budget that is spent. None where that says nothing yet.
 
         The interval holds at the level of this look; that of the last look, together with all before, at the bound.
+        Without a new pair it is the look before: to look again at what is left of the bound would only widen it.
         """
-        known = self._known()
+        if self.last is not None and self.pairs == self._seen:
+            return self.last
+        known, self._seen = self._known(), self.pairs
         found = nested_mean(known)
         level = self._spending.level(progress)
         self._next_look = max(self.pairs + 1, math.ceil(self.pairs * _APART))

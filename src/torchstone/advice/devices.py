@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from torchstone import units
 from torchstone.advice.advice import Advice
-from torchstone.advice.speed import times_as_fast
+from torchstone.advice.equal_settings import Pair, at_equal_settings
+from torchstone.advice.speed import times_as_fast, times_words
 from torchstone.advice.trainings import Span
 from torchstone.figures import PHASE
 from torchstone.summary import CaseSummary
 from torchstone.terms.phase import PHASES, TRANSFER
 
+_CPU = "cpu"
 _WORTH_IT = 1.5  # times the CPU's throughput: below, an accelerator buys little
 _COPYING = 0.10  # of a step spent on copying batches to the device: worth a remedy
 
@@ -25,49 +27,50 @@ class Beside(NamedTuple):
 
 
 def beside_the_cpu(cases: Sequence[CaseSummary]) -> list[Beside]:
-    """Return a reading of each accelerator among the Cases of one workload; none where the CPU was not measured."""
-    devices = list(dict.fromkeys(str(case.placement) for case in cases))
-    fastest = {device: _fastest(cases, device) for device in devices}
-    if "cpu" not in fastest:
-        return []
-    return [
-        _reading(device, [case for case in cases if str(case.placement) == device], fastest[device], fastest["cpu"])
-        for device in devices if device != "cpu"
-    ]  # fmt: skip
+    """Return a reading of each accelerator among the Cases of one workload; none where the CPU was not measured.
+
+    Each device stands there with its fastest settings; where they differ, a second reading says which, and how many
+    times as fast it is at equal ones.
+    """
+    by_device: dict[str, list[CaseSummary]] = {}
+    for case in cases:
+        by_device.setdefault(str(case.placement), []).append(case)
+    cpu = by_device.pop(_CPU, None)
+    return [] if cpu is None else [one for device, own in by_device.items() for one in _beside(device, own, cpu)]
 
 
-def _fastest(cases: Sequence[CaseSummary], device: str) -> Mapping[int, CaseSummary]:
+def _beside(device: str, own: Sequence[CaseSummary], cpu: Sequence[CaseSummary]) -> list[Beside]:
+    ours, theirs = _fastest(own), _fastest(cpu)
+    pairs: dict[int, Pair] = {}
+    gains: dict[int, Span] = {}
+    for size, case in theirs.items():
+        if size in ours and (gain := times_as_fast(ours[size], case)) is not None:
+            pairs[size], gains[size] = Pair(ours[size], case), gain
+    if not gains:
+        return [Beside(own[0], Advice(f"{device} and the CPU have no batch size in common that both measured"))]
+    last = pairs[max(pairs)].own
+    unequal = at_equal_settings(device, pairs, own, cpu)
+    return [Beside(last, _reading(device, last, gains)), *([Beside(last, unequal)] if unequal is not None else [])]
+
+
+def _fastest(cases: Sequence[CaseSummary]) -> Mapping[int, CaseSummary]:
     """Return the Case of each batch size; where it was measured with several other settings, the fastest."""
     found: dict[int, CaseSummary] = {}
     for case in cases:
         size, rate = case.configuration.get("batch_size"), case.estimates.get("throughput")
-        if str(case.placement) == device and isinstance(size, int) and rate is not None and rate.value > 0.0:
+        if isinstance(size, int) and rate is not None and rate.value > 0.0:
             before = found.get(size)
             found[size] = case if before is None or rate.value > before.estimates["throughput"].value else before
     return found
 
 
-def _reading(
-    device: str, own: Sequence[CaseSummary], fastest: Mapping[int, CaseSummary], cpu: Mapping[int, CaseSummary]
-) -> Beside:
-    gains = {
-        size: gain for size, case in cpu.items()
-        if size in fastest and (gain := times_as_fast(fastest[size], case)) is not None
-    }  # fmt: skip
-    if not gains:
-        return Beside(own[0], Advice(f"{device} and the CPU have no batch size in common that both measured"))
-    last = fastest[max(gains)]
-    told = ", ".join(f"{_words(gain)} times as fast at batch_size {size}" for size, gain in gains.items())
+def _reading(device: str, last: CaseSummary, gains: Mapping[int, Span]) -> Advice:
+    told = ", ".join(f"{times_words(gain)} times as fast at batch_size {size}" for size, gain in gains.items())
     seen = f"{device} beside the CPU: {told}"
     known = [gain.value for gain in gains.values() if not units.is_wide(gain.value, gain.low, gain.high)]
     if not known or max(known) >= _WORTH_IT:
-        return Beside(last, Advice(seen))
-    return Beside(last, _little(f"{seen}: little for an accelerator", last))
-
-
-def _words(gain: Span) -> str:
-    text = units.ratio(gain.value, gain.low, gain.high)
-    return "not known how many" if text == units.MISSING else text
+        return Advice(seen)
+    return _little(f"{seen}: little for an accelerator", last)
 
 
 def _little(seen: str, case: CaseSummary) -> Advice:

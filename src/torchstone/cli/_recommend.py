@@ -63,12 +63,7 @@ def _print_hardware(one: Hardware, width: int, *, every: bool, first: bool) -> N
     told = f"Recommended {what}: {_device(one)}." if one.recommended is not None else what
     _say(told, width, "" if first else "\n")
     if one.recommended is None:
-        _say(
-            "  not enough stored: one device alone ran these models. On another machine, or for another device:", width
-        )
-        if one.to_type:
-            _type(one.to_type)
-            _say("  then `torchstone import` its record here", width)
+        _print_undecided(one, width)
         return
     show(list(_standing_columns(one)), width)
     shown = one.models[: None if every else _MOST_MODELS]
@@ -77,6 +72,22 @@ def _print_hardware(one: Hardware, width: int, *, every: bool, first: bool) -> N
             _say(f"  {line}", width, indent=4)
     if len(one.models) > len(shown):
         _say(f"  and {len(one.models) - len(shown)} more models: --full", width)
+    _print_rest(one.left_out, one.cautions, one.to_type, width)
+
+
+def _print_undecided(one: Hardware, width: int) -> None:
+    """Print who ran these models, why nothing is compared, and what would let it be."""
+    if len(one.ran) < 2:
+        _say(
+            "  not enough stored: one device alone ran these models. On another machine, or for another device:", width
+        )
+        if one.to_type:
+            _type(one.to_type)
+            _say("  then `torchstone import` its record here", width)
+        _print_rest(one.left_out, one.cautions, None, width)
+        return
+    judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
+    _say(f"  no recommendation: of {', '.join(one.ran)}, {judged} can be judged", width)
     _print_rest(one.left_out, one.cautions, one.to_type, width)
 
 
@@ -101,8 +112,8 @@ def _device(one: Hardware) -> str:
 def _on_model(model: OnModel) -> Iterator[str]:
     best = "; ".join(f"{offer.device} {_amount(offer)} with {_point(offer.point)}" for offer in model.offers)
     yield f"{model.model}: {best}"
-    alike = max(model.relative, key=lambda one: len(one.ratios), default=None)
-    if alike is not None and len(model.relative) > 1:
+    alike = max(model.relative, key=lambda one: (len(one.ratios), max(one.values.values())), default=None)
+    if alike is not None and any(offer.point != alike.point for offer in model.offers):
         # At its own best settings a device shows what it can do; at equal ones the devices alone differ.
         told = ", ".join(f"{device} {ratio:.3g}×" for device, ratio in alike.ratios.items())
         yield f"at equal settings ({_point(alike.point)}): {told}"

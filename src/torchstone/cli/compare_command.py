@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of compare."""
     parser.add_argument(
         "runs", nargs="+", metavar="RUN",
-        help="a path, an id, a unique prefix, a name, latest, or a folder from another machine: all its runs",
+        help="a path, an id, a unique prefix, a name, latest, a folder from another machine (all its runs), "
+        "or the training_metrics.json of a training",
     )  # fmt: skip
     parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
     parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")

@@ -51,13 +51,13 @@ def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.errors import UsageError
     from torchstone.training.evaluation import Asked, evaluate
-    from torchstone.training.folder import newest, training_of
+    from torchstone.training.folder import training_of
 
     if options.folder is not None and options.model_dir is not None:
         raise UsageError("name the folder once: DIR or --model-dir")
     named = options.folder or options.model_dir
     beside = training_of(options.checkpoint)
-    folder = Path(named) if named is not None else beside or newest(folder_of(options) / "training")
+    folder = Path(named) if named is not None else beside or _latest(folder_of(options))
     batch_size = at_least("--batch-size", options.batch_size, 1)
     chosen = data_options_of(options)
     results = evaluate(Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device))
@@ -68,6 +68,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(results, folder)
     return 0
+
+
+def _latest(store: Path) -> Path:
+    from torchstone.store.query import trainings
+    from torchstone.training.folder import newest
+
+    return newest(store / "training", trainings(store))
 
 
 def _print(results: TestResults, folder: Path) -> None:

@@ -10,37 +10,44 @@ from typing import Any
 
 import msgspec
 
-from torchstone.advice.loss_curves import curves_of
+from torchstone.advice.loss_curves import Curve, curves_of
 from torchstone.comparing.participants import Participant
 from torchstone.diagnostics.charts import STYLE
 from torchstone.rows import case_rows
 from torchstone.terms.axis import AXES, Scalar
+from torchstone.terms.case import Case, portable
 
 Spec = dict[str, Any]
 _WIDTH, _HEIGHT = 320, 220
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
 _SHADES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000"]
-_FOLLOWING = ("batch_size", "learning_rate")  # the learning rate changes no speed, and often follows the batch
+_RATE = "learning_rate"
+_FOLLOWING = ("batch_size", _RATE)  # the learning rate changes no speed, and often follows the batch
 
 
 class Quantity(msgspec.Struct, frozen=True):
-    """What a chart shows: the first of these columns that a workload has, times a factor."""
+    """What a chart shows: the first of these columns that a workload has, times a factor.
+
+    `by_rate`: cases that differ in the learning rate alone are lines of their own; else they are one point, their mean.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     factor: float = 1.0
+    by_rate: bool = False
 
 
 QUANTITIES = (
     Quantity("throughput", "items/s", ("output_token_throughput", "throughput")),
-    Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time"), 1e3),
+    Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time", "step_time_mean"), 1e3),
     Quantity("memory", "peak memory, GiB", ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes"), 2.0**-30),
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),
     Quantity("energy", "energy an item, J", ("energy_per_item_j",)),
     Quantity("efficiency", "share of the peak rate (MFU), %", ("mfu_datasheet", "mfu_measured"), 100.0),
+    Quantity("convergence", "slope of ln(loss) a step, %", ("loss_convergence_rate",), 100.0, by_rate=True),
 )
 
 
@@ -98,27 +105,57 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
     column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
     if column is None:
         return None
-    values = [
-        {"line": point.line, "x": point.batch, "y": float(value) * quantity.factor}
-        for point in own if isinstance(value := point.row.get(column), int | float)
-    ]  # fmt: skip
+    found: dict[tuple[str, int], list[float]] = {}
+    for line, point in _lined(own) if quantity.by_rate else [(point.line, point) for point in own]:
+        if isinstance(value := point.row.get(column), int | float):
+            found.setdefault((line, point.batch), []).append(float(value) * quantity.factor)
+    values = [{"line": line, "x": batch, "y": fmean(each)} for (line, batch), each in found.items()]
     x = {"field": "x", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
     return lines(values, title, x, quantity.title)
 
 
+def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
+    """Return the points with the names of their lines: with the learning rate where one batch size has several."""
+    rates: dict[tuple[str, int], set[Scalar]] = {}
+    for point in own:
+        rates.setdefault((point.line, point.batch), set()).add(point.row.get(_RATE))
+    several = {line for (line, _), found in rates.items() if len(found) > 1}
+    return [(f"{p.line}, {_RATE} {p.row.get(_RATE)}" if p.line in several else p.line, p) for p in own]
+
+
 def losses(participants: Sequence[Participant]) -> Spec | None:
-    """Return the losses of the first steps of trainings that were measured, a panel a batch size; None without any."""
-    found: dict[Scalar, list[Mapping[str, Any]]] = {}
+    """Return the losses of the first steps of trainings that were measured, a panel a batch size; None without any.
+
+    A line is named by its device, and by the axes in which its trainings of that panel differ.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
     for one in participants:
-        for run in one.runs:
-            curves = curves_of(run)
-            for case in run.head.plan.cases:
-                for curve in curves.get(case.case_id, ())[:1]:
-                    values = found.setdefault(case.configuration.get("batch_size"), [])
-                    values += [{"line": one.label, "x": x, "y": y} for x, y in thinned(curve.losses)]
+        for panel, cases in _trained(one, several=_models(participants) > 1).items():
+            varying = [axis for axis in AXES if len({case.configuration.get(axis) for case, _ in cases}) > 1]
+            for case, curve in cases:
+                line = ", ".join([one.label, *(f"{axis} {case.configuration.get(axis)}" for axis in varying)])
+                values = found.setdefault(panel, [])
+                values += [{"line": line, "x": x, "y": y} for x, y in thinned(curve.losses)]
     x = {"field": "x", "type": "quantitative", "title": "step"}
-    panels = [lines(values, f"batch size {size}", x, "loss") for size, values in found.items()]
+    panels = [lines(values, panel, x, "loss") for panel, values in found.items()]
     return whole("Training loss, means of neighbouring steps", panels) if panels else None
+
+
+def _models(participants: Sequence[Participant]) -> int:
+    return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
+
+
+def _trained(one: Participant, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+    """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
+    found: dict[str, dict[str, tuple[Case, Curve]]] = {}
+    for run in one.runs:
+        curves = curves_of(run)
+        for case in run.head.plan.cases:
+            title = f"batch size {case.configuration.get('batch_size')}"
+            panel = f"{portable(case.workload.model)}, {title}" if several else title
+            for curve in curves.get(case.case_id, ())[:1]:
+                found.setdefault(panel, {})[case.case_id] = (case, curve)
+    return {panel: list(cases.values()) for panel, cases in found.items()}
 
 
 def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:

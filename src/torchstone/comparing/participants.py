@@ -92,8 +92,14 @@ def _only(run: Run, wanted: Callable[[Case], bool]) -> Run:
     return msgspec.structs.replace(run, head=head, trials=trials, findings=findings)
 
 
-def _runs(word: str, folder: Path) -> tuple[Run, ...]:
+def _path_of(word: str) -> Path:
+    """Return the path that a word is; of the metrics of a training their folder, which holds all of it."""
     path = Path(word)
+    return path.parent if path.name == METRICS and path.is_file() else path
+
+
+def _runs(word: str, folder: Path) -> tuple[Run, ...]:
+    path = _path_of(word)
     if not _is_folder(path):
         tool = foreign.recognised(path)
         return (read_run(locate(folder, word)),) if tool is None else _whole(path, foreign.looked_at(tool, path))
@@ -178,7 +184,7 @@ def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
 
 def _with_trainings(one: Participant) -> Participant:
     """Add what the trainings in a folder reached."""
-    path = Path(one.word)
+    path = _path_of(one.word)
     if not _is_folder(path):
         return one
     return msgspec.structs.replace(one, trainings={metrics.run_id: metrics for metrics in _trainings(path)})
@@ -191,7 +197,7 @@ def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Par
         "device": [device.name if (device := device_of(each[0])) is not None else "" for each in runs],
         "host": [head.machine.host.hostname for head in firsts],
         "name": [head.name for head in firsts],
-        "word": [Path(word).name if _is_folder(Path(word)) else word for word in words],
+        "word": [path.name if _is_folder(path := _path_of(word)) else word for word in words],
     }
     distinct = next((names for names in choices.values() if len(set(names)) == len(names) and all(names)), words)
     return [Participant(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]

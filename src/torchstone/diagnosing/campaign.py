@@ -80,7 +80,7 @@ class DiagnosisCampaign:
                 work = Work(case)
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._listening.begins(head)
-                    open_run = OpenRun(session, writer, Run(head, (), (), None), folder)
+                    open_run = OpenRun(session, writer, Run(head, (), (), None), folder, target.notes(case.placement))
                     run = conclude(open_run, lambda: self._work(work, open_run, machine))
         results = published(run, folder)
         if work.failed is not None:

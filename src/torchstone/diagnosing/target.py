@@ -13,9 +13,11 @@ from torchstone.advice.in_rounds import InRounds
 from torchstone.errors import UsageError
 from torchstone.runner.same_machine import of_devices, of_host
 from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.case import Case, Task
+from torchstone.terms.case import Case, Placement, Task
+from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import Machine
 from torchstone.terms.message import Inspected
+from torchstone.terms.page_locking import notes
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Source
 from torchstone.terms.trial import Purpose
@@ -66,6 +68,10 @@ class Target(msgspec.Struct, frozen=True):
         if self.sketch is None:
             raise UsageError(f"{self.name}: nothing to diagnose")
         return _throughput_only(plan.first_case(self.sketch, placement, machine))
+
+    def notes(self, placement: Placement) -> list[Finding]:
+        """Return what is to be said of settings that have no effect on that device."""
+        return notes([self.sketch.configurations], [placement]) if self.sketch is not None else []
 
     def moved(self, machine: Machine) -> list[str]:
         """Return what of devices and software is not as it was when the run was recorded."""

@@ -20,6 +20,7 @@ from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Placement, Task, Workload
 from torchstone.terms.message import Event, Measured, TrialRequest
 from torchstone.terms.model import LoadedModel
+from torchstone.terms.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Slot
 from torchstone.terms.trial import Measurement, Stage, Trial
@@ -77,8 +78,8 @@ class Bench:
             return {"batch_size": len(next(iter(self.model.example.values())))}
         own = {axis: self.model.facts.get(f"own_{axis}") for axis in _OF_A_LOADER}
         own.update(getattr(self.model.samples, "fixed", None) or {})
-        if placement.device == "cpu":  # there is nowhere to transfer to
-            own["pin_memory"] = False
+        if placement.device in IN_HOST_MEMORY:
+            own[PIN] = False
         return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
 
     def _adopted(self) -> LoadedModel:

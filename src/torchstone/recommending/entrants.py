@@ -16,7 +16,7 @@ from torchstone.stats.best_of_many import Best, Entrant
 from torchstone.stats.interval import over_trials
 from torchstone.store.measured import Measured
 from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.estimate import too_wide
+from torchstone.terms.estimate import Finding, Severity, too_wide
 
 _CHOSEN = ("batch_size", "precision", "optimizer", "learning_rate", "grad_accumulation")  # change the result, and are
 # for the user to choose all the same; where a batch comes from is another question than how fast it is computed.
@@ -158,12 +158,36 @@ def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
 
 
 def believed(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
-    """Return the entrants to choose among, and a line on those left out: SUSPECT ones, where two others are there."""
+    """Return the entrants to choose among, and a line on those left out: SUSPECT ones, where two others are there.
+
+    A device that has no others keeps those it has: without them it would not be compared at all. What a check calls an
+    error is never kept so.
+    """
     sound = [one for one in entrants if not one.offer.doubts]
     if len(sound) < 2 or len(sound) == len(entrants):
         return list(entrants), []
-    checks = dict.fromkeys(check for one in entrants for check in one.offer.doubts)
-    return sound, [f"{len(entrants) - len(sound)} of {len(entrants)} settings are SUSPECT ({', '.join(checks)})"]
+    devices = {one.offer.device for one in sound}
+    stays = [not one.offer.doubts or not (one.offer.device in devices or _is_wrong(one)) for one in entrants]
+    kept, left = ([one for one, stay in zip(entrants, stays, strict=True) if stay is side] for side in (True, False))
+    checks = dict.fromkeys(check for one in left for check in one.offer.doubts)
+    return kept, [f"{len(left)} of {len(entrants)} settings are SUSPECT ({', '.join(checks)})"] if left else []
+
+
+def _is_wrong(one: Entered) -> bool:
+    return any(finding.severity == Severity.ERROR for reading in one.readings for finding in reading.doubts)
+
+
+def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
+    """Yield what makes figures SUSPECT, a line a check: of how many settings, and what it saw in the newest run."""
+    seen: dict[str, tuple[Finding, str]] = {}
+    for one in entrants:
+        for reading in one.readings:
+            seen.update({finding.check: (finding, reading.run_id) for finding in reading.doubts})
+    for check, (finding, run_id) in seen.items():
+        count = sum(check in one.offer.doubts for one in entrants)
+        word = "INVALID" if finding.severity == Severity.ERROR else "SUSPECT"
+        told = f"{count} of {len(entrants)} settings are {word} ({check}): {finding.message}"
+        yield f"{told}. `torchstone show {run_id}` says more"
 
 
 def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
@@ -218,8 +242,9 @@ def differing(entrants: Sequence[Entered]) -> Iterator[str]:
         hosts = dict.fromkeys(host for one in entrants if one.offer.device == device for host in one.offer.hosts)
         if len(hosts) > 1:
             yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may not be alike"
-    doubts = dict.fromkeys(check for one in entrants for check in one.offer.doubts)
-    if doubts:
-        yield f"figures are SUSPECT ({', '.join(doubts)}): `torchstone show` says why"
+    if doubts := dict.fromkeys(check for one in entrants for check in one.offer.doubts):
+        devices = dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts)
+        whose = f" of {', '.join(devices)}" if len({one.offer.device for one in entrants}) > 1 else ""
+        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): `torchstone show` says why"
     if any(len(one.logs) == 1 for one in entrants):
         yield "some stand on one trial, whose spread is taken from the others, or assumed"

@@ -26,6 +26,7 @@ from torchstone.recommending.entrants import (
     spreads,
 )
 from torchstone.recommending.typed import run_command
+from torchstone.recommending.undecided import Tried, undecided
 from torchstone.stats.best_of_many import Entrant, best_of
 from torchstone.stats.logs import from_log
 from torchstone.store.measured import Measured
@@ -65,7 +66,11 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class Hardware(msgspec.Struct, frozen=True):
-    """`recommended`: None where fewer than two devices ran the same; where several could be the best, the leanest."""
+    """`recommended`: None where fewer than two devices can be compared; where several could be the best, the leanest.
+
+    Where there is none, `ran` are the devices of the model that most of them ran, and `judged` those of them with a
+    figure that is ground for a choice.
+    """
 
     family: str
     task: str
@@ -78,6 +83,8 @@ class Hardware(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
     cautions: tuple[str, ...]
     to_type: str | None
+    ran: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
 
 
 def hardware(
@@ -95,26 +102,23 @@ def hardware(
         groups.setdefault(_what(one), []).append(one)
     fought: list[tuple[Sequence[Measured], Sequence[Entered], int]] = []
     left_out: list[str] = []
-    lonely: list[Entered] = []
+    lonely: list[Tried] = []
     for group in groups.values():
-        every = entered([one for one in group if not refused(one)], by, device_and_settings)
-        every = near_the_top(every, group) if by.name == "memory" else every
+        allowed = entered([one for one in group if not refused(one)], by, device_and_settings)
+        every = near_the_top(allowed, group) if by.name == "memory" else allowed
         sure, wide = known(every)
         kept, suspect = believed(sure)
         left_out += [*wide, *suspect]
         if len({one.offer.device for one in kept}) > 1:
             fought.append((group, kept, len(every)))
-        elif kept:
-            lonely.append(max(kept, key=lambda one: one.offer.value))
+        elif ran := entered(group, by, device_and_settings):
+            lonely.append(Tried(ran, allowed, kept, wide))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
     if not fought:
-        if not lonely:
-            return None
-        to_type = _elsewhere(lonely[-1].readings[-1])
-        return Hardware(family, task, by.name, (), (), None, False, None, tuple(left_out), (), to_type)
+        return _open(family, task, by, lonely) if lonely else None
     best, standings = _over_models(fought, price)
     lean = [one for one in standings if one.could_be]
-    cautions = dict.fromkeys(said for _, kept, _ in fought for said in (*differing(kept), *_precisions(kept)))
+    cautions = dict.fromkeys(said for _, kept, _ in fought for said in (*differing(kept), *_settings_differ(kept)))
     models = tuple(_on_model(group, kept, tried, by) for group, kept, tried in fought)
     return Hardware(
         family, task, by.name, tuple(standings), models,
@@ -197,14 +201,24 @@ def _relative(group: Sequence[Measured], by: Criterion) -> Iterator[Relative]:
             yield Relative(first.point, first.unit, values, {d: value / top for d, value in values.items()})
 
 
-def _precisions(kept: Sequence[Entered]) -> Iterator[str]:
+def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
+    """Yield the settings that are not the same at the best of each device."""
     best: dict[str, Entered] = {}
     for one in sorted(kept, key=lambda one: one.offer.value):
         best[one.offer.device] = one
-    words = {device: one.offer.point.get("precision") for device, one in best.items()}
-    if len(set(words.values())) > 1:
-        told = ", ".join(f"{word} on {device}" for device, word in words.items())
-        yield f"precision differs ({told}): part of the difference is the number format's"
+    points = {device: one.offer.point for device, one in best.items()}
+    axes = dict.fromkeys(axis for point in points.values() for axis in point)
+    unlike = [axis for axis in axes if len({str(point.get(axis)) for point in points.values()}) > 1]
+    if unlike:
+        told = "; ".join(
+            f"{axis} {', '.join(f'{_word(point.get(axis))} on {device}' for device, point in points.items())}"
+            for axis in unlike
+        )
+        yield f"settings differ between the devices at their best ({told}): part of the difference is theirs"
+
+
+def _word(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:
@@ -219,9 +233,12 @@ def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured]
     return min(lean, key=lambda one: min(held[one.device])).device
 
 
-def _elsewhere(one: Measured) -> str:
-    """Return what to type on another machine, or for another device of this one."""
-    return run_command(one, {}, device="auto")
+def _open(family: str, task: str, by: Criterion, tried: Sequence[Tried]) -> Hardware:
+    told = undecided(tried)
+    return Hardware(
+        family, task, by.name, (), (), None, False, None, told.left_out, told.cautions, told.to_type, told.ran,
+        told.judged,
+    )  # fmt: skip
 
 
 def _again(fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:

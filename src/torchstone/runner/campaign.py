@@ -20,6 +20,7 @@ from torchstone.store.spread import usual_spread
 from torchstone.terms.case import Placement
 from torchstone.terms.machine import Machine
 from torchstone.terms.message import Inspected
+from torchstone.terms.page_locking import notes
 from torchstone.terms.run import Plan
 
 if TYPE_CHECKING:
@@ -55,9 +56,10 @@ class Campaign:
                 began_s += system_clock() - asked_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
+                told = notes([one.configurations for one in sketches], placements)
                 others = plan.arrange(sketches, list(absent), machine, 0, how.seed)
                 head = msgspec.structs.replace(head, plan=_with_cases(whole, others))
-                run = take_all(session, head, folder, began_s, request.first, absent)
+                run = take_all(session, head, folder, began_s, request.first, absent, told)
         return published(run, folder)
 
     @staticmethod

@@ -23,12 +23,14 @@ from torchstone.terms.case import Case, Placement
 from torchstone.terms.condition import Condition
 from torchstone.terms.estimate import Finding
 from torchstone.terms.message import TrialRequest
+from torchstone.terms.page_locking import WITHOUT_EFFECT
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.run import Added, Answered, End, Head, Noted, Run, Slot
 from torchstone.terms.trial import Outcome, Purpose, Status, Trial
 
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
-RESUMED = "resumed"  # what findings on a resume are called; the next resume keeps them
+RESUMED = "resumed"  # what findings on a resume are called
+_KEPT = (RESUMED, WITHOUT_EFFECT)  # of a whole run, by the next resume: no check would find them again
 
 
 class OutOfTime(Exception):
@@ -39,7 +41,7 @@ class OpenRun:
     """A record being written. `so_far` is what it holds already: only its head where the run is new.
 
     The time limit of the session's Procedure counts from here, its `within_s` from `began_s` (None: from here, too).
-    `notes`: findings on how it was resumed.
+    `notes`: findings on what was asked for, or on how it was resumed.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class OpenRun:
         began_s: float | None = None,
     ) -> None:
         self.head = so_far.head
-        self._notes = [*(f for f in so_far.findings if f.check == RESUMED), *notes]
+        self._notes = [*(f for f in so_far.findings if f.subject == "run" and f.check in _KEPT), *notes]
         self._clock = clock
         limit_s, within_s = session.procedure.time_limit_s, session.procedure.within_s
         self.began_s = began_s if began_s is not None else clock()
@@ -189,12 +191,12 @@ class OpenRun:
 
 def take_all(
     session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = (),
-    absent: Mapping[Placement, str] = {},
+    absent: Mapping[Placement, str] = {}, notes: Sequence[Finding] = (),
 ) -> Run:  # fmt: skip
     """Begin the record of a run in `folder`, take every trial of its plan, and those that follow from them; return it.
 
     `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
-    devices are not here: each of their Cases gets one trial that says so.
+    devices are not here: each of their Cases gets one trial that says so. `notes`: findings on what was asked for.
     """
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
@@ -203,7 +205,7 @@ def take_all(
         for trial in told:
             writer.append(trial)
         so_far = Run(head, tuple(told), (), None)
-        return finish(OpenRun(session, writer, so_far, folder, began_s=began_s), so_far, first)
+        return finish(OpenRun(session, writer, so_far, folder, notes, began_s=began_s), so_far, first)
 
 
 def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:

@@ -19,6 +19,7 @@ from torchstone.terms.claim import IMPORTED_FROM
 from torchstone.terms.codec import decode
 from torchstone.terms.comparison import Comparison
 from torchstone.terms.estimate import Finding
+from torchstone.terms.fit import Fit
 from torchstone.terms.run import Head, Run
 from torchstone.terms.trial import Outcome, Purpose, Status, Trial
 
@@ -106,6 +107,15 @@ def find(folder: Path, word: str) -> Entry:
             _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
             decode(comparison.encode(), Comparison) if comparison is not None else None,
         )  # fmt: skip
+
+
+def trainings(folder: Path) -> tuple[Path, ...]:
+    """Return the folders into which the recorded trainings wrote their checkpoints, newest first: some may be gone."""
+    with current(folder) as (connection, _):
+        newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
+        found = connection.execute(newest_first, ('"fit":{',))
+        fits: list[Fit | None] = [decode(head.encode(), Head).procedure.fit for (head,) in found]
+    return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
 
 
 def locate(folder: Path, word: str) -> Path:

@@ -20,6 +20,7 @@ from torchstone.terms.case import Case
 from torchstone.terms.codec import decode
 from torchstone.terms.fit import EpochEnded
 from torchstone.terms.message import Event
+from torchstone.terms.page_locking import effective, notes
 from torchstone.terms.run import Head, Plan, Slot
 from torchstone.terms.trial import Trial
 from torchstone.training.asking import TrainingAsked, absolute_model
@@ -73,14 +74,16 @@ class TrainCampaign:
             if len(placements) > 1:
                 raise UsageError(f"train takes one device, and got {asked.device}")
             device = machine.device(placements[0].device, placements[0].index)
-            case = Case(asked.workload, plan.on_device(asked.configuration, device), placements[0])
+            (point,) = effective([asked.configuration], placements[0])
+            case = Case(asked.workload, plan.on_device(point, device), placements[0])
             code = {asked.workload.model: asked.code_sha256} if asked.code_sha256 is not None else {}
             head = session.head(Plan((), ()), machine, asked.name, command, source=asked.source, code=code)
             with held(placements, machine, head.run_id, self._busy):
                 if asked.own:
                     own = session.rehearsed(case, asked.left_open)
                     case = own.filled(case, asked.left_open)
-                run = take_all(session, msgspec.structs.replace(head, plan=Plan((case,), (Slot(0, 0),))), folder)
+                head = msgspec.structs.replace(head, plan=Plan((case,), (Slot(0, 0),)))
+                run = take_all(session, head, folder, notes=notes([[asked.configuration]], placements))
         return TrainResults(published(run, folder), observer.metrics, self._output, observer.epochs)
 
 

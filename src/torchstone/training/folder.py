@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -102,9 +102,16 @@ def training_of(word: str) -> Path | None:
     return path.parent if len(path.parts) > 1 and (path.parent / CARD).is_file() else None
 
 
-def newest(folder: Path) -> Path:
-    """Return the training below a folder whose metrics were written last. Raises UsageError if there is none."""
-    found = [path.parent for path in folder.glob(f"*/{CARD}") if checkpoints(path.parent)]
-    if not found:
-        raise UsageError(f"{folder}: holds no training yet; name its folder, or run `torchstone train` first")
-    return max(found, key=lambda path: (path / CARD).stat().st_mtime)
+def newest(folder: Path, recorded: Sequence[Path] = ()) -> Path:
+    """Return the training that began, or was gone on with, last: below a folder, or one of those `recorded` elsewhere.
+
+    One without a checkpoint does not count. Raises UsageError if there is none.
+    """
+    below = [path.parent for path in folder.glob(f"*/{CARD}")]
+    there = [*below, *(path for path in recorded if (path / CARD).is_file())]
+    found = [path for path in there if checkpoints(path)]
+    if found:
+        return max(found, key=lambda path: (path / CARD).stat().st_mtime_ns)
+    if recorded:
+        raise UsageError(f"{recorded[0]}: no checkpoint of the latest training lies here; name the folder of one")
+    raise UsageError(f"{folder}: holds no training yet; name its folder, or run `torchstone train` first")

@@ -58,7 +58,8 @@ class TuneCampaign:
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     so_far = Run(head, (), (), None)
-                    run = take(OpenRun(session, writer, so_far, folder), so_far, self._watcher)
+                    open_run = OpenRun(session, writer, so_far, folder, self._sketch.notes(placement))
+                    run = take(open_run, so_far, self._watcher)
         return published(run, folder)
 
 

@@ -10,11 +10,14 @@ import msgspec
 from torchstone import plan, registry
 from torchstone.data_choice import has_end
 from torchstone.errors import UsageError, unknown
+from torchstone.terms import page_locking
 from torchstone.terms.answer import Constraints, Quest
 from torchstone.terms.axis import AXES, Scalar
 from torchstone.terms.case import Case, Placement
+from torchstone.terms.estimate import Finding
 from torchstone.terms.machine import DeviceInfo, Machine
 from torchstone.terms.own_data import LOADER_AXES, OwnData
+from torchstone.terms.page_locking import PIN
 from torchstone.tuning.scoring import OBJECTIVES
 from torchstone.tuning.space import usual_axes
 
@@ -78,6 +81,10 @@ class TuneSketch:
         own = {axis: self.base[axis] for axis in free if axis in data.settings and axis in self.base}
         self._own, self._now = data, {**own, **self._now}
 
+    def notes(self, placement: Placement) -> list[Finding]:
+        """Return what is to be said of settings that have no effect on that device."""
+        return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
+
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
         """Return the Quest on that device. `trials`: rounds of the duel."""
         request = self.request
@@ -91,9 +98,9 @@ class TuneSketch:
             meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
             axes["precision"] = tuple(dict.fromkeys(meant))
         base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
-        if placement.device == "cpu" and "pin_memory" in base and "pin_memory" not in request.fixed:
-            axes.pop("pin_memory", None)  # torch pins nothing without an accelerator, whatever a file says
-            base["pin_memory"] = False
+        if placement.device in page_locking.IN_HOST_MEMORY and PIN in base:
+            axes.pop(PIN, None)  # torch pins nothing without an accelerator, whatever a file says
+            base[PIN] = False
         # One value in a file is what the user has now; one value on the command line is to stay.
         varying = {
             axis: _with(values, base[axis]) for axis, values in axes.items()

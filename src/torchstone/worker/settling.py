@@ -16,6 +16,7 @@ from torchstone.terms.axis import Scalar
 from torchstone.terms.case import Case
 from torchstone.terms.model import LoadedModel
 from torchstone.terms.own_data import LOADER_AXES, OwnData
+from torchstone.terms.page_locking import IN_HOST_MEMORY, PIN
 
 SETTING = "setting_"  # what the names of these facts begin with
 DEVICE = "device"
@@ -62,8 +63,8 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
     own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
-    if case.placement.device == "cpu" and "pin_memory" in settings:  # there is nowhere to transfer to
-        settings["pin_memory"] = False
+    if case.placement.device in IN_HOST_MEMORY and PIN in settings:
+        settings[PIN] = False
     return OwnData(True, settings, fixed, getattr(samples, "why", None) if fixed else None)
 
 

@@ -79,3 +79,28 @@ def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
     ]
     with pytest.raises(UsageError, match="pin_threads: True and False; say it once for both: --pin-threads"):
         campaign.AbCampaign((sides[0], sides[1]), Rules())
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"), [((True, True), [False, False]), ((True, False), [True, False])], ids=["both", "one"]
+)
+def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_compared(
+    tmp_path, monkeypatch, asked, measured
+):
+    sides: list[Any] = []
+
+    def bout(*given: Any, **_how: Any):
+        sides.extend(given[:2])
+        raise Stopped
+
+    @contextmanager
+    def free(*_: object):
+        yield
+
+    for name, fake in (("Ring", Ring), ("held", free), ("Bout", bout)):
+        monkeypatch.setattr(campaign, name, fake)
+    works = [WorkloadRequest("train", "builtin:mlp", axes={"pin_memory": (pinned,)}) for pinned in asked]
+    a, b = (msgspec.structs.replace(A.request, workloads=(one,)) for one in works)
+    with pytest.raises(Stopped):
+        campaign.AbCampaign((SideRequest("A", a), SideRequest("B", b)), Rules()).carry_out(tmp_path, ("ab",))
+    assert [side.case.configuration["pin_memory"] for side in sides] == measured

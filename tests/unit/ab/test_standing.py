@@ -87,19 +87,29 @@ def test_what_templates_differ_by_is_a_floor_that_no_number_of_pairs_gets_below(
 
 def test_few_pairs_say_nothing():
     few = standing(jitter(1.0)[: FEWEST_PAIRS - 1])
-    assert not few.due()
+    assert not few.due(0.5)
     assert few.look(1.0) is None
     assert few.pairs_to_settle() is None
 
 
 def test_looks_come_at_ever_larger_distances():
     found = standing(jitter(0.0, 0.02))
-    assert found.due()
+    assert found.due(0.5)
     found.look(0.5)
-    assert not found.due()
+    assert not found.due(0.6)
     found.add(0.0, 0.001)
     found.add(0.0, 0.001)
-    assert found.due()
+    assert found.due(0.7)
+    assert not found.due(0.8), "what it would spend is the last look's"
+
+
+def test_a_look_without_a_new_pair_is_the_one_before():
+    found = standing(jitter(0.0, 0.02))
+    before = found.look(0.95)
+    assert before is not None
+    assert found.look(1.0) == before
+    found.add(0.0, 0.001)
+    assert found.look(1.0) != before
 
 
 @pytest.mark.parametrize(

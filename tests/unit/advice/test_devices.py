@@ -88,8 +88,9 @@ def test_where_a_batch_size_comes_twice_the_fastest_counts_and_what_has_none_is_
     cases = [(case(kind, num_workers=n), rate) for (kind, n), rate in rates.items()]
     run = summarize(entry_of(a_stored_run(0, cases, machine("cuda"), noise=0.0), Path()))
     without = msgspec.structs.replace(run.cases[0], configuration={"rounds": 5})
-    (one,) = beside_the_cpu([*run.cases, without])
+    one, aside = beside_the_cpu([*run.cases, without])
     assert one.advice.seen.startswith("cuda:0 beside the CPU: 4 ")
+    assert "num_workers 2, on the CPU 0 (batch_size 8); at equal settings: 8 " in aside.advice.seen
 
 
 def test_without_the_cpu_or_a_size_in_common_there_is_no_ratio():

@@ -78,6 +78,44 @@ def test_loss_curves_are_thinned_and_labelled_by_device(both):
     assert charts.losses([Participant("A", "A", "A", (nothing,))]) is None
 
 
+def of_two_rates(model="net:cnn"):
+    """A run of two learning rates at one batch size, both of which lower the loss by 1 % a step."""
+    cases = [a_case({"batch_size": 8, "learning_rate": rate}, model=model) for rate in (1e-3, 1e-2)]
+    falling: dict[str, Any] = {"steady": {"loss": [2.0 * 0.99**i for i in range(60)]}}
+    return a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3), **falling)
+
+
+def test_cases_that_differ_in_the_learning_rate_alone_are_one_point():
+    """Not of the convergence, which the learning rate decides."""
+    drawn = charts.points([Participant("A", "A100", "A", (of_two_rates(),))])
+    named = {one.name: one for one in charts.QUANTITIES}
+    (speed,) = charts.over_batch_size(named["throughput"], drawn)
+    assert [(v["line"], v["x"], round(v["y"])) for v in speed["data"]["values"]] == [("A100", 8, 600)]
+    (fall,) = charts.over_batch_size(named["convergence"], drawn)
+    assert [(v["line"], round(v["y"], 3)) for v in fall["data"]["values"]] == [
+        ("A100, learning_rate 0.001", -1.005), ("A100, learning_rate 0.01", -1.005),
+    ]  # fmt: skip
+
+
+def test_a_learning_rate_that_follows_the_batch_makes_no_lines():
+    cases = [a_case({"batch_size": size, "learning_rate": 1e-4 * size}) for size in (8, 32)]
+    falling: dict[str, Any] = {"steady": {"loss": [2.0 * 0.99**i for i in range(60)]}}
+    run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3), **falling)
+    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    named = {one.name: one for one in charts.QUANTITIES}
+    (fall,) = charts.over_batch_size(named["convergence"], drawn)
+    assert [(v["line"], v["x"]) for v in fall["data"]["values"]] == [("A100", 8), ("A100", 32)]
+
+
+def test_loss_curves_of_one_batch_size_are_named_by_what_varies_among_them():
+    one, other = of_two_rates(), of_two_rates("net:mlp")
+    (panel,) = panels(charts.losses([Participant("A", "A100", "A", (one, of_two_rates()))]))
+    assert {v["line"] for v in panel["data"]["values"]} == {"A100, learning_rate 0.001", "A100, learning_rate 0.01"}
+    assert len(panel["data"]["values"]) == 2 * 60, "of a case that was measured twice, the newest"
+    both = panels(charts.losses([Participant("A", "A100", "A", (one, other))]))
+    assert [panel["title"] for panel in both] == ["net:cnn, batch size 8", "net:mlp, batch size 8"]
+
+
 GAUGES = (
     Series("device_utilization", "nvml", (0.0, 1.0, 2.0), (0.2, 0.9, 0.7), "cuda:0"),
     Series("process_cpu_s", "psutil", (0.0, 1.0, 3.0), (5.0, 6.5, 8.5)),
@@ -155,10 +193,10 @@ def test_everything_is_written(both, tmp_path):
     written = write_analysis([trained(both[0]), both[1]], tmp_path)
     names = sorted(str(path.relative_to(tmp_path / "analysis_results")) for path in written)
     assert names == [
-        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_energy.svg",
-        "plots/comparison_epochs.svg", "plots/comparison_latency.svg", "plots/comparison_memory.svg",
-        "plots/comparison_power.svg", "plots/comparison_throughput.svg", "plots/comparison_training_loss.svg",
-        "stats/comparative_statistics.csv",
+        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_convergence.svg",
+        "plots/comparison_energy.svg", "plots/comparison_epochs.svg", "plots/comparison_latency.svg",
+        "plots/comparison_memory.svg", "plots/comparison_power.svg", "plots/comparison_throughput.svg",
+        "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
     ]  # fmt: skip
     drawn = (tmp_path / "analysis_results/plots/comparison_throughput.svg").read_text()
     assert "RTX 4070" in drawn

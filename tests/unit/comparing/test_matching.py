@@ -179,6 +179,8 @@ def test_the_folder_of_a_training_brings_its_run_from_the_store_and_what_it_reac
     found = gather([str(folder), ids[1]], outputs)
     assert [one.runs[0].head.run_id for one in found] == ids
     assert found[0].trainings[ids[0]].final_val_accuracy == 0.5
+    (by_file, _) = gather([str(folder / METRICS), ids[1]], outputs)
+    assert (by_file.runs, by_file.trainings) == (found[0].runs, found[0].trainings), "the file means its folder"
     facts = dict(specifications(compare(found, Asked())))
     assert facts["Train accuracy"] == ["75.00%", "–"]
     assert facts["Held-out accuracy"] == ["50.00%", "–"]

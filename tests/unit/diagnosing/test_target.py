@@ -9,13 +9,17 @@ from evidences import SETTINGS
 
 from torchstone import machine_facts
 from torchstone.config.recipes import load_request
+from torchstone.config.request import RunRequest, WorkloadRequest
 from torchstone.diagnosing.campaign import diagnosed_from_record
 from torchstone.diagnosing.recorded import recorded_evidence
 from torchstone.diagnosing.target import asks_for_one, of_request, of_run, one_workload, short
 from torchstone.errors import UsageError
 from torchstone.store.query import entry_of
 from torchstone.summary import summarize
-from torchstone.terms.case import Task
+from torchstone.terms.axis import Scalar
+from torchstone.terms.case import Placement, Task
+from torchstone.terms.machine import DeviceInfo
+from torchstone.terms.message import Inspected
 from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Purpose
 
@@ -103,6 +107,17 @@ def test_a_request_for_one_case_needs_no_run_before():
     assert not asks_for_one(two)
     with pytest.raises(UsageError, match="asks for 2 cases"):
         of_request(two)
+
+
+def test_a_file_for_a_card_is_diagnosed_on_a_cpu_without_its_page_locked_memory():
+    axes: dict[str, tuple[Scalar, ...]] = {"pin_memory": (True,)}
+    asked = of_request(RunRequest((WorkloadRequest("train", "builtin:cnn", "digits", axes=axes),), device="cpu"))
+    cpu = DeviceInfo("cpu", "cpu", "a vendor", 0, "a processor")
+    case = asked.case_on(a_machine(devices=(cpu,)), Inspected((cpu,), {}, {}))
+    assert case.configuration["pin_memory"] is False
+    (told,) = asked.notes(case.placement)
+    assert "no effect on cpu" in told.message
+    assert target(a_sweep(SWEEP)).notes(Placement("cpu")) == [], "of a stored run nothing is asked anew"
 
 
 def test_trials_are_short_and_otherwise_as_recorded():

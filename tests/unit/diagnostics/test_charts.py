@@ -58,6 +58,17 @@ def test_memory_names_only_what_was_measured():
     assert kinds(ROWS[:2]) == ["host (resident)"]
 
 
+def test_s4_56_memory_of_the_cpu_and_of_the_gpu_is_drawn(tmp_path):
+    spec = charts.memory(ROWS, "run x")
+    cpu, cuda = spec["concat"]
+    host, device = {"kind": "host (resident)", "mib": 1024.0}, {"kind": "device (reserved)", "mib": 2048.0}
+    assert cpu["data"]["values"] == [{"batch": "8", **host}, {"batch": "32", **host}]
+    assert cuda["data"]["values"] == [{"batch": "8", **host}, {"batch": "8", **device}]
+    pytest.importorskip("vl_convert")
+    drawn = draw(spec, tmp_path / "memory.svg").read_text(encoding="utf-8")
+    assert all(f"kind: {kind}" in drawn for kind in ("host (resident)", "device (reserved)"))
+
+
 def test_nothing_measured_is_nothing_to_draw():
     with pytest.raises(UsageError, match="nothing was measured to the end"):
         charts.throughput(ROWS[3:], "run x")

@@ -9,6 +9,7 @@ from learning import falling, of_losses
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.cli._parsing import Parser
+from torchstone.cli._recommend import print_recommendation
 from torchstone.cli.run_command import add_arguments
 from torchstone.errors import UsageError
 from torchstone.recommending.criteria import criterion
@@ -199,6 +200,33 @@ def test_hardware_at_each_ones_best_and_at_equal_settings(told):
     assert [offer.device for offer in model.offers] == ["NVIDIA H200", "Intel Xeon"]
     alike = {r.point["batch_size"]: r.ratios["Intel Xeon"] for r in model.relative}
     assert alike == pytest.approx({8: 0.1, 16: 0.075, 32: 0.0667}, rel=0.05)
+
+
+def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told, capsys):
+    def of(kind, rates):
+        return [(case(kind, batch_size=size, precision=precision), rate) for (size, precision), rate in rates.items()]
+
+    cpu = of("cpu", {(8, "fp32"): 100, (32, "fp32"): 90})
+    found = told(
+        a_stored_run(1, cpu, machine(host="desk")),
+        a_stored_run(2, of("cuda", {(32, "fp32"): 900, (32, "bf16"): 2000}), machine("cuda", host="gpubox")),
+    )
+    (block,) = found.hardware
+    (said,) = [line for line in block.cautions if line.startswith("settings differ")]
+    assert said == (
+        "settings differ between the devices at their best (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
+        "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is theirs"
+    )
+    print_recommendation(found, 300)
+    shown = capsys.readouterr().out
+    assert f"note: {said}\n" in shown
+    assert "at equal settings (batch_size 32, precision fp32): " in shown, "the only ones that both ran"
+    assert "NVIDIA H200 1×" in shown
+
+
+def test_devices_at_equal_settings_anyway_have_no_such_line(told):
+    (block,) = told(*both()).hardware
+    assert not any("settings differ" in line for line in block.cautions)
 
 
 def test_hardware_over_several_models_counts_those_that_all_devices_ran(told):

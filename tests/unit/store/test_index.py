@@ -12,9 +12,11 @@ from torchstone.errors import UsageError
 from torchstone.store import database
 from torchstone.store.filesystem import is_network
 from torchstone.store.index import rebuild, sync
-from torchstone.store.query import find, locate, read_run, runs
+from torchstone.store.query import find, locate, read_run, runs, trainings
 from torchstone.store.record import RecordWriter
+from torchstone.terms.fit import Fit
 from torchstone.terms.machine import Host
+from torchstone.terms.procedure import Procedure
 from torchstone.terms.trial import Status
 
 IMPORTS = "import sys\nfrom pathlib import Path\nfrom torchstone.store.query import find, runs\n"
@@ -38,6 +40,14 @@ def test_runs_come_newest_first_and_filtered(tmp_path):
     assert len(runs(tmp_path, device="cpu")) == 5
     assert runs(tmp_path, device="cuda") == ()
     assert (runs(tmp_path)[0].trials, runs(tmp_path)[0].ok, runs(tmp_path)[0].status) == (3, 3, "done")
+
+
+def test_where_trainings_wrote_their_checkpoints_newest_first(tmp_path):
+    for day, place in ((1, "mine"), (2, None), (3, "outputs/training/demo"), (4, "mine")):
+        fit = Fit(folder=f"/home/ada/{place}") if place is not None else None
+        store(tmp_path, f"2026110{day}-a", procedure=Procedure(fit=fit), started_utc=f"2026-11-0{day}T00:00:00Z")
+    assert [str(path) for path in trainings(tmp_path)] == ["/home/ada/mine", "/home/ada/outputs/training/demo"]
+    assert trainings(tmp_path / "none") == ()
 
 
 def test_a_folder_that_is_not_there_holds_nothing_and_is_not_made(tmp_path):

@@ -1,5 +1,6 @@
 """NVML answers as an H100 and an old card give them, with the real library's own exceptions."""
 
+import sys
 from types import SimpleNamespace
 
 import pynvml
@@ -91,6 +92,11 @@ def test_other_kinds_have_no_gauges_and_nothing_is_asked(kind):
 @pytest.mark.parametrize("error", [pynvml.NVMLError_LibraryNotFound(), pynvml.NVMLError_DriverNotLoaded()])
 def test_no_driver_is_no_gauges(error):
     assert read(FakeNvml(nvmlInit=error)) == {}
+
+
+def test_no_package_is_no_gauges(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # as where it is not installed: importing it fails
+    assert Nvml().open(None, info()) == ()
 
 
 def test_what_an_old_card_does_not_support_is_absent_and_the_rest_stays():

@@ -59,11 +59,28 @@ def test_a_path_names_its_training(folder):
     assert [training_of(word) for word in ("2", "best", "other/checkpoint_epoch_2.pt")] == [None] * 3
 
 
-def test_the_latest_of_several_trainings(tmp_path):
-    for name, at_s in (("monday", 100), ("wednesday", 300), ("tuesday", 200), ("cut_before_an_epoch", 400)):
+@pytest.mark.parametrize("latest", ["monday", "tuesday", "wednesday"])
+def test_the_latest_of_several_trainings(tmp_path, latest):
+    moments = {"monday": 100, "tuesday": 200, "wednesday": 250, latest: 300, "cut_before_an_epoch": 400}
+    for name, at_s in moments.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / CARD).touch()
         os.utime(tmp_path / name / CARD, (at_s, at_s))
         if at_s < 400:
             (tmp_path / name / "checkpoint_epoch_1.safetensors").touch()
-    assert newest(tmp_path).name == "wednesday"
+    assert newest(tmp_path).name == latest
+
+
+def test_the_latest_may_lie_elsewhere(tmp_path):
+    below, elsewhere, gone = tmp_path / "outputs" / "training" / "monday", tmp_path / "mine", tmp_path / "gone"
+    for place, at_s in ((below, 100), (elsewhere, 200)):
+        place.mkdir(parents=True)
+        for name in (CARD, "checkpoint_epoch_1.safetensors"):
+            (place / name).touch()
+        os.utime(place / CARD, (at_s, at_s))
+    assert newest(below.parent, [gone, elsewhere]) == elsewhere
+    assert newest(below.parent) == below
+    os.utime(below / CARD, (300, 300))
+    assert newest(below.parent, [elsewhere]) == below
+    with pytest.raises(UsageError, match="gone: no checkpoint of the latest training lies here; name the folder"):
+        newest(tmp_path / "none", [gone])

@@ -109,6 +109,11 @@ def test_nothing_is_pinned_without_an_accelerator():
     found = quest(pinning, found={"pin_memory": True})
     assert set(found.axes) == {"num_workers", "batch_size", "precision"}
     assert found.base.configuration["pin_memory"] is False, "a file that is for a card is tuned on a CPU all the same"
+    asked = TuneSketch(a_request(fixed={"pin_memory": True}))
+    assert asked.quest(Placement("cpu"), MACHINE, 3).base.configuration["pin_memory"] is False, "and whoever typed it"
+    (told,) = asked.notes(Placement("cpu"))
+    assert "pin_memory=true has no effect on cpu" in told.message
+    assert asked.notes(Placement("cuda")) == TuneSketch(a_request()).notes(Placement("cpu")) == []
     card = DeviceInfo("cuda", "cuda", "nvidia", 0, "a card", memory_bytes=8 * 10**10)
     there = TuneSketch(a_request(pinning)).quest(Placement("cuda"), a_machine(devices=(card,)), 3)
     assert there.axes["pin_memory"] == (False, True)

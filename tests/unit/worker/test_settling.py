@@ -147,6 +147,8 @@ def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     assert own.is_data
     assert own.settings == {"batch_size": 32, "num_workers": 2, "pin_memory": False}, "a CPU has nowhere to transfer to"
     assert (own.fixed, own.why) == (samples.fixed, samples.why)
+    apple = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("mps")))
+    assert apple.settings["pin_memory"] is False, "nor an Apple GPU"
     card = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("cuda")))
     assert card.settings["pin_memory"] is True
 
