@@ -29,8 +29,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from run_sheet import driving, wheels
-from run_sheet.expecting import Verdict
+from run_sheet import copying, driving, telling, wheels
 from run_sheet.results import Sheet, State, Unfit, opened
 from run_sheet.sheet import FORKS, PART_S, PARTS
 from run_sheet.step import Step
@@ -51,12 +50,21 @@ def main(words: Sequence[str] | None = None) -> int:
         _list(table)
         return _FINE
     try:
-        folder = _folder(options)
+        folder = _made("--output", options.output or _usual_folder(options))
+        if options.copy is not None:
+            options.copy = _made("--copy", options.copy)
+            if options.copy == folder:
+                raise Mistake(f"--copy {folder} is where the results are; name another folder")
         steps = _asked(options, table)
         paths = _paths(options, folder)
         with _alone(folder):
             sheet = opened(folder, options.device, quick=options.quick)
-            return _carried_out(sheet, steps, table, paths, options)
+            try:
+                return _carried_out(sheet, steps, table, paths, options)
+            finally:
+                if options.copy is not None:
+                    copying.tables(folder, options.copy)
+                    copying.steps(folder, options.copy)
     except (Mistake, Unfit, wheels.Unreadable) as mistake:
         more = "; name another --output, or the same --device and --quick" if isinstance(mistake, Unfit) else ""
         print(f"accelerator.py: {mistake}{more}", file=sys.stderr)
@@ -80,6 +88,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--within", type=float, default=PART_S, metavar="S", help="seconds a part (default %(default)g)"
     )
+    parser.add_argument(
+        "--copy",
+        type=Path,
+        metavar="DIR",
+        help="copy the tables there after each step, an archive at the end",
+    )
     parser.add_argument("--isolation", choices=("fork", "spawn"), help="how trials start (default: as they like)")
     parser.add_argument("--list", action="store_true", help="print the steps, and do nothing")
     parser.add_argument("--sheet", default="run_sheet.sheet:STEPS", help=argparse.SUPPRESS)  # its own tests have others
@@ -102,13 +116,16 @@ def _list(table: Sequence[Step]) -> None:
                 print(f"      not: {', '.join(filter(None, [left_out, '--quick' * bool(step.not_quick)]))}")
 
 
-def _folder(options: argparse.Namespace) -> Path:
-    quick = "-quick" * options.quick
-    folder: Path = (options.output or Path("outputs") / f"accelerator-{options.device}{quick}").absolute()
+def _usual_folder(options: argparse.Namespace) -> Path:
+    return Path("outputs") / f"accelerator-{options.device}{'-quick' * options.quick}"
+
+
+def _made(option: str, asked: Path) -> Path:
+    folder = asked.absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise Mistake(f"--output {folder} cannot be made: {fault.strerror}; name another folder") from None
+        raise Mistake(f"{option} {folder} cannot be made: {fault.strerror}; name another folder") from None
     return folder
 
 
@@ -169,6 +186,8 @@ def _carried_out(
             for step in (one for one in steps if one.part == part):
                 _step(sheet, step, table, paths, options, ends_s)
                 sheet.write_table(table)
+                if options.copy is not None:
+                    copying.tables(sheet.folder, options.copy)
     path = sheet.write_table(table)
     fine = sheet.is_fine(steps)
     left = [step.id for step in steps if sheet.wants(step)]
@@ -202,13 +221,13 @@ def _step(
     if left_s < min(step.usual_s, step.limit_s):
         print(f"{step.id}  no time left in part {step.part}", flush=True)
         return
-    limit_s = min(step.limit_s, left_s)
+    limit_s = min(step.most_s(sheet.device), left_s)
     asked = driving.Asked(sheet.device, sheet.quick, _isolation(sheet, table, options), sheet.folder, paths)
     print(f"{step.id}  {step.what} …", flush=True)
     sheet.begin(step)
     began_s = time.monotonic()
     try:
-        ended = driving.take(step, asked, limit_s, own_limit=limit_s == step.limit_s)
+        ended = driving.take(step, asked, limit_s, own_limit=limit_s < left_s)
     except BaseException:
         told = driving.figures_so_far(sheet.folder, step)
         sheet.end(step, State.CUT, time.monotonic() - began_s, told, "the program was stopped")
@@ -217,7 +236,7 @@ def _step(
         raise
     sheet.steps[step.id].said = ended.said
     sheet.end(step, ended.state, ended.took_s, ended.figures, ended.why)
-    _tell(sheet, step)
+    print(*telling.ended(step.id, sheet.steps[step.id], sheet.rows(step)), sep="\n", flush=True)
 
 
 def _isolation(sheet: Sheet, table: Sequence[Step], options: argparse.Namespace) -> str | None:
@@ -226,17 +245,6 @@ def _isolation(sheet: Sheet, table: Sequence[Step], options: argparse.Namespace)
         return str(options.isolation)
     forks = next((step for step in table if step.id == FORKS), None)
     return "spawn" if forks is not None and sheet.failed(forks) else None
-
-
-def _tell(sheet: Sheet, step: Step) -> None:
-    taken = sheet.steps[step.id]
-    print(f"{step.id}  {taken.state} after {taken.took_s or 0.0:.0f} s{f': {taken.why}' if taken.why else ''}")
-    for row in sheet.rows(step):
-        if row.verdict not in (Verdict.NOTED, Verdict.NOT_HERE):
-            print(f"    {row.verdict:<9}  {row.says}: {row.figure}")
-    if taken.state in (State.CRASHED, State.NO_ANSWER, State.WRONG_ANSWER):
-        print("".join(f"    | {line}\n" for line in taken.said), end="")
-    sys.stdout.flush()
 
 
 @contextmanager
@@ -263,12 +271,14 @@ def _about(device: str) -> dict[str, str]:
         except PackageNotFoundError:  # the steps will say what they lack
             continue
     if device == "cuda" and shutil.which("nvidia-smi") is not None:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=60,
-            check=False,
-        )  # fmt: skip
-        if done.returncode == 0 and done.stdout.strip():
-            found["device_name"] = done.stdout.strip().splitlines()[0].strip()
+        ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        try:
+            told = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+        except (OSError, subprocess.SubprocessError) as fault:  # a tool that fails or hangs is A0's to tell, too
+            print(f"nvidia-smi: {fault}", flush=True)
+        else:
+            if told:
+                found["device_name"] = told.splitlines()[0].strip()
     return found
 
 

@@ -112,8 +112,11 @@ def install(environment: Environment) -> dict[str, Any]:
     began_s = time.monotonic()
     if not environment.python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment.folder)], check=True)
-    # Without PIP_FIND_LINKS, for a folder of wheels may hold a build for the CPU, which pip would take.
-    own = {**os.environ, "PIP_FIND_LINKS": ""}
+    # A folder of wheels may hold a build for the CPU, which pip would take. Emptying PIP_FIND_LINKS would not keep that
+    # out: pip takes an empty variable for none, and reads its files of settings.
+    nothing = environment.folder / "no-wheels"
+    nothing.mkdir(exist_ok=True)
+    own = {**os.environ, "PIP_FIND_LINKS": str(nothing)}
     pip = [str(environment.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pip += ["--constraint", str(ROOT / "constraints.txt")]
     for what in (["torch"], ["--editable", _EXTRAS]):  # torch first and alone, as in the Makefile

@@ -143,7 +143,8 @@ def _environment(asked: Asked) -> Mapping[str, str]:
     own = dict(os.environ)
     before = [own["PYTHONPATH"]] if own.get("PYTHONPATH") else []
     own["PYTHONPATH"] = os.pathsep.join([*map(str, asked.paths), *before])
-    own.setdefault("TORCHSTONE_WHEN_BUSY", "refuse")  # a step that waits for others would look like one that hangs
+    # A step that waits for others would look like one that hangs. A CPU is never one's own, and little is asked of it.
+    own.setdefault("TORCHSTONE_WHEN_BUSY", "share" if asked.device == "cpu" else "refuse")
     own.setdefault("HF_HUB_OFFLINE", "1")  # models are built from their configs: nothing is asked of a network
     own.setdefault("TOKENIZERS_PARALLELISM", "false")
     own["TORCHSTONE_CACHE"] = str(asked.folder / "cache")

@@ -35,6 +35,13 @@ class Done:
     took_s: float
 
     @property
+    def command(self) -> str:
+        """What was called, in a few words: without the interpreter, and without what it was asked in detail."""
+        module = self.words.index("-m") + 1 if "-m" in self.words else 0
+        said = self.words[module : module + 4]
+        return " ".join(said) + " …" * (len(self.words) > module + 4)
+
+    @property
     def last_line(self) -> str:
         """The last line it wrote on stderr, or on stdout where that is empty."""
         lines = [line for line in (self.err.strip() or self.out.strip()).splitlines() if line.strip()]
@@ -47,9 +54,7 @@ class Done:
         except ValueError:
             told = None
         if not isinstance(told, dict):
-            raise Refused(
-                f"{' '.join(self.words[:3])} … printed no document and ended with {self.code}: {self.last_line}"
-            )
+            raise Refused(f"{self.command} printed no document and ended with {self.code}: {self.last_line}")
         return told
 
 

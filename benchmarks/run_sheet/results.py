@@ -16,6 +16,7 @@ from run_sheet.step import Step
 
 SCHEMA = 1
 JSON, TABLE = "sheet.json", "sheet.md"
+ENDS = "the step comes to its end"  # what is expected of each, said where it does not
 MOST_ATTEMPTS = 2  # of a step that ends with the whole program each time: it may be what ends it
 
 
@@ -115,7 +116,7 @@ class Sheet:
         how = f"{taken.state}{f': {taken.why}' if taken.why else ''}"
         again = taken.state in _OPEN and taken.attempts < MOST_ATTEMPTS
         kept = [row for row in told if row.verdict != Verdict.NO_FIGURE]
-        return [Judged("the step comes to its end", how, Verdict.OPEN if again else Verdict.FAILED), *kept]
+        return [Judged(ENDS, how, Verdict.OPEN if again else Verdict.FAILED), *kept]
 
     def write(self) -> None:
         """Write the JSON whole or not at all: a kill at any moment leaves the old one or the new one."""

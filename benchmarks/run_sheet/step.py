@@ -27,6 +27,10 @@ class Step:
     absent: Mapping[str, str] = field(default_factory=dict)
     not_quick: str | None = None
 
+    def most_s(self, device: str) -> float:
+        """Return the seconds after which it is ended: on a CPU, which others use too and which is no lease, thrice."""
+        return 3.0 * self.limit_s if device == "cpu" else self.limit_s
+
     @property
     def part(self) -> str:
         """The part of the sheet it belongs to: A, B, C or D."""

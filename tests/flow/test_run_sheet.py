@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -20,10 +21,10 @@ EACH = {  # step → how it ends, and the figure that it told before
 }  # fmt: skip
 
 
-def start(folder, *words, sheet="STEPS", device="cuda"):
+def start(folder, *words, sheet="STEPS", device="cuda", more=None):
     command = [sys.executable, str(PROGRAM), "--device", device, "--output", str(folder)]
     command += ["--sheet", f"fake_steps:{sheet}", *words]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), **(more or {})}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -117,9 +118,11 @@ def test_called_again_it_takes_nothing_twice_but_what_is_asked_for(whole):
     code, out, _ = run(folder, "--step", "A0", "--step", "D3")
     assert (code, results(folder)) == (1, before)
     assert "A0  taken before: done" in out
-    run(folder, "--step", "A0", "--again", "A0")
-    assert results(folder)["A0"]["began_utc"] >= before["A0"]["began_utc"]
-    assert "A0.1" in {path.name for path in (folder / "steps").iterdir()}
+    assert not (folder / "steps" / "A0.1").exists()
+    run(folder, "--step", "A0", "--step", "D3", "--again", "A0")
+    anew = json.loads((folder / "steps" / "A0" / "answers.jsonl").read_text().splitlines()[0])
+    assert anew == {"figure": "answer", "value": 42}
+    assert {path.name for path in (folder / "steps").glob("*.1")} == {"A0.1"}
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -192,6 +195,43 @@ def test_where_they_do_trials_start_as_they_like(whole):
     assert results(whole[0])["A0"]["figures"] == {"answer": 42, "device": "cuda", "isolation": None}
 
 
+def test_copies_are_made_after_each_step_and_when_it_is_stopped(tmp_path):
+    folder, copy = tmp_path / "results", tmp_path / "copy"
+    process = start(folder, "--copy", str(copy), sheet="GOOD")
+    wait_for(lambda: results_at(folder, "B1", 1))
+    assert results(copy)["A0"]["figures"] == {"answer": 42}
+    process.terminate()
+    process.communicate(timeout=30)
+    assert results(copy)["B1"]["state"] == "cut"
+    (folder / "go").touch()
+    assert run(folder, "--copy", str(copy), sheet="GOOD")[0] == 0
+    assert results(copy) == results(folder)
+    assert table(copy) == table(folder)
+    with tarfile.open(copy / "steps.tar.gz") as archive:
+        assert {"steps/A0/log.txt", "steps/B1.1/answers.jsonl"} <= set(archive.getnames())
+
+
+def test_what_was_brought_back_is_gone_on_with_elsewhere(tmp_path):
+    assert run(tmp_path / "there", "--part", "A", "--copy", str(tmp_path / "copy"), sheet="GOOD")[0] == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "sheet.json").write_bytes((tmp_path / "copy" / "sheet.json").read_bytes())
+    (elsewhere / "go").touch()
+    code, out, _ = run(elsewhere, sheet="GOOD")
+    assert (code, list(results(elsewhere))) == (0, ["A0", "B1", "D1"])
+    assert "A0  taken before: done" in out
+
+
+def test_a_driver_tool_that_fails_stops_nothing(tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nexit 9\n")
+    tool.chmod(0o755)
+    more = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    code, out, err = run(tmp_path / "results", "--part", "A", sheet="GOOD", more=more)
+    assert (code, err) == (0, "")
+    assert "exit status 9" in out
+
+
 def test_one_part_alone(tmp_path):
     assert run(tmp_path, "--part", "A", sheet="GOOD")[0] == 0
     assert list(results(tmp_path)) == ["A0"]
@@ -220,6 +260,7 @@ def test_two_at_once_in_one_folder_are_one_too_many(tmp_path):
     [
         (["--step", "A9"], "no step A9; there are A0"),
         (["--wheels", "/nowhere"], "--wheels /nowhere: there is no such folder"),
+        (["--copy", "/dev/null/copy"], "--copy /dev/null/copy cannot be made"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_code_2(tmp_path, words, says):

@@ -65,6 +65,20 @@ def test_a_step_is_told_where_it_is(tmp_path):
     assert environment["TORCHSTONE_CACHE"].startswith(str(tmp_path))
 
 
+@pytest.mark.parametrize(("device", "word"), [("cuda", "refuse"), ("mps", "refuse"), ("cpu", "share")])
+def test_a_cpu_is_shared_and_another_device_is_ones_own(tmp_path, monkeypatch, device, word):
+    monkeypatch.delenv("TORCHSTONE_WHEN_BUSY", raising=False)
+    asked = driving.Asked(device, False, None, tmp_path, ())
+    assert driving._environment(asked)["TORCHSTONE_WHEN_BUSY"] == word
+    monkeypatch.setenv("TORCHSTONE_WHEN_BUSY", "wait")
+    assert driving._environment(asked)["TORCHSTONE_WHEN_BUSY"] == "wait"
+
+
+def test_a_step_has_thrice_its_limit_on_a_cpu():
+    step = _step("A0", "good", limit_s=20.0)
+    assert (step.most_s("cpu"), step.most_s("cuda")) == (60.0, 20.0)
+
+
 def test_what_an_attempt_before_left_is_moved_aside(tmp_path):
     for _ in range(3):
         (driving._fresh(tmp_path / "A0") / "file").touch()

@@ -2,7 +2,7 @@ import math
 import sys
 
 import pytest
-from run_sheet.here import Here
+from run_sheet.here import Done, Here
 from run_sheet.one_step import ended_how
 
 
@@ -39,6 +39,17 @@ def asked(here, monkeypatch, *words, **more):
     here.torchstone(*words, **more)
     assert seen[:3] == [sys.executable, "-m", "torchstone"]
     return seen[3:]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("python", "-m", "torchstone", "run", "--model", "hf:gpt2", "--json"), "torchstone run --model hf:gpt2 …"),
+        (("python", "-m", "torchstone", "machine"), "torchstone machine"), (("nvidia-smi", "-q"), "nvidia-smi -q"),
+    ],
+)  # fmt: skip
+def test_a_command_is_named_without_its_interpreter(words, said):
+    assert Done(words, 0, "", "", 1.0).command == said
 
 
 def test_a_run_is_on_the_sheets_device_with_its_isolation(here, monkeypatch):

@@ -149,7 +149,7 @@ def test_a_tune_without_an_answer_says_why(tmp_path):
 
 
 def test_a_command_that_prints_no_document_is_refused_with_its_last_line():
-    with pytest.raises(Refused, match="run x … printed no document and ended with 2: second"):
+    with pytest.raises(Refused, match="run x printed no document and ended with 2: second"):
         Done(("run", "x"), 2, "", "first\nsecond\n", 1.0).document()
 
 

@@ -1,11 +1,15 @@
 """The table itself: every step can be taken, within its part, and says what it proves."""
 
 import ast
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from run_sheet.sheet import FORKS, PART_S, PARTS, STEPS
+
+from torchstone.terms.metric import RAW
+from torchstone.terms.peaks import COPY, LAUNCH, MATMUL, PAGEABLE, PINNED, TO_DEVICE, TO_HOST, TRIAD
 
 DEVICES = ("cuda", "rocm", "xpu", "mps", "cpu")
 OF_THE_RUN_SHEET = {
@@ -51,19 +55,52 @@ def test_a_part_is_done_within_nine_minutes(part):
     assert sum(step.usual_s for step in STEPS if step.part == part) <= PART_S < 540
 
 
+def looked_at(one):
+    """The figures that an expectation looks at: its own, and the one that it is held against."""
+    seen = {one.name}
+
+    class Figures(dict):
+        def __getitem__(self, name):
+            seen.add(name)
+            return 1.0
+
+    if one.holds is not None:
+        one.holds(Figures())
+    return seen
+
+
+def words_of(tree):
+    """What a variable part of a figure's name can be: a word or number of the module, or a name of torchstone's."""
+    found = {MATMUL + precision for precision in ("fp32", "tf32", "bf16", "fp16", "fp8")}
+    found |= {*RAW, COPY, TRIAD, LAUNCH}
+    found |= {f"{way}{kind}" for way in (TO_DEVICE, TO_HOST) for kind in (PINNED, PAGEABLE)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+            found.add(f"{node.value:g}" if isinstance(node.value, float) else str(node.value))
+    plain = {re.sub(r"[-.]", "_", word).strip("_") for word in found} | {word for word in found if "." in word}
+    return sorted(word for word in plain if re.fullmatch(r"[a-z_][a-z0-9_]+|\d[a-z0-9._]*", word))
+
+
+def tellable(step):
+    """A pattern of the figures that the module of a step writes down, by its calls of `note`."""
+    tree = ast.parse((FOLDER / f"{step.do.partition(':')[0].partition('.')[2]}.py").read_text(encoding="utf-8"))
+    any_word = "(?:" + "|".join(map(re.escape, words_of(tree))) + ")"
+    part = f"{any_word}(?:_{any_word})?"
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "note":
+            name = node.args[0]
+            pieces = name.values if isinstance(name, ast.JoinedStr) else [name]
+            names.append("".join(re.escape(p.value) if isinstance(p, ast.Constant) else part for p in pieces))
+    return re.compile("|".join(names))
+
+
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.id)
 def test_a_figure_that_is_expected_is_one_that_the_step_can_tell(step):
-    """By the words of its module: each name, or what is before and behind its variable part, stands in there."""
-    module = step.do.partition(":")[0]
-    text = (FOLDER / f"{module.partition('.')[2]}.py").read_text(encoding="utf-8")
-    pieces = {
-        node.value
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    for one in step.expects:
-        words = [piece.strip("_") for piece in pieces if len(piece.strip("_")) > 1]
-        assert any(word in one.name for word in words), one.name
+    told = tellable(step)
+    expected = {name for one in step.expects for name in looked_at(one)}
+    assert [name for name in sorted(expected) if not told.fullmatch(name)] == []
+    assert [name for name in sorted(expected) if told.fullmatch(f"{name}x") or told.fullmatch(f"x{name}")] == []
 
 
 def test_the_program_lists_them():
