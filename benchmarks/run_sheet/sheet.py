@@ -20,7 +20,8 @@ from run_sheet.expecting import (
     noted,
     one_of,
 )
-from run_sheet.step import Step
+from run_sheet.part_d import D
+from run_sheet.step import GPUS, H200, METAL, MINUTES, Step
 
 PARTS: Mapping[str, str] = {
     "A": "the right device, the right clock, every setting",
@@ -30,8 +31,7 @@ PARTS: Mapping[str, str] = {
 }
 PART_S = 535.0  # a part is done in less than nine minutes, or says what is left of it
 
-_GPUS = ("cuda", "rocm", "xpu")
-_H200 = "H200"
+_BUT_CUDA = ("rocm", "xpu", "mps", "cpu")
 _NO_COUNTERS = {
     "xpu": "torchstone reads no energy or clock of an Intel device",
     "mps": "macOS tells energy and clock to root alone", "cpu": "an accelerator's counters are meant",
@@ -40,26 +40,11 @@ _SHARED_MEMORY = {
     "mps": "it shares the host's memory: the system would swap, and then end what it likes",
     "cpu": "the host's memory would run out, and other programs with it",
 }  # fmt: skip
-_MINUTES = "takes minutes"
 
 
 def _ratio(what: str, share: float) -> tuple[Expectation, ...]:
     """Expect a ratio near 1 of an accelerator; of a CPU, which shares its cores with everybody, the same size."""
-    return (near_one(what, share).of(kinds=(*_GPUS, "mps")), between(what, 0.5, 2.0).of(kinds=("cpu",)))
-
-
-def _by_hand(name: str) -> tuple[Expectation, ...]:
-    tiny = name.endswith("_tiny")
-    kinds = ("cpu",) if tiny else (*_GPUS, "mps")
-    ours = f"ours_over_hand_{name}"
-    # Tiny steps on shared cores: the same work to within a third, or a loop does something else.
-    asked = at_least(ours, 0.5) if tiny else near_one(ours, 0.01)
-    # Which are compared differs with --quick; one that fails ends the step.
-    found = [asked.of(kinds=kinds).if_told(), noted(f"hand_{name}_s", "s").of(kinds=kinds)]
-    found += [noted(f"ours_{name}_s", "s").of(kinds=kinds), noted(f"hands_apart_{name}").of(kinds=kinds)]
-    if tiny:
-        found.insert(1, at_most(ours, 2.0).of(kinds=kinds).if_told())
-    return (*found, noted(f"peak_over_hand_{name}").of(kinds=kinds))
+    return (near_one(what, share).of(kinds=(*GPUS, "mps")), between(what, 0.5, 2.0).of(kinds=("cpu",)))
 
 
 _A = (
@@ -70,7 +55,7 @@ _A = (
             at_least("devices", 1), noted("missing"), noted("device_name"), noted("driver"), noted("torch"),
             equal("compute_mode", "Default").of(kinds=("cuda",)).if_told(),
             one_of("mig_mode", "Disabled").of(kinds=("cuda",)).if_told(),
-            equal("power_limit_w", 700.0).of(_H200, ("cuda",)), equal("has_uuid", True).of(kinds=("cuda",)),
+            equal("power_limit_w", 700.0).of(H200, ("cuda",)), equal("has_uuid", True).of(kinds=("cuda",)),
             noted("compute_capability"), noted("virtualization"), noted("cores"),
             noted("device_memory_bytes", "bytes"), noted("host_memory_bytes", "bytes"),
         ),
@@ -96,7 +81,7 @@ _A = (
             equal("status_fork", "ok"), equal("status_spawn", "ok"), equal("not_forked", "none"),
             noted("why_fork"), noted("why_spawn"),
             *(one_of(f"device_{how}", f"{kind}:0").of(kinds=(kind,))
-              for kind in (*_GPUS, "cpu") for how in ("fork", "spawn")),
+              for kind in (*GPUS, "cpu") for how in ("fork", "spawn")),
             *_ratio("spawn_over_fork", 0.02), noted("step_fork_s", "s"), noted("step_spawn_s", "s"),
         ),
         {"mps": "macOS' frameworks do not survive a fork"},
@@ -108,8 +93,8 @@ _A = (
         (
             noted("reads"), *_ratio("laps_over_host_10ms", 0.01), *_ratio("laps_over_host_1ms", 0.01),
             *_ratio("window_over_host_10ms", 0.01), *_ratio("window_over_host_1ms", 0.01),
-            near_one("laps_over_do_bench_10ms", 0.03).of(kinds=_GPUS).if_told(),
-            near_one("laps_over_do_bench_1ms", 0.03).of(kinds=_GPUS).if_told(),
+            near_one("laps_over_do_bench_10ms", 0.03).of(kinds=GPUS).if_told(),
+            near_one("laps_over_do_bench_1ms", 0.03).of(kinds=GPUS).if_told(),
             noted("laps_over_host_20us"), noted("window_over_host_20us"), noted("laps_over_do_bench_20us"),
             noted("host_10ms_s", "s"), noted("host_1ms_s", "s"), noted("host_20us_s", "s"),
         ),
@@ -135,7 +120,7 @@ _A = (
               for what in ("first_step", "step")),
             *(noted(f"why_{mode}") for mode in ("reduce_overhead", "reduce_overhead_accumulating", "max_autotune")),
         ),
-        {"mps": "torch.compile for Metal is under construction"}, _MINUTES,
+        {"mps": METAL}, MINUTES,
     ),
 )  # fmt: skip
 
@@ -144,16 +129,16 @@ _B = (
         "B1", "machine peaks, and the same by hand", 70, 120, "findings 13 and 14: the peaks are what the device does",
         "run_sheet.rates:compare",
         (
-            not_below("peak_memory_copy", "hand_copy_bytes_s", 0.97, "bytes/s").of(kinds=_GPUS),
-            not_below("peak_matmul_bf16", "hand_burst_flops", 0.97, "FLOP/s").of(kinds=_GPUS),
-            not_below("peak_host_to_device_pinned", "hand_to_device_pinned_bytes_s", 0.97, "bytes/s").of(kinds=_GPUS),
-            not_below("peak_device_to_host_pinned", "hand_to_host_pinned_bytes_s", 0.97, "bytes/s").of(kinds=_GPUS),
-            not_above("peak_kernel_launch", "hand_launch_s", 1.2, "s").of(kinds=_GPUS),
+            not_below("peak_memory_copy", "hand_copy_bytes_s", 0.97, "bytes/s").of(kinds=GPUS),
+            not_below("peak_matmul_bf16", "hand_burst_flops", 0.97, "FLOP/s").of(kinds=GPUS),
+            not_below("peak_host_to_device_pinned", "hand_to_device_pinned_bytes_s", 0.97, "bytes/s").of(kinds=GPUS),
+            not_below("peak_device_to_host_pinned", "hand_to_host_pinned_bytes_s", 0.97, "bytes/s").of(kinds=GPUS),
+            not_above("peak_kernel_launch", "hand_launch_s", 1.2, "s").of(kinds=GPUS),
             not_below("peak_memory_copy", "hand_copy_bytes_s", 0.5, "bytes/s").of(kinds=("mps", "cpu")),
-            between("hand_copy_bytes_s", 4.0e12, 4.6e12, "bytes/s").of(_H200),
-            between("hand_burst_flops", 745e12, 825e12, "FLOP/s").of(_H200),
-            between("hand_to_device_pinned_bytes_s", 48e9, 60e9, "bytes/s").of(_H200),
-            between("hand_launch_s", 2e-6, 7e-6, "s").of(_H200),
+            between("hand_copy_bytes_s", 4.0e12, 4.6e12, "bytes/s").of(H200),
+            between("hand_burst_flops", 745e12, 825e12, "FLOP/s").of(H200),
+            between("hand_to_device_pinned_bytes_s", 48e9, 60e9, "bytes/s").of(H200),
+            between("hand_launch_s", 2e-6, 7e-6, "s").of(H200),
             noted("hand_copy_bytes_s", "bytes/s"), noted("hand_burst_flops", "FLOP/s"),
             noted("hand_sustained_flops", "FLOP/s"), noted("hand_sustained_last_second_flops", "FLOP/s"),
             noted("hand_launch_s", "s"), noted("peak_memory_triad", "bytes/s"), noted("peak_matmul_fp32", "FLOP/s"),
@@ -209,14 +194,18 @@ _B = (
         {"mps": "its memory is the host's: nothing is copied", "cpu": "there is no device to copy to"},
     ),
     Step(
-        "B6", "diagnose DistilBERT's training", 90, 130, "finding 16: kernels take no more time than their step",
-        "run_sheet.profiles:diagnosed",
+        "B6", "diagnose DistilBERT's training in fp32, and take its advice", 110, 170,
+        "finding 16: kernels take no more time than their step; what is advised comes true",
+        "run_sheet.advised:diagnosed",
         (
             equal("exit_code", 0), not_above("kernel_s", "step_s", 1.02, "s").of(kinds=("cuda", "rocm")),
             noted("kernel_s", "s").of(kinds=("xpu",)), noted("step_s", "s"), noted("kernels"), noted("operators"),
             noted("waits"), noted("first_cause"), noted("first_share"), noted("largest_gain"), noted("why"),
+            at_least("advised_over_naive", 3.0).of(kinds=("cuda",)), noted("advised_over_naive").of(kinds=_BUT_CUDA),
+            at_most("first_losses_apart", 0.05).if_told(), noted("advised"), noted("stated_gain"),
+            *(noted(f"throughput_{name}", "items/s") for name in ("naive", "advised")),
         ),
-        {}, _MINUTES,
+        {}, MINUTES,
     ),
 )  # fmt: skip
 
@@ -234,8 +223,8 @@ _C = (
         "C2", "3 % of device work put in", 150, 200, "finding 7: turns long enough to see it whole",
         "run_sheet.sides:planted",
         (
-            holds("ab_ratio", "ab_low", "ab_high", 1.03).of(kinds=(*_GPUS, "mps")).if_told(),
-            between("ratio_200ms", 1.025, 1.035).of(kinds=(*_GPUS, "mps")), noted("ratio_200ms").of(kinds=("cpu",)),
+            holds("ab_ratio", "ab_low", "ab_high", 1.03).of(kinds=(*GPUS, "mps")).if_told(),
+            between("ratio_200ms", 1.025, 1.035).of(kinds=(*GPUS, "mps")), noted("ratio_200ms").of(kinds=("cpu",)),
             at_least("pairs_200ms", 2), noted("ratio_10ms"), noted("spread_10ms"), noted("spread_200ms"),
             noted("ab_verdict"), noted("ab_ratio"), noted("ab_low"), noted("ab_high"),
         ),
@@ -256,37 +245,9 @@ _C = (
             equal("exit_code", 0), equal("has_answer", True), equal("crashed", 0), at_most("out_of_memory", 1),
             noted("trials"), noted("took_s", "s"), noted("why"),
         ),
-        {}, _MINUTES,
+        {}, MINUTES,
     ),
 )  # fmt: skip
 
-_D = (
-    Step(
-        "D1", "loops written by hand against run", 270, 330, "what torchstone says is what it takes",
-        "run_sheet.truth:compare",
-        (at_least("compared", 1), *(one for name in ("resnet", "bert", "gpt2", "generate", "bert_tiny", "generate_tiny")
-              for one in _by_hand(name))),
-    ),
-    Step(
-        "D2", "train, resume, evaluate", 60, 110, "a training's state comes back onto the device",
-        "run_sheet.trainings:resumed",
-        (
-            equal("exit_begun", 0), equal("exit_resumed", 0), equal("exit_whole", 0).if_told(),
-            equal("exit_evaluate", 0).if_told(), noted("evaluated"), equal("outcome_resumed", "ok"),
-            *(one_of("device_resumed", f"{kind}:0").of(kinds=(kind,)) for kind in (*_GPUS, "mps", "cpu")),
-            equal("epochs_after_resume", 3), at_most("losses_apart", 0.05).if_told(), at_least("accuracy", 0.5),
-            noted("loss_whole"), noted("loss_resumed"),
-        ),
-    ),
-    Step(
-        "D3", "the unit and contract tests", 100, 180, "no test takes a machine without the device for granted",
-        "run_sheet.suite:run",
-        (
-            equal("failed", 0), at_least("passed", 50), noted("failures"), noted("skipped"),
-            noted("without_a_library"), noted("libraries_absent"),
-        ),
-    ),
-)  # fmt: skip
-
-STEPS: tuple[Step, ...] = (*_A, *_B, *_C, *_D)
+STEPS: tuple[Step, ...] = (*_A, *_B, *_C, *D)
 FORKS = "A1"  # if it fails, all later steps start trials in new interpreters

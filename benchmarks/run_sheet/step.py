@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 
 from run_sheet.expecting import Expectation
 
+GPUS = ("cuda", "rocm", "xpu")  # with memory of their own, whose work runs behind the host's
+H200 = "H200"
+MINUTES = "takes minutes"
+METAL = "torch.compile for Metal is under construction"
+
 
 @dataclass(frozen=True)
 class Step:

@@ -14,7 +14,7 @@ from torchstone.terms.peaks import COPY, LAUNCH, MATMUL, PAGEABLE, PINNED, TO_DE
 DEVICES = ("cuda", "rocm", "xpu", "mps", "cpu")
 OF_THE_RUN_SHEET = {
     "A": ["A0", "A1", "A2", "A3", "A4", "A5"], "B": ["B1", "B2", "B3", "B4", "B5", "B6"],
-    "C": ["C1", "C2", "C3", "C4"], "D": ["D1", "D2", "D3"],
+    "C": ["C1", "C2", "C3", "C4"], "D": ["D1", "D2", "D3", "D4"],
 }  # fmt: skip
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "run_sheet"
 
@@ -69,12 +69,23 @@ def looked_at(one):
     return seen
 
 
-def words_of(tree):
+def nodes_of(module):
+    """Every node of a step's module, and of those of the sheet that it has functions from."""
+    found = list(ast.walk(ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))))
+    others = {node.module for node in found if isinstance(node, ast.ImportFrom) and node.module}
+    for other in sorted(others):
+        package, _, name = other.partition(".")
+        if package == "run_sheet" and name not in ("", "here", "products"):
+            found += nodes_of(name)
+    return found
+
+
+def words_of(nodes):
     """What a variable part of a figure's name can be: a word or number of the module, or a name of torchstone's."""
     found = {MATMUL + precision for precision in ("fp32", "tf32", "bf16", "fp16", "fp8")}
     found |= {*RAW, COPY, TRIAD, LAUNCH}
     found |= {f"{way}{kind}" for way in (TO_DEVICE, TO_HOST) for kind in (PINNED, PAGEABLE)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
             found.add(f"{node.value:g}" if isinstance(node.value, float) else str(node.value))
     plain = {re.sub(r"[-.]", "_", word).strip("_") for word in found} | {word for word in found if "." in word}
@@ -83,11 +94,11 @@ def words_of(tree):
 
 def tellable(step):
     """A pattern of the figures that the module of a step writes down, by its calls of `note`."""
-    tree = ast.parse((FOLDER / f"{step.do.partition(':')[0].partition('.')[2]}.py").read_text(encoding="utf-8"))
-    any_word = "(?:" + "|".join(map(re.escape, words_of(tree))) + ")"
+    nodes = nodes_of(step.do.partition(":")[0].partition(".")[2])
+    any_word = "(?:" + "|".join(map(re.escape, words_of(nodes))) + ")"
     part = f"{any_word}(?:_{any_word})?"
     names = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "note":
             name = node.args[0]
             pieces = name.values if isinstance(name, ast.JoinedStr) else [name]
