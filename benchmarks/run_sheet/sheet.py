@@ -214,7 +214,8 @@ _C = (
         "C1", "ab of equal code, three workloads", 195, 240, "equal code is called equal on a device",
         "run_sheet.sides:equal_code",
         (
-            equal("called_different", 0), at_least("compared", 1),
+            equal("called_different", 0), at_least("compared", 1).of(kinds=("cpu",)),
+            equal("compared", 3).of(kinds=(*GPUS, "mps")),
             *(noted(f"{what}_{name}") for name in ("distilbert", "resnet", "gpt2", "bert_tiny")
               for what in ("verdict", "ratio", "low", "high", "pairs")),
         ),

@@ -114,6 +114,12 @@ def test_a_figure_that_is_expected_is_one_that_the_step_can_tell(step):
     assert [name for name in sorted(expected) if told.fullmatch(f"{name}x") or told.fullmatch(f"x{name}")] == []
 
 
+def test_the_docs_say_of_each_what_it_shows():
+    text = (FOLDER.parents[1] / "docs" / "accelerators.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if re.match(r"\| [A-D]\d \|", line)]
+    assert rows == [step.id for step in STEPS]
+
+
 def test_the_program_lists_them():
     import subprocess
     import sys

@@ -10,9 +10,9 @@ from run_sheet import planted_device, sides
 from run_sheet.here import Done, Refused
 
 
-def compared(verdict="same", ratio=1.001, low=0.99, high=1.01):
+def compared(verdict="same", ratio=1.001, low=0.99, high=1.01, pairs=12):
     ends = {"value": ratio, "low": low, "high": high} if ratio is not None else None
-    return {"comparison": {"verdict": verdict, "ratio": ends, "why": "side B failed"}, "contest": {"pairs": 12}}
+    return {"comparison": {"verdict": verdict, "ratio": ends, "why": "side B failed"}, "contest": {"pairs": pairs}}
 
 
 def stepping(folder, *answers, device="cuda", quick=False):
@@ -37,6 +37,12 @@ def test_each_comparison_of_equal_code_is_told(tmp_path):
     assert (step.told["verdict_distilbert"], step.told["ratio_resnet"], step.told["low_gpt2"]) == ("same", None, 1.03)
     files = [json.loads((tmp_path / f"gpt2_{side}.json").read_text()) for side in "ab"]
     assert files[0] == files[1]
+
+
+def test_where_no_pair_was_taken_nothing_was_compared(tmp_path):
+    step = stepping(tmp_path, compared(), compared("unclear", None, pairs=0), compared())
+    sides.equal_code(step)
+    assert (step.told["called_different"], step.told["compared"]) == (0, 2)
 
 
 def test_a_side_that_failed_is_no_comparison(tmp_path):
