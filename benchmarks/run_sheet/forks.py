@@ -33,9 +33,14 @@ _BY_NVML = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 def probe(here: Here) -> None:
-    """Note for each library the driver's code after the import, and whether a forked child computed."""
+    """Note for each library the driver's code after the import, and whether a forked child computed.
+
+    Raises RuntimeError without torch: where nothing is imported, nothing is shown.
+    """
     there = {name: model for name, (model, library) in _IMPORTS.items() if find_spec(library) is not None}
     asked = {name: model for name, model in there.items() if not here.quick or name in _QUICK}
+    if not asked:
+        raise RuntimeError("torch is not installed: there is nothing to import")
     tries: dict[str, tuple[str, Mapping[str, str]]] = {name: (model, _BY_NVML) for name, model in asked.items()}
     if here.device == "cuda":  # and as it is where nobody asks for NVML
         tries.update(
@@ -51,13 +56,13 @@ def probe(here: Here) -> None:
         if told.get("asked"):
             here.note(f"asked_{name}", str(told["asked"]))
         if name.endswith("_plain"):
-            plain_clean &= told.get("code") in (None, NOT_INITIALIZED)
+            plain_clean &= told.get("code") == NOT_INITIALIZED
         else:
             good &= told["child"] == "ok"
-            clean &= told.get("code") in (None, NOT_INITIALIZED)
-    here.note("not_initialised", clean)
+            clean &= told.get("code") == NOT_INITIALIZED
     here.note("children_work", good)
-    if here.device == "cuda":
+    if here.device == "cuda":  # no other driver has a question that initialises nothing
+        here.note("not_initialised", clean)
         here.note("not_initialised_plain", plain_clean)
 
 

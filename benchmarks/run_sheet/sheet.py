@@ -65,7 +65,7 @@ _A = (
         "finding 1: no import asks the driver, and a forked trial reaches the device",
         "run_sheet.forks:probe",
         (
-            equal("children_work", True), equal("not_initialised", True),
+            equal("children_work", True), equal("not_initialised", True).of(kinds=("cuda",)),
             *(one_of(f"code_{name}", 3).of(kinds=("cuda",)).if_told()
               for name in ("builtin", "bert", "gpt2", "timm", "torchvision")),
             *(noted(f"child_{name}") for name in ("builtin", "bert", "gpt2", "timm", "torchvision")),

@@ -46,8 +46,19 @@ def test_an_interpreter_that_dies_is_a_child_that_does_not_work(answer):
 
 def test_where_there_is_no_such_driver_only_the_child_is_asked():
     told = probed({"builtin:cnn": {"code": None, "child": "ok", "asked": []}}, device="cpu")
-    assert told["not_initialised"] is True
-    assert "not_initialised_plain" not in told
+    assert told["children_work"] is True
+    assert not {"not_initialised", "not_initialised_plain"} & set(told)
+
+
+def test_a_driver_that_is_not_asked_is_not_found_clean():
+    told = probed({"builtin:cnn": {"code": None, "child": "ok", "asked": []}})
+    assert told["not_initialised"] is False
+
+
+def test_without_torch_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr(forks, "find_spec", lambda _: None)
+    with pytest.raises(RuntimeError, match="torch is not installed"):
+        probed({})
 
 
 def test_a_forked_child_computes_here():
