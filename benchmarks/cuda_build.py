@@ -1,11 +1,11 @@
-"""torch's CUDA build on a machine without a driver: does anything that torchstone imports go looking for one?
+"""torch's CUDA build on a machine without a driver: does anything that torchstone imports initialise one?
 
 Makes an environment of its own with the index's plain wheel of torch (for Linux that is the CUDA build; several GB),
 and in it, in processes of their own:
 
 - the build: torch's version as constraints.txt pins it, built for CUDA
-- forks: each model library is imported as the template imports it, under the loader's own log (LD_DEBUG=libs):
-  what asks for a driver opens libcuda.so.1, and the log has its name; then the process forks, and its child computes
+- forks: each model library is imported as the template imports it, with a libcuda.so.1 of our own in the driver's
+  place, which counts who calls cuInit; then the process forks, and its child computes
 - the probe: `inspect()` finds the CPU alone, and says of CUDA what was looked for
 - `torchstone machine`, and a short run with --device auto: it takes the CPU, as there is nothing else
 - the unit and contract tests
@@ -29,11 +29,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from cuda_environment import ROOT, Environment, Failed, install
+
 DATA = Path(__file__).parent / "data" / "cuda_build.json"
-_NEEDED_BYTES = 14 << 30  # the wheels as they come, and unpacked
-_EXTRAS = ".[models,data,quality,charts,frames,dev]"
-_LIBRARIES: Mapping[str, str] = {"cuda": "libcuda.so", "nvml": "libnvidia-ml.so"}
+_STUB = ROOT / "tests" / "stubs" / "cuda.c"
 _IMPORTS = ("", "builtin:cnn", "hf:bert-base-uncased", "hf:gpt2", "timm:resnet50", "torchvision:resnet50")
 _NEEDED = ("builtin:cnn", "hf:bert-base-uncased", "hf:gpt2")
 _BARE = ("torch", "torch._dynamo", "torch._inductor.config", "accelerate", "triton", "kernels", "torchaudio")
@@ -67,68 +66,6 @@ print(json.dumps({"devices": [d.kind for d in found.devices], "missing": dict(fo
 """
 
 
-class Failed(Exception):
-    """A check could not be done: the message is the last line of what it ran."""
-
-
-class Environment:
-    """An environment's interpreter, and how programs are run in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.python = folder / "bin" / "python"
-
-    def run(
-        self, *words: str, limit_s: float, more: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run its interpreter on this tree. A program that hangs is ended."""
-        own = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "benchmarks")))}
-        own |= {"HF_HUB_OFFLINE": "1", "TORCHSTONE_WHEN_BUSY": "share", **(more or {})}
-        try:
-            return subprocess.run(
-                [str(self.python), *words], cwd=ROOT, env=own, capture_output=True, text=True, errors="replace",
-                timeout=limit_s, check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Failed(f"no end within {limit_s:.0f} s: {' '.join(words)[:100]}") from None
-
-    def answer(self, code: str, *words: str, limit_s: float = 180.0, more: Mapping[str, str] | None = None) -> Any:
-        """Run a piece of Python and return what it printed last."""
-        done = self.run("-c", code, *words, limit_s=limit_s, more=more)
-        try:
-            return json.loads(done.stdout.strip().splitlines()[-1])
-        except (IndexError, ValueError):
-            raise Failed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]) from None
-
-
-# ── the environment ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def install(environment: Environment) -> dict[str, Any]:
-    """Make the environment and install torch from the index, then torchstone with what its tests need."""
-    free = shutil.disk_usage(environment.folder.parent).free
-    if not environment.python.exists() and free < _NEEDED_BYTES:
-        raise Failed(f"{environment.folder.parent} has {free / 2**30:.0f} GiB free; this needs {_NEEDED_BYTES >> 30}")
-    began_s = time.monotonic()
-    if not environment.python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(environment.folder)], check=True)
-    # A folder of wheels may hold a build for the CPU, which pip would take. Emptying PIP_FIND_LINKS would not keep that
-    # out: pip takes an empty variable for none, and reads its files of settings.
-    nothing = environment.folder / "no-wheels"
-    nothing.mkdir(exist_ok=True)
-    own = {**os.environ, "PIP_FIND_LINKS": str(nothing)}
-    pip = [str(environment.python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    pip += ["--constraint", str(ROOT / "constraints.txt")]
-    for what in (["torch"], ["--editable", _EXTRAS]):  # torch first and alone, as in the Makefile
-        subprocess.run([*pip, *what], cwd=ROOT, env=own, check=True)
-    # Not every torch has its torchvision, and without it timm cannot be imported: noted, and no failure.
-    vision = subprocess.run([*pip, "timm", "torchvision"], cwd=ROOT, env=own, check=False).returncode == 0
-    size = sum(
-        path.stat().st_size for path in environment.folder.rglob("*") if path.is_file() and not path.is_symlink()
-    )
-    return {"good": True, "took_s": round(time.monotonic() - began_s), "size_bytes": size, "vision": vision}
-
-
 # ── the checks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -141,47 +78,60 @@ def check_build(environment: Environment) -> dict[str, Any]:
 
 
 def check_forks(environment: Environment) -> dict[str, Any]:
-    """What opens libcuda or NVML while it is imported? Nothing may open libcuda; who asks NVML is noted."""
+    """What initialises the driver while it is imported? Nothing may, and a fork of it computes."""
+    stub = built_stub(environment.folder)
     found: dict[str, Any] = {}
     for word in (*(f"import {name}" for name in _BARE), *_IMPORTS):
-        name = word or "the template alone"
-        plain = looked_for(environment, word, by_nvml=False)
-        found[name] = {**looked_for(environment, word, by_nvml=True), "cuda_plain": plain["cuda"]}
-    wrong = [name for name, told in found.items() if told["cuda"] or told.get("child", "ok") != "ok"]
+        guarded = imported(environment, stub, _FORK, word, by_nvml=True)
+        found[word or "the template alone"] = {
+            **guarded, "cu_inits_plain": imported(environment, stub, _FORK, word, by_nvml=False)["cu_inits"]
+        }  # fmt: skip
+    wrong = [name for name, told in found.items() if told["cu_inits"] or told.get("child", "ok") != "ok"]
     lacking = [name for name in _NEEDED if "absent" in found[name]]
     return {"imports": found, "wrong": [*wrong, *lacking], "good": not wrong and not lacking}
 
 
-def looked_for(environment: Environment, word: str, *, by_nvml: bool) -> dict[str, Any]:
-    """Return which driver libraries an import opened, by the loader's log, and whether a fork of it computed.
+def check_counting(environment: Environment) -> dict[str, Any]:
+    """Is it counted where somebody does ask? torch.cuda.is_available() does: if it is not, nothing is proven."""
+    code = "import json, torch; torch.cuda.is_available(); print(json.dumps({}))"
+    told = imported(environment, built_stub(environment.folder), code, by_nvml=False)
+    return {**told, "good": told["cu_inits"] > 0}
 
-    `by_nvml`: torch was told to ask NVML whether there is a device, as the template tells it.
+
+def imported(environment: Environment, stub: Path, code: str, *words: str, by_nvml: bool) -> dict[str, Any]:
+    """Return what a piece of Python printed last, how often it called cuInit, and whether it looked for NVML.
+
+    A driver that counts is found in the real one's place: who looks for it alone has not asked, as cuBLAS does so
+    whenever torch is imported. `by_nvml`: torch was told to ask NVML for devices, as the template tells it.
     """
-    more = {"PYTORCH_NVML_BASED_CUDA_CHECK": str(int(by_nvml))}
-    told, text = logged(environment, _FORK, word, more=more)
-    return {**told, **{name: file in text for name, file in _LIBRARIES.items()}}
-
-
-def logged(environment: Environment, code: str, *words: str, more: Mapping[str, str]) -> tuple[Any, str]:
-    """Return what a piece of Python printed last, and what the loader logged of it. Raises Failed without a log."""
-    log = environment.folder / "loader"
-    shutil.rmtree(log, ignore_errors=True)
-    log.mkdir()
-    more = {**more, "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(log / "log")}
+    logs = environment.folder / "loader"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir()
+    counted = logs / "cuInit"
+    path = os.pathsep.join(filter(None, (str(stub), os.environ.get("LD_LIBRARY_PATH"))))
+    more = {
+        "PYTORCH_NVML_BASED_CUDA_CHECK": str(int(by_nvml)), "LD_LIBRARY_PATH": path, "STUB_LOG": str(counted),
+        "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(logs / "log"),
+    }  # fmt: skip
     told = environment.answer(code, *words, more=more)
-    text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in log.iterdir())
-    shutil.rmtree(log)
-    if not re.search(r"find library=", text):
-        raise Failed("the loader wrote no log: LD_DEBUG works with glibc only")
-    return told, text
+    text = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs.glob("log*"))
+    inits = len(counted.read_text(encoding="ascii").splitlines()) if counted.exists() else 0
+    shutil.rmtree(logs)
+    if "absent" not in told and f"calling init: {stub}/" not in text:
+        raise Failed("the driver that counts was not loaded, or the loader wrote no log (LD_DEBUG: glibc only)")
+    return {**told, "cu_inits": inits, "nvml": "libnvidia-ml.so" in text}
 
 
-def check_plain_torch(environment: Environment) -> dict[str, Any]:
-    """Does the log show it where somebody does ask? torch.cuda.is_available() opens libcuda: else nothing is proven."""
-    code = "import json, torch; print(json.dumps(torch.cuda.is_available()))"
-    _, text = logged(environment, code, more={"PYTORCH_NVML_BASED_CUDA_CHECK": "0"})
-    seen = _LIBRARIES["cuda"] in text
-    return {"seen": seen, "good": seen}
+def built_stub(folder: Path) -> Path:
+    """Build the driver that counts (tests/stubs/cuda.c) into a folder of the environment, and return that."""
+    into = folder / "stub"
+    into.mkdir(exist_ok=True)
+    compiler = next((path for name in ("cc", "gcc", "clang") if (path := shutil.which(name))), None)
+    if compiler is None:
+        raise Failed("no C compiler (cc, gcc or clang): the driver that counts cannot be built")
+    words = [compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(into / "libcuda.so.1"), str(_STUB)]
+    subprocess.run(words, check=True)
+    return into
 
 
 def check_probe(environment: Environment) -> dict[str, Any]:
@@ -233,7 +183,7 @@ def check_tests(environment: Environment) -> dict[str, Any]:
 
 
 CHECKS: Mapping[str, Callable[[Environment], dict[str, Any]]] = {
-    "build": check_build, "log": check_plain_torch, "forks": check_forks, "probe": check_probe,
+    "build": check_build, "counting": check_counting, "forks": check_forks, "probe": check_probe,
     "machine": check_machine, "tests": check_tests,
 }  # fmt: skip
 

@@ -199,7 +199,7 @@ def test_copies_are_made_after_each_step_and_when_it_is_stopped(tmp_path):
     folder, copy = tmp_path / "results", tmp_path / "copy"
     process = start(folder, "--copy", str(copy), sheet="GOOD")
     wait_for(lambda: results_at(folder, "B1", 1))
-    assert results(copy)["A0"]["figures"] == {"answer": 42}
+    assert results(copy)["A0"]["figures"]["answer"] == 42
     process.terminate()
     process.communicate(timeout=30)
     assert results(copy)["B1"]["state"] == "cut"
