@@ -59,7 +59,7 @@ def looked_at(one):
     """The figures that an expectation looks at: its own, and the one that it is held against."""
     seen = {one.name}
 
-    class Figures(dict):
+    class Figures(dict[str, float]):
         def __getitem__(self, name):
             seen.add(name)
             return 1.0
@@ -102,7 +102,7 @@ def tellable(step):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "note":
             name = node.args[0]
             pieces = name.values if isinstance(name, ast.JoinedStr) else [name]
-            names.append("".join(re.escape(p.value) if isinstance(p, ast.Constant) else part for p in pieces))
+            names.append("".join(re.escape(str(p.value)) if isinstance(p, ast.Constant) else part for p in pieces))
     return re.compile("|".join(names))
 
 
