@@ -99,7 +99,7 @@ def check_counting(environment: Environment) -> dict[str, Any]:
 
 
 def imported(environment: Environment, stub: Path, code: str, *words: str, by_nvml: bool) -> dict[str, Any]:
-    """Return what a piece of Python printed last, how often it called cuInit, and whether it looked for NVML.
+    """Return what a piece of Python printed last, how often it called cuInit, and whether it looked for NVML (or None).
 
     A driver that counts is found in the real one's place: who looks for it alone has not asked, as cuBLAS does so
     whenever torch is imported. `by_nvml`: torch was told to ask NVML for devices, as the template tells it.
@@ -117,7 +117,9 @@ def imported(environment: Environment, stub: Path, code: str, *words: str, by_nv
     text = "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs.glob("log*"))
     inits = len(counted.read_text(encoding="ascii").splitlines()) if counted.exists() else 0
     shutil.rmtree(logs)
-    if "absent" not in told and f"calling init: {stub}/" not in text:
+    if "absent" in told:  # nothing was imported, so nothing was counted
+        return {**told, "cu_inits": None, "nvml": None}
+    if f"calling init: {stub}/" not in text:
         raise Failed("the driver that counts was not loaded, or the loader wrote no log (LD_DEBUG: glibc only)")
     return {**told, "cu_inits": inits, "nvml": "libnvidia-ml.so" in text}
 

@@ -83,6 +83,7 @@ def test_a_library_that_is_needed_and_lacking_is_a_failure(tmp_path):
     assert not told["good"]
     assert "hf:gpt2" in told["wrong"]
     assert "timm:resnet50" not in told["wrong"]
+    assert (told["imports"]["hf:gpt2"]["cu_inits"], told["imports"]["hf:gpt2"]["cu_inits_plain"]) == (None, None)
 
 
 @pytest.mark.parametrize("log", ["", "find library=libcuda.so.1 [0]; searching", "calling init: /usr/lib/libcuda.so.1"])
