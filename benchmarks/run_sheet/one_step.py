@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from run_sheet.here import Here, NotHere
+from run_sheet.here import Here, NotHere, Refused
 
 
 def main() -> int:
@@ -43,7 +43,8 @@ def main() -> int:
             tell(answers, {"not_here": str(why)})
             return 0
         except BaseException as error:
-            traceback.print_exc()
+            if not isinstance(error, Refused):  # what a command said is its own, and a traceback of ours tells no more
+                traceback.print_exc()
             tell(answers, {"failed": ended_how(error), "why": _one_line(error)})
             return 1
         tell(answers, {"end": True})

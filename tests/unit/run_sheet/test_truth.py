@@ -38,15 +38,17 @@ def test_a_drift_between_the_two_runs_by_hand_cancels():
 
 
 def test_a_loop_that_fails_says_so_and_what_was_measured_is_told():
-    step = stepping([0.1, 0.1, None], [256 / 0.1])
+    step = stepping([0.1, 0.1, None, 0.1, 0.1, 0.1, 0.1], [256 / 0.1, 16 / 0.1, 256 / 0.1])
     with pytest.raises(Refused, match="gpt2 by hand: RuntimeError: no kernel"):
         truth.compare(step)
-    assert step.told["ours_over_hand_bert"] == pytest.approx(1.0)
+    for name in ("bert", "generate", "resnet"):
+        assert step.told[f"ours_over_hand_{name}"] == pytest.approx(1.0)
+    assert step.told["compared"] == 3
 
 
 def test_a_run_without_a_rate_says_how_it_ended():
     with pytest.raises(Refused, match="bert by torchstone: crashed: why"):
-        truth.compare(stepping([0.1], [None]))
+        truth.compare(stepping([0.1] * 8, [None, None, None, None]))
 
 
 def test_on_a_cpu_the_small_twins_are_compared_in_fp32():
