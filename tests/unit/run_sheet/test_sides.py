@@ -46,8 +46,10 @@ def test_where_no_pair_was_taken_nothing_was_compared(tmp_path):
 
 
 def test_a_side_that_failed_is_no_comparison(tmp_path):
-    with pytest.raises(Refused, match="side B failed"):
-        sides.equal_code(stepping(tmp_path, compared("not_comparable", None)))
+    step = stepping(tmp_path, compared(), compared("not_comparable", None), compared())
+    with pytest.raises(Refused, match="resnet: nothing was compared: side B failed"):
+        sides.equal_code(step)
+    assert (step.told["compared"], step.told["verdict_gpt2"]) == (2, "same")
 
 
 def test_what_turns_of_two_lengths_tell_is_held_against_the_truth(tmp_path, monkeypatch):
