@@ -51,7 +51,8 @@ D = (
         "what a training reaches of what the device keeps up; no rate is above its peak",
         "run_sheet.efficiency:compare",
         (
-            at_most("largest_mfu", 1.0), at_least("mfu_gpt2", 0.55).of(H200, ("cuda",)),
+            at_most("largest_mfu", 1.0), equal("told", 3).of(kinds=GPUS), noted("told").of(kinds=("cpu",)),
+            at_least("mfu_gpt2", 0.55).of(H200, ("cuda",)),
             *(noted(f"{what}_{name}") for name in ("vit", "bert", "gpt2", "bert_tiny")
               for what in ("status", "mfu", "mfu_of", "mfu_datasheet", "why")),
             *(noted(f"throughput_{name}", "items/s") for name in ("vit", "bert", "gpt2", "bert_tiny")),

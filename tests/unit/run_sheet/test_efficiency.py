@@ -14,7 +14,10 @@ def told(*shares, on_cpu=False):
     def torchstone(*words, **_):
         if words[0] == "machine":
             return Done(words, 0, "{}", "peaks were measured", 1.0)
-        estimates = {name: {"value": value} for name, value in next(waiting).items()}
+        shares = next(waiting)
+        if shares is None:
+            return Done(words, 1, "", "torchstone: no kernel", 1.0)
+        estimates = {name: {"value": value} for name, value in shares.items()}
         case = {"estimates": estimates, "trials": [{"outcome": {"status": "ok"}}]}
         return Done(words, 0, json.dumps({"cases": [case]}), "", 1.0)
 
@@ -40,6 +43,12 @@ def test_on_a_cpu_it_is_a_small_one():
     found, asked = told({"mfu_measured": 0.3}, on_cpu=True)
     assert found["largest_mfu"] == found["mfu_bert_tiny"] == 0.3
     assert [work["model"] for work in asked] == ["hf:bert-tiny"]
+
+
+def test_one_that_fails_leaves_the_others_measured():
+    found, _ = told({"mfu_measured": 0.4}, None, {"mfu_measured": 0.6})
+    assert (found["told"], found["mfu_vit"], found["mfu_gpt2"]) == (2, 0.4, 0.6)
+    assert "no kernel" in found["why_bert"]
 
 
 def test_without_a_peak_there_is_no_share():
