@@ -12,7 +12,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
-        bench-defaults bench-memory clean
+        bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
 help: ## list what there is to type
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -159,6 +159,17 @@ bench-sweep: setup-dev ## what the tool itself costs in a sweep of 336 trivial t
 
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py
+
+# ── accelerators ────────────────────────────────────────────────────────────────────────────────────────────
+
+accept-accelerator: setup-dev ## the run sheet on the GPU here, 36 minutes (another kind: GPU=rocm, mps, xpu or cpu; goes on where it was cut)
+	@$(BIN)/python benchmarks/accelerator.py --device $(GPU)
+
+accelerator-bundle: setup-dev ## this tree and wheels in one archive, for a machine with a GPU and no network
+	@$(BIN)/python benchmarks/accelerator_bundle.py
+
+check-cuda-build: setup-dev ## torch's CUDA build without a driver, in an environment of its own (several GB, half an hour)
+	@$(BIN)/python benchmarks/cuda_build.py
 
 clean: ## remove caches and builds; .venv and outputs stay
 	@rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
