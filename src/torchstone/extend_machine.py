@@ -123,7 +123,7 @@ class Ticks(Protocol):
     """What a Gauge is beside, if it counts energy and can say how often its counter moves."""
 
     def tick_s(self) -> float | None:
-        """Return the time between two moves, in seconds, or None: it stands still. Called after a trial: it may wait."""
+        """Return the time between two moves in seconds, or None: it stands still. Called after a trial: it may wait."""
 
 
 class TelemetrySource(Protocol):
