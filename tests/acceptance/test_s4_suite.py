@@ -24,7 +24,7 @@ axes: {sequence_length: 16, threads: 1}
 procedure: {trials: 2, warmup: 1, warmup_budget: 100ms, iterations: 8, telemetry: 50ms}
 """
 BATCHES = [2, 4, 8]
-METRICS = {"latency_s", "items", "window_time_s", "peak_rss_bytes"}
+METRICS = {"latency_s", "items", "window_time_s", "peak_rss_bytes", "rss_bytes"}
 
 
 @pytest.fixture(scope="module")
