@@ -30,14 +30,14 @@ from typing import Any
 
 import msgspec
 
-from torchstone import plan
-from torchstone.ab.contest import Contested, contest
-from torchstone.ab.pair import Contender, Pair
-from torchstone.stats.student import two_sided
-from torchstone.terms.case import Case, Placement
-from torchstone.terms.comparison import Rules
-from torchstone.terms.procedure import HEAPS, Procedure
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.comparison import Rules
+from torchstone.core.schema.procedure import HEAPS, Procedure
+from torchstone.core.schema.trial import Trial
+from torchstone.core.stats.student import two_sided
+from torchstone.execution import plan
+from torchstone.workflows.ab.contest import Contested, contest
+from torchstone.workflows.ab.pair import Contender, Pair
 
 DATA = Path(__file__).parent / "data" / "aa.json"
 ALL_CORES_DATA = DATA.with_name("ab_all_cores.json")

@@ -31,20 +31,20 @@ import torch
 from known_pace import Compute, Paced, bare_loop
 from known_stalls import PLACES, Stalled
 
-from torchstone import registry
-from torchstone.advice.feeding import Pace, feeding
-from torchstone.figures import figures
-from torchstone.instrument.loop import Instrument, unmarked
-from torchstone.instrument.segments import Segments
-from torchstone.terms.axis import AXES
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.message import Event, Measured, TrialRequest
-from torchstone.terms.model import InputSpec, LoadedModel
-from torchstone.terms.phase import PHASES
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Outcome, Status, Trial
-from torchstone.worker.execution import measure_prepared
-from torchstone.worker.tally import Tally
+from torchstone.analysis.advice.feeding import Pace, feeding
+from torchstone.core.figures import figures
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.timing.loop import Instrument, unmarked
+from torchstone.execution.timing.segments import Segments
+from torchstone.execution.worker.execution import measure_prepared
+from torchstone.execution.worker.tally import Tally
+from torchstone.plugins import registry
 
 LENGTHS_S = (0.001, 0.005, 0.020)
 STEPS = 10  # of a block

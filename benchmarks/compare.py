@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.stats.comparing import Difference, difference, drift_seen, of_independent, of_run
-from torchstone.terms.comparison import Judgement, judge
+from torchstone.core.schema.comparison import Judgement, judge
+from torchstone.core.stats.comparing import Difference, difference, drift_seen, of_independent, of_run
 
 MARGIN, LEVEL = 0.02, 0.95
 SD = 0.10  # of the logarithm between processes; measured are 2 to 22 %

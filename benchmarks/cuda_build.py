@@ -41,7 +41,7 @@ _BARE = ("torch", "torch._dynamo", "torch._inductor.config", "accelerate", "trit
 _FORK = """
 import json, sys
 from run_sheet.forks import in_a_fork
-from torchstone.worker.template import _import_for
+from torchstone.execution.worker.template import _import_for
 try:
     if sys.argv[1].startswith("import "):
         __import__(sys.argv[1].removeprefix("import "))
@@ -59,7 +59,7 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "avail
 """
 _PROBE = """
 import json
-from torchstone.inspection import inspect
+from torchstone.execution.inspection import inspect
 found = inspect()
 print(json.dumps({"devices": [d.kind for d in found.devices], "missing": dict(found.missing),
                   "software": {k: v for k, v in found.software.items()}}))

@@ -27,14 +27,14 @@ from typing import Any, Self
 import torch
 from transformers.cache_utils import DynamicLayer
 
-from torchstone import registry
-from torchstone.instrument.loop import Instrument
-from torchstone.instrument.stopping import FixedCount
-from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.stats.interval import Interval, over_trials
-from torchstone.terms.axis import AXES
-from torchstone.terms.batch import View
-from torchstone.terms.case import Case, Placement, Task, Workload
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.batch import View
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.stats.interval import Interval, over_trials
+from torchstone.execution.timing.loop import Instrument
+from torchstone.execution.timing.stopping import FixedCount
+from torchstone.execution.timing.stopwatch import LatencyStopwatch
+from torchstone.plugins import registry
 
 FUNCTIONS: Any = torch.nn.functional
 UNEXPLAINED, APART = 0.02, 0.01  # how far a token may hang on the prompt still, and the parts miss the whole

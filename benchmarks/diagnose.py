@@ -25,22 +25,22 @@ from typing import Any
 import msgspec
 from planted import CASES, Plant
 
-from torchstone import plan
-from torchstone.diagnosing.contests import LiveContest
-from torchstone.diagnosing.evidence import Evidence
-from torchstone.diagnosing.gathering import short as short_trial
-from torchstone.diagnosing.gathering import with_settings
-from torchstone.diagnosing.ranking import causes_of
-from torchstone.diagnosing.target import short
-from torchstone.runner.session import Session
-from torchstone.runner.trial import TrialDrive
-from torchstone.runner.watcher import Silent
-from torchstone.stats.interval import over_trials
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import TrialRequest
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Trial
+from torchstone.core.stats.interval import over_trials
+from torchstone.execution import plan
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Silent
+from torchstone.workflows.diagnose.contests import LiveContest
+from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.gathering import short as short_trial
+from torchstone.workflows.diagnose.gathering import with_settings
+from torchstone.workflows.diagnose.ranking import causes_of
+from torchstone.workflows.diagnose.target import short
 
 DATA = Path(__file__).parent / "data" / "diagnose.json"
 PLANTED = Path(__file__).parent / "planted.py"

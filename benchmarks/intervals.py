@@ -2,8 +2,8 @@
 
     benchmarks/intervals.py [--runs N] [--noise ../shared/data/noise]
 
-Simulated trials have normal logarithms about a true value; `torchstone.stats` makes the interval that a run prints.
-Replayed are 21 rounds of four processes on a shared machine. Prints a table and writes data/intervals.json.
+Simulated trials have normal logarithms about a true value; `torchstone.core.stats` makes the interval that a run
+prints. Replayed are 21 rounds of four processes on a shared machine. Prints a table and writes data/intervals.json.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from torchstone.runner.rounds import FEWEST
-from torchstone.stats.best_of_many import pair_level
-from torchstone.stats.moderated import half_width, of_history, of_siblings, spread_of
-from torchstone.stats.paired import contrast
+from torchstone.core.stats.best_of_many import pair_level
+from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
+from torchstone.core.stats.paired import contrast
+from torchstone.execution.controller.rounds import FEWEST
 
 DATA = Path(__file__).parent / "data" / "intervals.json"
 USUAL, TRIALS = 0.05, (2, 3, 5, 10)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, get_worker_info
 
-from torchstone.engines._batches import collate
+from torchstone.plugins.tasks._batches import collate
 
 _EPOCH = 50_000  # batches: the end of an epoch empties the loader's queue, and none comes within a window
 _LATE_S = 0.005  # what a scheduler takes at once is caught up with; time that nobody asked for a batch is not

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torchstone.terms.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import InputSpec, LoadedModel
 
 PLACES = ("data", "forward", "backward", "optimizer")
 

@@ -34,11 +34,11 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from torchstone import registry
-from torchstone.engines._batches import collate
-from torchstone.stats.quantile import bounds
-from torchstone.terms.batch import View
-from torchstone.terms.model import InputSpec
+from torchstone.core.schema.batch import View
+from torchstone.core.schema.model import InputSpec
+from torchstone.core.stats.quantile import bounds
+from torchstone.plugins import registry
+from torchstone.plugins.tasks._batches import collate
 
 WORKERS = (0, 1, 2)
 BATCH = 32

@@ -25,15 +25,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from torchstone import plan, registry
-from torchstone.inspection import inspect
-from torchstone.instrument.loop import unmarked
-from torchstone.terms.case import Case, Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import MemoryRequest
-from torchstone.worker.foretelling import foretell
-from torchstone.worker.opening import load_model, open_device, open_samples
-from torchstone.worker.settling import settle
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import MemoryRequest
+from torchstone.execution import plan
+from torchstone.execution.inspection import inspect
+from torchstone.execution.timing.loop import unmarked
+from torchstone.execution.worker.foretelling import foretell
+from torchstone.execution.worker.opening import load_model, open_device, open_samples
+from torchstone.execution.worker.settling import settle
+from torchstone.plugins import registry
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler says when it starts and stops
 _STEPS = 2  # the second has the state of the optimizer

@@ -26,7 +26,7 @@ from typing import Any
 
 _READER = """
 import sys, time
-from torchstone.runner.recorder import Recorder
+from torchstone.execution.controller.recorder import Recorder
 recorder = Recorder(int(sys.argv[1]), None, 0.0, time.perf_counter)
 while True:
     recorder.read()
@@ -52,14 +52,14 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     """Run the rounds of one workload and return its raw block medians and means."""
     from steps import WORKLOADS
 
-    from torchstone import registry
-    from torchstone.in_process.devices import open_device
-    from torchstone.instrument.clock import system_clock
-    from torchstone.instrument.loop import Instrument
-    from torchstone.instrument.stopping import FixedCount
-    from torchstone.instrument.stopwatch import LatencyStopwatch
-    from torchstone.terms.axis import AXES
-    from torchstone.terms.case import Case, Task, Workload
+    from torchstone.api.devices import open_device
+    from torchstone.core.schema.axis import AXES
+    from torchstone.core.schema.case import Case, Task, Workload
+    from torchstone.execution.timing.clock import system_clock
+    from torchstone.execution.timing.loop import Instrument
+    from torchstone.execution.timing.stopping import FixedCount
+    from torchstone.execution.timing.stopwatch import LatencyStopwatch
+    from torchstone.plugins import registry
 
     opened = open_device(device_word)
     device, placement = opened.device, opened.placement
@@ -104,8 +104,8 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
 
 def compare(result: dict[str, Any], over: str, under: str, column: int) -> dict[str, float]:
     """Return the paired ratio of two arms over the rounds, with its 95 % interval."""
-    from torchstone.stats.interval import over_trials
-    from torchstone.stats.quantile import bounds
+    from torchstone.core.stats.interval import over_trials
+    from torchstone.core.stats.quantile import bounds
 
     blocks = result["blocks"]
     ratios = [a[column] / b[column] for a, b in zip(blocks[over], blocks[under], strict=True)]

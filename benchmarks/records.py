@@ -29,17 +29,17 @@ from typing import Any
 import msgspec
 
 from torchstone.config.request import RunRequest, WorkloadRequest
-from torchstone.figures import figures
-from torchstone.runner.campaign import Campaign
-from torchstone.runner.checking import look
-from torchstone.runner.watcher import Silent
-from torchstone.store.index import sync
-from torchstone.store.query import find
-from torchstone.store.reading import read_record, record_path
-from torchstone.terms.codec import encode
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import End, Noted, Plan, Run, Slot
-from torchstone.terms.trial import Measurement, Trial
+from torchstone.core.figures import figures
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
+from torchstone.core.schema.trial import Measurement, Trial
+from torchstone.execution.controller.watcher import Silent
+from torchstone.plugins.checking import look
+from torchstone.storage.index import sync
+from torchstone.storage.query import find
+from torchstone.storage.reading import read_record, record_path
+from torchstone.workflows.run.campaign import Campaign
 
 PROMISED_S = 0.5
 COMMANDS = (["runs"], ["show", "latest"])
@@ -102,7 +102,7 @@ def copy_of(trial: Trial, case_id: str, number: int, order: int, dice: random.Ra
 
 def profile_of(folder: Path) -> str:
     """Return where the time of `show latest` goes, once Python and torchstone are imported."""
-    from torchstone.summary import summarize
+    from torchstone.analysis.summary import summarize
 
     profiler = cProfile.Profile()
     profiler.enable()

@@ -32,9 +32,9 @@ from surfaces.kinds import modelled
 from surfaces.recorded import recorded
 from surfaces.surface import POINTS, PRESENT, Surface
 
-from torchstone import registry
-from torchstone.terms.search import Brief, Point, Probe, Reading
-from torchstone.terms.trial import Status
+from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.trial import Status
+from torchstone.plugins import registry
 
 DATA = Path(__file__).parent / "data" / "search.json"
 SEARCHERS = ("adaptive", "random", "tpe", "doubling")

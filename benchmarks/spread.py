@@ -32,19 +32,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from torchstone import plan
-from torchstone.extend_machine import Launcher
-from torchstone.figures import figures
-from torchstone.launchers.fork import Fork
-from torchstone.launchers.spawn import Spawn
-from torchstone.runner.session import Session
-from torchstone.runner.trial import TrialDrive
-from torchstone.runner.watcher import Silent
-from torchstone.terms.case import Case, Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import TrialRequest
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Status, Trial
+from torchstone.core.figures import figures
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.execution import plan
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Silent
+from torchstone.plugins.launchers.fork import Fork
+from torchstone.plugins.launchers.spawn import Spawn
+from torchstone.plugins.machine_protocols import Launcher
 
 BUSY_CORES = 0.3  # a trial beside more than this is marked
 BASE = "new, default heap"

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from torchstone.terms.message import Event, Live
-from torchstone.terms.run import Head, Slot
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.message import Event, Live
+from torchstone.core.schema.run import Head, Slot
+from torchstone.core.schema.trial import Trial
 
 COMMANDS = (["--help"], ["run", "--help"], ["list"], ["runs"], ["show"])
 
@@ -52,8 +52,8 @@ class Gaps:
 def gaps_between_trials(folder: Path) -> list[float]:
     """Run 24 short trials of a small net and return the seconds from one's end to the next one's first event."""
     from torchstone.config.request import RunRequest, WorkloadRequest
-    from torchstone.runner.campaign import Campaign
-    from torchstone.terms.procedure import Procedure
+    from torchstone.core.schema.procedure import Procedure
+    from torchstone.workflows.run.campaign import Campaign
 
     work = WorkloadRequest("infer", "builtin:cnn", None, {}, {"batch_size": tuple(range(1, 13)), "image_size": (32,)})
     watcher = Gaps()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torchstone.terms.model import InputSpec, LoadedModel
+from torchstone.core.schema.model import InputSpec, LoadedModel
 
 
 class Made(NamedTuple):

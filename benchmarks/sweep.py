@@ -24,9 +24,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from torchstone.store.reading import read_record
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Trial
+from torchstone.storage.reading import read_record
 
 MOST_S = 0.15
 MOST_GROWTH_BYTES_A_TRIAL = 2**20 / 100

@@ -18,17 +18,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torchstone.runner.open_run import OpenRun
-from torchstone.runner.session import Session
-from torchstone.runner.watcher import Silent
-from torchstone.store.query import find
-from torchstone.store.reading import read_record, record_path
-from torchstone.store.record import RecordWriter
-from torchstone.terms.answer import Quest
-from torchstone.terms.case import Case
-from torchstone.terms.codec import encode
-from torchstone.terms.run import Plan, Run
-from torchstone.tuning.duel import fight, gain, worth_of
+from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import Plan, Run
+from torchstone.execution.controller.open_run import OpenRun
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.watcher import Silent
+from torchstone.storage.query import find
+from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record import RecordWriter
+from torchstone.workflows.tune.duel import fight, gain, worth_of
 
 DATA = Path(__file__).parent / "data" / "tune.json"
 WORKLOAD = ["--task", "train", "--model", "builtin:cnn", "--data", "digits"]

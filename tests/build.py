@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchstone.terms.answer import Quest
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import DeviceInfo, Host, Machine
-from torchstone.terms.peaks import Peaks, Rate
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import SCHEMA, End, Head, Plan, Run, Slot
-from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine
+from torchstone.core.schema.peaks import Peaks, Rate
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot
+from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 
 STEPS_S = (0.010, 0.011, 0.010, 0.012, 0.010, 0.011, 0.010, 0.012, 0.010, 0.011)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from build import a_machine, a_run
 
-from torchstone.datasheet import dense_peak_flops
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.core.datasheet import dense_peak_flops
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 
 GIB = 2**30
 CARDS = (

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from build import a_case, a_machine, a_run, a_trial
 
-from torchstone.terms.case import Case
-from torchstone.terms.codec import encode
-from torchstone.terms.machine import DeviceInfo, Machine
-from torchstone.terms.run import Plan, Run
-from torchstone.terms.trial import Outcome, Status, Trial
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.run import Plan, Run
+from torchstone.core.schema.trial import Outcome, Status, Trial
 
 _IDS = itertools.count(1)
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)

@@ -9,9 +9,9 @@ from typing import Any
 
 from build import a_case, a_run, a_trial
 
-from torchstone.terms.case import Case
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Outcome, Status, Trial
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Outcome, Status, Trial
 
 ITEMS = 16
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 from build import a_machine, a_run, a_trial
 
-from torchstone.runner.checking import look
-from torchstone.store.record import RecordWriter
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.run import Noted, Run
-from torchstone.terms.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.run import Noted, Run
+from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.plugins.checking import look
+from torchstone.storage.record import RecordWriter
 
 PRINTED = Path(__file__).parent / "acceptance" / "printed" / "s2_benchmark_output.txt"
 GB = 1e9

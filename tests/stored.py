@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from build import a_case, a_machine, a_run, a_trial
 
-from torchstone.terms.case import Case, Placement, Task
-from torchstone.terms.codec import encode
-from torchstone.terms.estimate import Finding
-from torchstone.terms.machine import DeviceInfo, Host, Machine
-from torchstone.terms.run import Noted, Run
-from torchstone.terms.trial import Outcome, Status, Trial
+from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine
+from torchstone.core.schema.run import Noted, Run
+from torchstone.core.schema.trial import Outcome, Status, Trial
 
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30, "9.0", "570.1", "13.0")
 PROCESSOR = DeviceInfo("cpu", "cpu", "Intel", 0, "Intel Xeon", 24 * 2**30)

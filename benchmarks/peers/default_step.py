@@ -33,7 +33,7 @@ def cnn() -> Callable[[], None]:
     """
     import torch
 
-    from torchstone.models._builtin_nets import SmallConvNet
+    from torchstone.plugins.models._builtin_nets import SmallConvNet
 
     module = SmallConvNet()
     optimizer = torch.optim.AdamW(module.parameters(), lr=5e-5, fused=True)
@@ -52,7 +52,7 @@ STEPS: dict[str, Callable[[], Callable[[], None]]] = {"distilbert": distilbert, 
 
 def bare(step: Callable[[], None], end_s: float) -> dict[str, float | None]:
     """Time step after step; the median with the interval that takes steps for independent."""
-    from torchstone.stats.quantile import bounds
+    from torchstone.core.stats.quantile import bounds
 
     laps_s: list[float] = []
     clock = time.perf_counter

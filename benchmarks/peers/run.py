@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torchstone.stats.interval import over_trials
+from torchstone.core.stats.interval import over_trials
 
 HERE = Path(__file__).resolve().parent
 BIN = HERE / ".venv" / "bin"

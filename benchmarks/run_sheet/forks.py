@@ -83,7 +83,7 @@ def _told(ended: Done) -> dict[str, Any]:
 
 def main(kind: str, models: list[str]) -> dict[str, Any]:
     """Import, ask, fork, compute. `child`: "ok", or what went wrong in it."""
-    from torchstone.worker.template import _import_for
+    from torchstone.execution.worker.template import _import_for
 
     _import_for(models)
     told: dict[str, Any] = {"code": driver_code() if kind == "cuda" else None, "child": in_a_fork(kind)}

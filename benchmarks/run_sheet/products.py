@@ -106,7 +106,7 @@ def opened(here: Here) -> Any:
 
     The device in question is the sheet's, never another: what is not there is an error of the step.
     """
-    from torchstone.in_process.devices import open_device
+    from torchstone.api.devices import open_device
 
     found = open_device(here.device)
     if found.placement.device != here.device:
@@ -116,7 +116,7 @@ def opened(here: Here) -> Any:
 
 def gauges(here: Here, pid: int | None, info: Any) -> dict[str, Any]:
     """Return the device's gauges by metric, as torchstone's telemetry has them. Raises NotHere without any."""
-    from torchstone import registry
+    from torchstone.plugins import registry
 
     source = {"cuda": "nvml", "rocm": "amd_smi"}.get(here.device)
     found = registry.load("telemetry", source).open(pid, info) if source is not None else ()

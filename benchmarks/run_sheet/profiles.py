@@ -12,10 +12,10 @@ _STEPS = 50
 
 def kernels(here: Here, model: str, axes: dict[str, list[Any]]) -> None:
     """Note the device time of one profiled step, and the step as the stopwatch has it."""
-    from torchstone.instrument.clock import system_clock
-    from torchstone.instrument.loop import Instrument
-    from torchstone.instrument.stopping import FixedCount
-    from torchstone.worker.operators import count_operators
+    from torchstone.execution.timing.clock import system_clock
+    from torchstone.execution.timing.loop import Instrument
+    from torchstone.execution.timing.stopping import FixedCount
+    from torchstone.execution.worker.operators import count_operators
 
     device, prepared, batches = prepared_training(here, model, axes)
     try:
@@ -35,10 +35,11 @@ def kernels(here: Here, model: str, axes: dict[str, list[Any]]) -> None:
 
 def prepared_training(here: Here, model: str, axes: dict[str, list[Any]]) -> tuple[Any, Any, Any]:
     """Return the open device, the prepared training and its feed, as a trial of torchstone has them."""
-    from torchstone import plan, registry
-    from torchstone.terms.case import Case
-    from torchstone.worker.opening import load_model, open_samples
-    from torchstone.worker.settling import settle
+    from torchstone.core.schema.case import Case
+    from torchstone.execution import plan
+    from torchstone.execution.worker.opening import load_model, open_samples
+    from torchstone.execution.worker.settling import settle
+    from torchstone.plugins import registry
 
     found = opened(here)
     sketch = plan.sketch(plan.Ask("train", model, "synthetic", axes=axes))

@@ -94,14 +94,14 @@ def planted(here: Here) -> None:
 
 def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     """Return the logarithm of B over A of each pair, from turns of that length, as levers.py takes them."""
-    from torchstone import plan
-    from torchstone.ab.contest import as_ab_does, in_turns
-    from torchstone.ab.pair import Contender
-    from torchstone.ab.ring import Ring
-    from torchstone.ab.turns import TurnPlan
-    from torchstone.stats.trimmed import trimmed_mean
-    from torchstone.terms.case import Case, Placement
-    from torchstone.terms.procedure import Procedure
+    from torchstone.core.schema.case import Case, Placement
+    from torchstone.core.schema.procedure import Procedure
+    from torchstone.core.stats.trimmed import trimmed_mean
+    from torchstone.execution import plan
+    from torchstone.workflows.ab.contest import as_ab_does, in_turns
+    from torchstone.workflows.ab.pair import Contender
+    from torchstone.workflows.ab.ring import Ring
+    from torchstone.workflows.ab.turns import TurnPlan
 
     def case_of(count: int) -> Any:
         axes = {"mode": ["throughput"], "precision": ["fp32" if here.on_cpu else "tf32"]}

@@ -31,8 +31,8 @@ import msgspec
 from surfaces.noise import Noise
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
-from torchstone.terms.search import Part, Point, Probe, Reading
-from torchstone.terms.trial import Status
+from torchstone.core.schema.search import Part, Point, Probe, Reading
+from torchstone.core.schema.trial import Status
 
 WINDOW_S = 5.0  # Procedure.budget_s
 WARMUP_S = 3.0  # Procedure.warmup_budget_s; steady sooner after WARMUP_STEPS

@@ -22,16 +22,16 @@ from typing import Any
 import msgspec
 import psutil
 
-from torchstone import plan
-from torchstone.figures import figures
-from torchstone.runner.session import Session
-from torchstone.runner.trial import TrialDrive
-from torchstone.runner.watcher import Silent
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Placement, Task
-from torchstone.terms.message import TrialRequest
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Stage
+from torchstone.core.figures import figures
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Stage
+from torchstone.execution import plan
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Silent
 
 FOLDER = Path(__file__).parent / "recorded"
 BATCHES = [2**n for n in range(14)]

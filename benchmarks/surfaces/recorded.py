@@ -31,8 +31,8 @@ import numpy as np
 from surfaces.noise import SMALL_NET
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
-from torchstone.terms.search import Part, Point, Probe, Reading
-from torchstone.terms.trial import Status
+from torchstone.core.schema.search import Part, Point, Probe, Reading
+from torchstone.core.schema.trial import Status
 
 FOLDER = Path(__file__).parent / "recorded"
 CAPACITY_BYTES = {"cnn": 336 * 1024**2}  # a cliff where a container of that size would have one: fp32 ends at 4,096

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from torchstone.terms.axis import Scalar
-from torchstone.terms.search import Brief, Point, Probe, Reading
-from torchstone.terms.trial import Status
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.trial import Status
 
 AXES: Mapping[str, tuple[Scalar, ...]] = {
     "batch_size": tuple(2**n for n in range(14)),

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchstone.errors import MissingError, TorchstoneError, Unsupported, UsageError
+from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.diagnostics.diagnosis import Diagnostics, run_kaggle_analysis
-    from torchstone.diagnostics.utilization import analyze_gpu_utilization
-    from torchstone.in_process.benchmarking import Benchmark, benchmark
-    from torchstone.in_process.module import measure
-    from torchstone.in_process.registered import register_model
-    from torchstone.in_process.window import Window
-    from torchstone.in_process.window import Window as window  # noqa: N813  users write `with torchstone.window(…)`
-    from torchstone.summary import RunSummary
-    from torchstone.terms.procedure import Procedure
+    from torchstone.analysis.summary import RunSummary
+    from torchstone.api.benchmarking import Benchmark, benchmark
+    from torchstone.api.diagnostics.diagnosis import Diagnostics, run_kaggle_analysis
+    from torchstone.api.diagnostics.utilization import analyze_gpu_utilization
+    from torchstone.api.module import measure
+    from torchstone.api.registered import register_model
+    from torchstone.api.window import Window
+    from torchstone.api.window import Window as window  # noqa: N813  users write `with torchstone.window(…)`
+    from torchstone.core.schema.procedure import Procedure
 
 __all__ = [
     "Benchmark", "Diagnostics", "MissingError", "Procedure", "RunSummary", "TorchstoneError", "Unsupported",
@@ -34,17 +34,17 @@ __all__ = [
 ]  # fmt: skip
 
 _PLACES = {
-    "measure": ("torchstone.in_process.module", "measure"),
-    "window": ("torchstone.in_process.window", "Window"),
-    "Window": ("torchstone.in_process.window", "Window"),
-    "benchmark": ("torchstone.in_process.benchmarking", "benchmark"),
-    "Benchmark": ("torchstone.in_process.benchmarking", "Benchmark"),
-    "register_model": ("torchstone.in_process.registered", "register_model"),
-    "Diagnostics": ("torchstone.diagnostics.diagnosis", "Diagnostics"),
-    "run_kaggle_analysis": ("torchstone.diagnostics.diagnosis", "run_kaggle_analysis"),
-    "analyze_gpu_utilization": ("torchstone.diagnostics.utilization", "analyze_gpu_utilization"),
-    "Procedure": ("torchstone.terms.procedure", "Procedure"),
-    "RunSummary": ("torchstone.summary", "RunSummary"),
+    "measure": ("torchstone.api.module", "measure"),
+    "window": ("torchstone.api.window", "Window"),
+    "Window": ("torchstone.api.window", "Window"),
+    "benchmark": ("torchstone.api.benchmarking", "benchmark"),
+    "Benchmark": ("torchstone.api.benchmarking", "Benchmark"),
+    "register_model": ("torchstone.api.registered", "register_model"),
+    "Diagnostics": ("torchstone.api.diagnostics.diagnosis", "Diagnostics"),
+    "run_kaggle_analysis": ("torchstone.api.diagnostics.diagnosis", "run_kaggle_analysis"),
+    "analyze_gpu_utilization": ("torchstone.api.diagnostics.utilization", "analyze_gpu_utilization"),
+    "Procedure": ("torchstone.core.schema.procedure", "Procedure"),
+    "RunSummary": ("torchstone.analysis.summary", "RunSummary"),
 }
 
 

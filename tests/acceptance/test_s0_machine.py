@@ -15,12 +15,12 @@ from acceptance.printed_files import printed
 from build import a_machine, a_trial
 from ruamel.yaml import YAML
 
-from torchstone import plan
-from torchstone.figures import figures
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import Inspected
-from torchstone.terms.trial import Measurement, Stage
+from torchstone.core.figures import figures
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import Inspected
+from torchstone.core.schema.trial import Measurement, Stage
+from torchstone.execution import plan
 
 ROOT = Path(__file__).parents[2]
 CARDS = tuple(

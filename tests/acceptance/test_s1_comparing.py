@@ -11,12 +11,12 @@ from acceptance.svg_curves import curves_in, is_drawn
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
-from torchstone.terms.case import Placement, Task
-from torchstone.terms.codec import encode
-from torchstone.terms.fit import Fit
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Series
-from torchstone.training.diary import EpochMetrics, TrainingMetrics
+from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Series
+from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
 
 CARDS = {"huo": ("A100", 1.0), "jin": ("RTX 4070", 1.6), "tian": ("RTX 2080", 2.5)}
 WHEN = {

@@ -14,11 +14,11 @@ from acceptance import seed_images
 from acceptance.feature_rows import row_of
 from build import a_case, a_machine, a_run, a_trial
 
-from torchstone.config.recipes import load_request
-from torchstone.rows import case_rows
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.metric import FIGURES
+from torchstone.analysis.rows import case_rows
+from torchstone.config.recipe_files import load_request
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.metric import FIGURES
 
 SIZES = [1, 8, 16, 32, 64, 128]
 ANSWER = re.compile(r"Fastest: batch_size (\d+), ([\d,.]+) images/s \(95 % interval ([\d,.]+) to ([\d,.]+)\)")

@@ -7,7 +7,7 @@ from acceptance.feature_rows import row_of
 from ruamel.yaml import YAML
 from seed2_files import PRINTED, laid_out
 
-from torchstone.config.recipes import load_request
+from torchstone.config.recipe_files import load_request
 
 SIZES = {"80gb": ("small", "medium", "large"), "40gb": ("small", "medium"), "24gb": ("small", "medium")}
 NAMES = [f"{card}-{size}" for card, sizes in SIZES.items() for size in sizes]

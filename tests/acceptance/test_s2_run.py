@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 from seed2_files import CONFIG, laid_out
 from stored import CARD, PROCESSOR
 
-from torchstone.config.recipes import load_request
-from torchstone.plan import place, sketch
-from torchstone.terms.case import Placement
-from torchstone.terms.message import Inspected
+from torchstone.config.recipe_files import load_request
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.message import Inspected
+from torchstone.execution.plan import place, sketch
 
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "rest")
 DATA_ITEMS = 160

@@ -7,8 +7,8 @@ import pytest
 import torch
 from acceptance.feature_rows import row_of
 
-from torchstone.config.recipes import load_request
-from torchstone.plan import sketch
+from torchstone.config.recipe_files import load_request
+from torchstone.execution.plan import sketch
 
 PRINTED = Path(__file__).parent / "printed" / "s3_training_config.json"
 

@@ -14,8 +14,8 @@ from comparable import a_gpu, write_record
 from comparable import a_stored_run as a_gpu_run
 from stored import a_stored_run, case, machine, store
 
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.trial import Series
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.trial import Series
 
 PRINTED = Path(__file__).parent / "printed" / "s3_training_benchmark_results.json"
 SIZES = (8, 16, 32)

@@ -148,7 +148,7 @@ def test_nothing_grows_too_big(module: str) -> None:
 
 def test_protocols_have_five_methods_at_most() -> None:
     protocols = [
-        n for name in ("torchstone.extend", "torchstone.extend_machine") for n in ast.walk(TREES[name])
+        n for name in ("torchstone.extend", "torchstone.plugins.machine_protocols") for n in ast.walk(TREES[name])
         if isinstance(n, ast.ClassDef) and any(ast.unparse(b) == "Protocol" for b in n.bases)
     ]  # fmt: skip
     assert len(protocols) > 5

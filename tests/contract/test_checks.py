@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from build import a_case, a_run, a_trial
 
-from torchstone import registry
+from torchstone.core.schema.estimate import Severity
 from torchstone.extend import Check
-from torchstone.terms.estimate import Severity
+from torchstone.plugins import registry
 
 CHECKS = registry.names("checks")
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"

@@ -16,10 +16,10 @@ from pictures import cifar_batches, food101, imagenet100, mri
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from torchstone import registry
-from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import View
-from torchstone.terms.model import InputSpec
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import View
+from torchstone.core.schema.model import InputSpec
+from torchstone.plugins import registry
 
 CONFIGURATION: Mapping[str, Scalar] = {"sequence_length": 12, "image_size": 24}
 TEXT = InputSpec("text", classes=2, vocabulary=300, longest=64)
@@ -87,7 +87,7 @@ def opened(places: dict[str, str], scheme: str, spec: InputSpec) -> Any:
 
 
 def test_every_source_is_here() -> None:
-    elsewhere = {"hub"}  # needs a library that is made up in tests/unit/data/test_hub.py
+    elsewhere = {"hub"}  # needs a library that is made up in tests/unit/plugins/data/test_hub.py
     assert set(registry.names("data")) - elsewhere == {scheme for scheme, _ in EATEN}
 
 
@@ -126,7 +126,7 @@ def test_a_card_tells_what_the_samples_are(places: dict[str, str], scheme: str) 
 def test_cards_need_no_torch(places: dict[str, str]) -> None:
     code = f"""
 import sys
-from torchstone import registry
+from torchstone.plugins import registry
 for scheme, place in {places!r}.items():
     registry.load("data", scheme).card(place, {OPTIONS!r}.get(scheme, {{}}))
 print(*sorted({{"torch", "transformers", "PIL", "tokenizers"}} & set(sys.modules)))  # pyarrow and h5py bring numpy

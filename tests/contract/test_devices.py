@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from torchstone import registry
-from torchstone.errors import Unsupported
+from torchstone.core.errors import Unsupported
+from torchstone.plugins import registry
 
 KINDS = registry.names("devices")
 

@@ -5,12 +5,12 @@ import copy
 import pytest
 import torch
 
-from torchstone import registry
-from torchstone.errors import Unsupported
-from torchstone.instrument.loop import unmarked
-from torchstone.terms.axis import AXES
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.model import Decoding, InputSpec, LoadedModel
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.model import Decoding, InputSpec, LoadedModel
+from torchstone.execution.timing.loop import unmarked
+from torchstone.plugins import registry
 
 criterion = torch.nn.functional.cross_entropy
 
@@ -149,7 +149,7 @@ def test_accumulation_adds_up_to_the_larger_batch():
         model = made()
         prepared, _ = ready("train", model, optimizer="sgd", learning_rate=0.1, grad_accumulation=accumulation)
         rows = {name: tensor.split(size) for name, tensor in model.example.items()}
-        from torchstone.terms.batch import Batch
+        from torchstone.core.schema.batch import Batch
 
         parts = [Batch({n: t[i] for n, t in rows.items()}, size) for i in range(8 // size)]
         source = iter(parts * 3)

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from build import a_run, a_trial
 
-from torchstone import registry
+from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
 from torchstone.extend import Exporter
-from torchstone.rows import case_rows, sample_rows, trial_rows
-from torchstone.store.query import read_run
+from torchstone.plugins import registry
+from torchstone.storage.query import read_run
 
 RUN = a_run([a_trial(steady={"loss": [1.0, math.nan]}, facts={"odd": "=1+1"}), a_trial(trial_id="t1", number=1)])
 NAMES = registry.names("exporters")

@@ -12,22 +12,22 @@ import msgspec
 import pytest
 from build import a_run
 
-from torchstone import registry
-from torchstone.errors import UsageError
+from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
+from torchstone.analysis.summary import summarize
+from torchstone.core.errors import UsageError
+from torchstone.core.figures import figures
+from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.run import Head
+from torchstone.core.schema.trial import Status, Trial
 from torchstone.extend import Importer
-from torchstone.figures import figures
-from torchstone.rows import case_rows, sample_rows, trial_rows
-from torchstone.runner.checking import look
-from torchstone.store.document import write_document
-from torchstone.store.foreign import read_foreign, recognised
-from torchstone.store.importing import import_path
-from torchstone.store.query import find
-from torchstone.store.reading import checked_id
-from torchstone.summary import summarize
-from torchstone.terms.claim import IMPORTED, IMPORTED_FROM
-from torchstone.terms.codec import decode, encode
-from torchstone.terms.run import Head
-from torchstone.terms.trial import Status, Trial
+from torchstone.plugins import registry
+from torchstone.plugins.checking import look
+from torchstone.storage.document import write_document
+from torchstone.storage.foreign import read_foreign, recognised
+from torchstone.storage.importing import import_path
+from torchstone.storage.query import find
+from torchstone.storage.reading import checked_id
 
 IMPORTERS = registry.names("importers")
 SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "importers" / "samples").iterdir())

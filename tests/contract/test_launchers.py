@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from torchstone import registry
-from torchstone.terms.axis import AXES
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.message import Ended, Entered, Inspected, InspectRequest, Live, Measured, TrialRequest
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.trial import Status
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.message import Ended, Entered, Inspected, InspectRequest, Live, Measured, TrialRequest
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Status
+from torchstone.plugins import registry
 
 QUICK = Procedure(trials=1, warmup=0, iterations=2, warmup_budget_s=0.1, count_flops=False)
 ENDLESS = Procedure(warmup=10**9)  # still at it whenever somebody gets round to killing it

@@ -11,12 +11,12 @@ import pytest
 import torch
 from fake_libraries import WRITERS
 
-from torchstone import registry
-from torchstone.models import _classifiers
-from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import View
-from torchstone.terms.case import Task, Workload
-from torchstone.terms.model import LoadedModel, ModelCard
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import View
+from torchstone.core.schema.case import Task, Workload
+from torchstone.core.schema.model import LoadedModel, ModelCard
+from torchstone.plugins import registry
+from torchstone.plugins.models import _classifiers
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_model.py"
 SMALLEST = {
@@ -101,7 +101,7 @@ def test_the_smallest_models_run_on_meta_tensors(scheme: str, name: str) -> None
 def test_cards_and_names_need_no_torch() -> None:
     code = f"""
 import sys
-from torchstone import registry
+from torchstone.plugins import registry
 for scheme, names in {SMALLEST!r}.items():
     source = registry.load("models", scheme)
     list(source.names())

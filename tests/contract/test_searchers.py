@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from torchstone import registry
-from torchstone.terms.axis import Scalar
-from torchstone.terms.search import Brief, Part, Point, Probe, Reading
-from torchstone.terms.trial import Status
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
+from torchstone.core.schema.trial import Status
+from torchstone.plugins import registry
 
 BATCHES, WORKERS, PRECISIONS = (1, 4, 16, 64, 256), (0, 2, 4), ("fp32", "bf16")
 AXES: Mapping[str, tuple[Scalar, ...]] = {"batch_size": BATCHES, "num_workers": WORKERS, "precision": PRECISIONS}

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from torchstone import registry
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.metric import RAW
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.metric import RAW
+from torchstone.plugins import registry
 
 SOURCES = registry.names("telemetry")
 DEVICES = [

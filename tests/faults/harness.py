@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from build import a_machine, a_run
 from fakes import FakeClock, FakeQueue, FakeStopwatch, source_of
 
-from torchstone.extend_machine import Stopwatch
-from torchstone.instrument.loop import Instrument
-from torchstone.instrument.segments import Segments
-from torchstone.instrument.stopping import FixedCount
-from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.instrument.warmup import WarmUp
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Outcome, Status, Trial
-from torchstone.worker.tally import Tally
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.timing.loop import Instrument
+from torchstone.execution.timing.segments import Segments
+from torchstone.execution.timing.stopping import FixedCount
+from torchstone.execution.timing.stopwatch import LatencyStopwatch
+from torchstone.execution.timing.warmup import WarmUp
+from torchstone.execution.worker.tally import Tally
+from torchstone.plugins.machine_protocols import Stopwatch
 
 H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30)
 BATCH, STEPS = 32, 60

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from torchstone.errors import UsageError
-from torchstone.store.reading import read_record
+from torchstone.core.errors import UsageError
+from torchstone.storage.reading import read_record
 
 GONE_WITHIN_S = 2.0
 EARLIEST_S = 0.5

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from faults.harness import BATCH, FLOPS, WORK_S, Harness, HostLaps
 
-from torchstone.extend_machine import Stopwatch
-from torchstone.instrument.segments import Segments
-from torchstone.instrument.stopwatch import LatencyStopwatch
-from torchstone.instrument.warmup import WarmUp
-from torchstone.worker.tally import Tally
+from torchstone.execution.timing.segments import Segments
+from torchstone.execution.timing.stopwatch import LatencyStopwatch
+from torchstone.execution.timing.warmup import WarmUp
+from torchstone.execution.worker.tally import Tally
+from torchstone.plugins.machine_protocols import Stopwatch
 
 
 class StepsWithoutSynchronise(Harness):

@@ -11,12 +11,12 @@ import msgspec
 from build import a_machine, a_run, a_trial
 from clean import a_clean_run
 
-from torchstone.terms.case import Case, Placement, Task, Workload
-from torchstone.terms.claim import IMPORTED, IMPORTED_FROM, PREFIX
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Measurement, Series, Stage, Trial
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM, PREFIX
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Measurement, Series, Stage, Trial
 
 GIB = 2**30
 A100 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA A100-SXM4-80GB", 79 * GIB)

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from faults import ends
 
-from torchstone import plan
-from torchstone.runner.open_run import take_all
-from torchstone.runner.session import Session
-from torchstone.store.reading import read_record
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import Run
-from torchstone.terms.trial import Status, Trial
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.execution import plan
+from torchstone.execution.controller.open_run import take_all
+from torchstone.execution.controller.session import Session
+from torchstone.storage.reading import read_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc and control groups")
 

@@ -10,9 +10,9 @@ from faults.harness import Harness, run_of
 from faults.mutants import HARNESSES
 from faults.record_mutants import RECORDS, sound_record
 
-from torchstone.runner.checking import look
-from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.run import Run
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Run
+from torchstone.plugins.checking import look
 
 
 def doubts(run: Run) -> list[Finding]:

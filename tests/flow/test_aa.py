@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aa import case_of
 
-from torchstone.ab.contest import Contested, contest
-from torchstone.ab.pair import Contender
-from torchstone.terms.comparison import Judgement, Rules
-from torchstone.terms.procedure import Procedure
+from torchstone.core.schema.comparison import Judgement, Rules
+from torchstone.core.schema.procedure import Procedure
+from torchstone.workflows.ab.contest import Contested, contest
+from torchstone.workflows.ab.pair import Contender
 
 FALSE_ALARMS = 0.001  # the suite runs every day
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.store.query import read_run
+from torchstone.storage.query import read_run
 
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 NET = """

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from torchstone import plan
 from torchstone.config.applying import diff_text, plan_changes, write
-from torchstone.config.recipes import load_request
-from torchstone.errors import UsageError
-from torchstone.terms.axis import Scalar
+from torchstone.config.recipe_files import load_request
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.execution import plan
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SETTINGS: dict[str, Scalar] = {

@@ -9,8 +9,8 @@ import pytest
 from build import a_run
 
 from torchstone.cli import main
-from torchstone.terms.codec import encode
-from torchstone.terms.run import SCHEMA
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import SCHEMA
 
 
 def record(path: Path, change=lambda head: head) -> Path:

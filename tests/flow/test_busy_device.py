@@ -5,10 +5,10 @@ import subprocess
 import sys
 import tempfile
 
-from torchstone import machine_facts
-from torchstone.runner.device_lock import WhenBusy, held
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import Machine
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import Machine
+from torchstone.execution import machine_facts
+from torchstone.execution.controller.device_lock import WhenBusy, held
 
 WORDS = ["run", "--model", "builtin:mlp", "--trials", "1", "--iterations", "2", "--warmup", "0", "--device", "cpu"]
 

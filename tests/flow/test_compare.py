@@ -10,11 +10,11 @@ from build import a_case, a_run
 from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.cli import main
-from torchstone.stats.comparing import difference, of_independent
-from torchstone.store.document import write_document
-from torchstone.store.query import entry_of, read_run
-from torchstone.terms.case import Placement, Task
-from torchstone.terms.estimate import Finding, Severity
+from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.stats.comparing import difference, of_independent
+from torchstone.storage.document import write_document
+from torchstone.storage.query import entry_of, read_run
 
 REAL = Path(__file__).parents[1] / "golden" / "compare"
 SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from torchstone.cli import main
-from torchstone.store.query import read_run
-from torchstone.terms.trial import Purpose
+from torchstone.core.schema.trial import Purpose
+from torchstone.storage.query import read_run
 
 SLOW = """
 import time

@@ -8,7 +8,7 @@ import pytest
 from build import a_case, a_run
 
 from torchstone.cli import main
-from torchstone.terms.codec import encode
+from torchstone.core.schema.codec import encode
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
 

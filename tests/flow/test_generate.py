@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.store.query import read_run
+from torchstone.storage.query import read_run
 
 WORDS = (
     "--task", "generate", "--model", "gpt2-tiny", "--axis", "new_tokens=16", "--axis", "sequence_length=8,24",

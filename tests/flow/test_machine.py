@@ -5,12 +5,12 @@ import json
 import msgspec
 import pytest
 
-from torchstone.ab.contest import Contested
 from torchstone.cli import _machine_check, main
-from torchstone.fitness import examination
-from torchstone.peaks import asking
-from torchstone.terms.comparison import Comparison, Judgement, Side
-from torchstone.terms.estimate import Estimate
+from torchstone.core.schema.comparison import Comparison, Judgement, Side
+from torchstone.core.schema.estimate import Estimate
+from torchstone.workflows import peaks as asking
+from torchstone.workflows.ab.contest import Contested
+from torchstone.workflows.machine_check import examination
 
 
 def said_as_json(capfd, *words):

@@ -22,9 +22,9 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import torchstone
-from torchstone import registry
 from torchstone.cli import main
-from torchstone.terms.case import Task, Workload
+from torchstone.core.schema.case import Task, Workload
+from torchstone.plugins import registry
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK: Any = {"trials": 2, "warmup": 1, "iterations": 4}

@@ -12,9 +12,9 @@ import pytest
 from stored import a_stored_run, case, machine, store
 
 from torchstone.cli import main
-from torchstone.diagnostics.pictures import draw
-from torchstone.errors import MissingError
-from torchstone.terms.estimate import Finding, Severity
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.report.charts.pictures import draw
 
 SIZES = (8, 16, 32)
 

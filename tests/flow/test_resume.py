@@ -8,10 +8,10 @@ import pytest
 from build import a_case, a_run, a_trial
 
 from torchstone.cli import main
-from torchstone.store.index import sync
-from torchstone.store.reading import read_record, record_path
-from torchstone.store.record import RecordWriter
-from torchstone.terms.trial import Status
+from torchstone.core.schema.trial import Status
+from torchstone.storage.index import sync
+from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record import RecordWriter
 
 MODEL = """
 import time

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from build import a_machine, a_run, a_trial
 
-from torchstone import plan
-from torchstone.rows import case_rows
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.message import Inspected
-from torchstone.terms.trial import Series
+from torchstone.analysis.rows import case_rows
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import Inspected
+from torchstone.core.schema.trial import Series
+from torchstone.execution import plan
 
 ROOT = Path(__file__).parents[2]
 FILE = """

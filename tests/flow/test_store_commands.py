@@ -11,11 +11,11 @@ import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.cli import main
-from torchstone.terms.case import Placement, Task
-from torchstone.terms.codec import encode
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.run import End, Run
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.run import End, Run
+from torchstone.core.schema.trial import Trial
 
 RUN_ID = "20261121-100000-abcd"
 GPU = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30, "9.0", "570.1", "13.0")

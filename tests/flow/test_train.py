@@ -15,16 +15,16 @@ from build import a_machine, a_run, a_trial
 from PIL import Image
 from safetensors.torch import load_file
 
-from torchstone import machine_facts, plan
 from torchstone.cli import main
 from torchstone.config.applying import plan_changes, write
-from torchstone.config.recipes import load_request
-from torchstone.store.record import RecordWriter
-from torchstone.terms.answer import Answer, Choice, Quest
-from torchstone.terms.case import Case, Placement
-from torchstone.terms.estimate import Estimate
-from torchstone.terms.run import Answered
-from torchstone.training.diary import Diary
+from torchstone.config.recipe_files import load_request
+from torchstone.core.schema.answer import Answer, Choice, Quest
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.run import Answered
+from torchstone.execution import machine_facts, plan
+from torchstone.storage.record import RecordWriter
+from torchstone.storage.training.metrics_log import Diary
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tune.yaml"
 SETTINGS = {"batch_size": 256, "num_workers": 1, "learning_rate": 1e-3}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from torchstone.store.query import read_run
-from torchstone.terms.trial import Purpose, Status
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.storage.query import read_run
 
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 # One thread: beside another test, on as many cores, steps of several threads take ten times as long, now and then.

@@ -6,9 +6,9 @@ import random
 import pytest
 from build import a_trial
 
-from torchstone.ab.pair import Pair
-from torchstone.ab.standing import Standing
-from torchstone.terms.comparison import Judgement
+from torchstone.core.schema.comparison import Judgement
+from torchstone.workflows.ab.pair import Pair
+from torchstone.workflows.ab.standing import Standing
 
 PAIRS, TEMPLATES = 40, 4
 TRIAL = a_trial()

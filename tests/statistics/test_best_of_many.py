@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from torchstone.stats.best_of_many import best_of, entrants
+from torchstone.core.stats.best_of_many import best_of, entrants
 
 DRAWS = 150
 SPREADS = {

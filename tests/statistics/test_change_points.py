@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from torchstone.stats.change_points import levels
+from torchstone.core.stats.change_points import levels
 
 TRIAL = 0.02  # of the log, between the processes of one run: three of them make a value
 WANDER = 0.01  # between runs

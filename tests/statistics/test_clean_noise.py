@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from build import a_case, a_run, a_trial
 
-from torchstone import registry
-from torchstone.runner.checking import look
-from torchstone.terms.estimate import Severity
-from torchstone.terms.trial import Measurement, Stage
+from torchstone.core.schema.estimate import Severity
+from torchstone.core.schema.trial import Measurement, Stage
+from torchstone.plugins import registry
+from torchstone.plugins.checking import look
 
 REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data") / "noise"
 ALONE = 0.05  # cores that the rest of the machine used

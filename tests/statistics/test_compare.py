@@ -13,10 +13,10 @@ from build import a_case
 from comparable import a_stored_run
 from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 
-from torchstone.comparing.compare import Asked, compare
-from torchstone.comparing.participants import Participant
-from torchstone.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
-from torchstone.terms.comparison import Judgement
+from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.participants import Participant
+from torchstone.core.schema.comparison import Judgement
+from torchstone.core.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
 
 DRAWS = 500
 FALSE = (Judgement.BETTER, Judgement.WORSE)

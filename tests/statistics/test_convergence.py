@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from torchstone.stats.convergence import ending, rate
+from torchstone.core.stats.convergence import ending, rate
 
 DRAWS = 400
 NOISE = 0.15  # standard deviation of ln(loss) at one step

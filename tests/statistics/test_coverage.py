@@ -7,8 +7,8 @@ import pytest
 from build import a_trial
 from scipy.signal import lfilter
 
-from torchstone.estimates import estimates
-from torchstone.figures import figures
+from torchstone.core.estimates import estimates
+from torchstone.core.figures import figures
 
 DRAWS = 2500
 STEPS = 30

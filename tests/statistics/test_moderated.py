@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from torchstone.stats.moderated import half_width, of_history, of_siblings, spread_of
+from torchstone.core.stats.moderated import half_width, of_history, of_siblings, spread_of
 
 RUNS = 3000
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from torchstone.stats.best_of_many import pair_level
-from torchstone.stats.paired import contrast
+from torchstone.core.stats.best_of_many import pair_level
+from torchstone.core.stats.paired import contrast
 
 
 def one_run(cases, rounds, dice, apart):

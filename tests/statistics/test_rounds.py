@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from torchstone.runner.rounds import FEWEST
-from torchstone.stats.moderated import half_width, spread_of
+from torchstone.core.stats.moderated import half_width, spread_of
+from torchstone.execution.controller.rounds import FEWEST
 
 AIM, MOST = 0.05, 40
 

@@ -2,9 +2,9 @@
 
 from build import a_run, a_trial
 
-from torchstone import registry
-from torchstone.runner.checking import look
-from torchstone.terms.estimate import Severity
+from torchstone.core.schema.estimate import Severity
+from torchstone.plugins import registry
+from torchstone.plugins.checking import look
 
 
 def test_a_check_of_a_third_party_that_fails_is_a_finding_and_the_others_look(monkeypatch):

@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 from torchstone.cli._parsing import Parser, suggest_command
-from torchstone.errors import ExitCode, TorchstoneError
+from torchstone.core.errors import ExitCode, TorchstoneError
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from torchstone import units
 from torchstone.cli._ab_course import Course
 from torchstone.cli._ab_progress import is_narrow
-from torchstone.terms.comparison import Comparison, Judgement
-from torchstone.terms.estimate import Estimate
+from torchstone.core import units
+from torchstone.core.schema.comparison import Comparison, Judgement
+from torchstone.core.schema.estimate import Estimate
 
 _MOST_S = 1e6  # a longer comparison is no advice
 

@@ -8,23 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchstone import units
-from torchstone.advice.fed import fed_words
+from torchstone.analysis.advice.fed import fed_words
 from torchstone.cli._ab_answer import headline, how, settling
 from torchstone.cli._ab_course import Course, course_told
 from torchstone.cli._ab_progress import change, is_narrow
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.figures import figures
-from torchstone.terms.axis import AXES
-from torchstone.terms.case import portable
-from torchstone.terms.comparison import Comparison, Judgement
-from torchstone.terms.metric import FIGURES
-from torchstone.terms.trial import Status, Trial
+from torchstone.core import units
+from torchstone.core.figures import figures
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import portable
+from torchstone.core.schema.comparison import Comparison, Judgement
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.trial import Status, Trial
 
 if TYPE_CHECKING:
-    from torchstone.ab.contest import Contested
-    from torchstone.runner.results import Results
-    from torchstone.summary import CaseSummary
+    from torchstone.analysis.summary import CaseSummary
+    from torchstone.workflows.ab.contest import Contested
+    from torchstone.workflows.run.results import Results
 
 _ROWS = {
     "step_time": "step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone.terms.trial import Trial
+from torchstone.core.schema.trial import Trial
 
 if TYPE_CHECKING:
-    from torchstone.ab.contest import Contested
+    from torchstone.workflows.ab.contest import Contested
 
 
 class Course(msgspec.Struct, frozen=True):

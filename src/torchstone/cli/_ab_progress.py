@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.cli._table import plain
-from torchstone.terms.comparison import Rules
+from torchstone.core.schema.comparison import Rules
 
 if TYPE_CHECKING:
-    from torchstone.ab.contest import Progress
+    from torchstone.workflows.ab.contest import Progress
 
 
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet

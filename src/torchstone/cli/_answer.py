@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone import units
-from torchstone.advice.choices import Chosen, is_unusable
+from torchstone.analysis.advice.choices import Chosen, is_unusable
+from torchstone.analysis.summary import RunSummary
 from torchstone.cli._blocks import block_lines
 from torchstone.cli._run_answer import rate_words
 from torchstone.cli._run_blocks import print_files, print_run
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words, scalar_word
-from torchstone.summary import RunSummary
-from torchstone.terms.answer import Answer
-from torchstone.terms.estimate import Estimate, too_wide
-from torchstone.terms.trial import Purpose
+from torchstone.core import units
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.core.schema.trial import Purpose
 
 if TYPE_CHECKING:
-    from torchstone.runner.results import Results
+    from torchstone.workflows.run.results import Results
 
 _UNCLEAR = "not certain, more --trials would tell"
 

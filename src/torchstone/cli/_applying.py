@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchstone.errors import UsageError
-from torchstone.summary import RunSummary
-from torchstone.terms.axis import Scalar
+from torchstone.analysis.summary import RunSummary
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
 
 
 def apply(path: Path, run: RunSummary) -> None:

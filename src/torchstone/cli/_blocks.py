@@ -8,9 +8,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone import units
-from torchstone.advice import batch_curve, usual
-from torchstone.advice.choices import (
+from torchstone.analysis.advice import batch_curve, usual
+from torchstone.analysis.advice.choices import (
     NEAR_THE_TOP,
     Chosen,
     choice_of,
@@ -20,17 +19,18 @@ from torchstone.advice.choices import (
     same_within,
     unusable,
 )
-from torchstone.advice.devices import beside_the_cpu
-from torchstone.advice.grouping import groups, over_devices, varying_axes
-from torchstone.advice.in_rounds import InRounds
-from torchstone.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.answer import Choice
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import model_name
-from torchstone.terms.estimate import Verdict, too_wide
+from torchstone.core import units
+from torchstone.core.schema.answer import Choice
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.estimate import Verdict, too_wide
 
 _SETTINGS = ("batch_size", "num_workers", "precision")  # named in a block even where they do not vary
 _FEW = 3  # Cases that cannot be told from the fastest

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone import units
-from torchstone.advice.absent import on_devices_here
-from torchstone.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
-from torchstone.advice.fed import data_words, facts_of, fed_words
-from torchstone.advice.grouping import groups, varying_axes
-from torchstone.advice.in_rounds import InRounds
-from torchstone.advice.marks import BEST, SAME, marks
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
+from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.marks import BEST, SAME, marks
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._blocks import print_blocks
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Task
-from torchstone.terms.estimate import Estimate, Verdict, too_wide
-from torchstone.terms.machine import Machine
-from torchstone.terms.trial import Status
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.trial import Status
 
 
 class _Figure(msgspec.Struct, frozen=True):

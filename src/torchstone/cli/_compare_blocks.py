@@ -5,15 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from torchstone import units
+from torchstone.analysis.compare.answer import Answer
+from torchstone.analysis.compare.compare import ComparedRuns, Judged
+from torchstone.analysis.compare.compared_figures import primary
+from torchstone.analysis.compare.matching import left_out
+from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
+from torchstone.analysis.compare.specifications import specifications
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.comparing.answer import Answer
-from torchstone.comparing.compare import ComparedRuns, Judged
-from torchstone.comparing.compared_figures import primary
-from torchstone.comparing.matching import left_out
-from torchstone.comparing.runtimes import RuntimeRatio, runtime_ratios
-from torchstone.comparing.specifications import specifications
-from torchstone.terms.comparison import Comparison, Differing, Judgement
+from torchstone.core import units
+from torchstone.core.schema.comparison import Comparison, Differing, Judgement
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",

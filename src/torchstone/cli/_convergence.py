@@ -6,19 +6,19 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone import units
-from torchstone.advice.convergence import Convergence, convergence
-from torchstone.advice.learning_rates import LearningRates
-from torchstone.advice.loss_curves import read_curves
-from torchstone.advice.optimizers import Standing
-from torchstone.advice.precisions import PrecisionEffect
-from torchstone.advice.trainings import Span, Training
+from torchstone.analysis.advice.convergence import Convergence, convergence
+from torchstone.analysis.advice.learning_rates import LearningRates
+from torchstone.analysis.advice.loss_curves import read_curves
+from torchstone.analysis.advice.optimizers import Standing
+from torchstone.analysis.advice.precisions import PrecisionEffect
+from torchstone.analysis.advice.trainings import Span, Training
+from torchstone.analysis.summary import RunSummary
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.stats.convergence import FEWEST
-from torchstone.stats.equivalence import MARGIN, Sameness
-from torchstone.stats.stability import Behaviour
-from torchstone.summary import RunSummary
-from torchstone.terms.axis import Scalar
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.stats.convergence import FEWEST
+from torchstone.core.stats.equivalence import MARGIN, Sameness
+from torchstone.core.stats.stability import Behaviour
 
 _MOST = 3  # groups of trainings, without --full
 _STEEP = 50.0  # as a rise of ln(loss): more digits would say no more

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
     from torchstone.cli._diagnose_progress import DiagnoseProgress
     from torchstone.config.request import RunRequest
-    from torchstone.diagnosing.target import Target
-    from torchstone.runner.device_lock import WhenBusy
+    from torchstone.execution.controller.device_lock import WhenBusy
+    from torchstone.workflows.diagnose.target import Target
 
 _FILES = (".yaml", ".yml", ".toml")
 
@@ -22,7 +22,7 @@ _FILES = (".yaml", ".yml", ".toml")
 def requested(options: argparse.Namespace) -> RunRequest | None:
     """Return the request of a recipe, a file or flags; None where a stored run is meant. Raises UsageError."""
     from torchstone.cli._run_options import asked
-    from torchstone.config.recipes import recipe_names
+    from torchstone.config.recipe_files import recipe_names
 
     word = options.recipe
     flags = options.model is not None or options.config is not None
@@ -45,15 +45,15 @@ def target_of(
     options: argparse.Namespace, request: RunRequest | None, folder: Path, progress: DiagnoseProgress, busy: WhenBusy
 ) -> Target:
     """Return what is to be diagnosed. A request for several Cases is measured first, shortly."""
-    from torchstone.diagnosing.target import asks_for_one, of_request, of_run, one_workload, short
-    from torchstone.store.query import find
-    from torchstone.summary import summarize
+    from torchstone.analysis.summary import summarize
+    from torchstone.storage.query import find
+    from torchstone.workflows.diagnose.target import asks_for_one, of_request, of_run, one_workload, short
 
     word = options.recipe or "latest"
     if request is not None and asks_for_one(request):
         return of_request(request)
     if request is not None:
-        from torchstone.runner.campaign import Campaign
+        from torchstone.workflows.run.campaign import Campaign
 
         brief = msgspec.structs.replace(
             request, workloads=(one_workload(request),), procedure=short(request.procedure)
@@ -67,7 +67,7 @@ def target_of(
 
 def _is_run(path: Path) -> bool:
     """Say whether a JSON file is a stored run and no run file."""
-    from torchstone.store.query import read_run
+    from torchstone.storage.query import read_run
 
     try:
         read_run(path)

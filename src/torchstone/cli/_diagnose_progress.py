@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from torchstone import units
 from torchstone.cli._table import plain
-from torchstone.instrument.clock import system_clock
-from torchstone.runner.watcher import Silent
-from torchstone.terms.message import Entered
+from torchstone.core import units
+from torchstone.core.schema.message import Entered
+from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
-    from torchstone.terms.message import Event
-    from torchstone.terms.run import Head
-    from torchstone.terms.trial import Trial
+    from torchstone.core.schema.message import Event
+    from torchstone.core.schema.run import Head
+    from torchstone.core.schema.trial import Trial
 
 
 class DiagnoseProgress(Silent):

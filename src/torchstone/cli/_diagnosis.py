@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from torchstone import units
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.diagnosing.diagnosis import Cause, Diagnosis, Place, Tried
-from torchstone.diagnosing.ranking import refuted
-from torchstone.diagnosing.saying import gain_words, in_own_code, limit_words, memory_words, open_remedies
-from torchstone.terms.case import Task
+from torchstone.core import units
+from torchstone.core.schema.case import Task
+from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
+from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Place, Tried
+from torchstone.workflows.diagnose.ranking import refuted
 
 _WORD = 10  # characters of the first column
 _WORTH = 0.05  # of the step: causes below are not worth a line

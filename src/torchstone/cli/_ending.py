@@ -6,10 +6,10 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchstone.errors import ExitCode
+from torchstone.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from torchstone.summary import RunSummary
+    from torchstone.analysis.summary import RunSummary
 
 
 def code_of(summary: RunSummary, *, strict: bool) -> ExitCode:
@@ -17,7 +17,7 @@ def code_of(summary: RunSummary, *, strict: bool) -> ExitCode:
 
     `strict`: every trial has to have ended well, else one is enough.
     """
-    from torchstone.terms.trial import Status
+    from torchstone.core.schema.trial import Status
 
     if summary.status == "interrupted":
         return ExitCode.INTERRUPTED

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.cli._parsing import words_of
-from torchstone.errors import unknown
+from torchstone.core.errors import unknown
 
 if TYPE_CHECKING:
     from torchstone.config.request import WorkloadRequest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def of_families(workloads: Sequence[WorkloadRequest], texts: Sequence[str] | None) -> tuple[WorkloadRequest, ...]:
     """Return those of the families named; all, if none is. Raises UsageError for a family that none of them is of."""
-    from torchstone.plan import card_of
+    from torchstone.execution.plan import card_of
 
     words = words_of(texts)
     if not words:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from torchstone.advice.absent import on_devices_here
-from torchstone.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain
-from torchstone.store.query import TrialRow
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.case import model_name
-from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.trial import Status
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Status
+from torchstone.storage.query import TrialRow
 
 _MOST_LINES = 8
 _NUMBER = re.compile(r"\d[\d.,]*")

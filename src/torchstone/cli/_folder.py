@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 
 def add_folder(parser: argparse.ArgumentParser) -> None:

@@ -6,13 +6,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from torchstone import units
+from torchstone.analysis.recommend.history import Change, Histories, History, Point
+from torchstone.analysis.recommend.software import Changed
 from torchstone.cli._history_line import CHANGED, LEFT_OUT, line
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.recommending.history import Change, Histories, History, Point
-from torchstone.recommending.software import Changed
-from torchstone.stats.segmentation import FEWEST
-from torchstone.terms.axis import AXES, Scalar
+from torchstone.core import units
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.stats.segmentation import FEWEST
 
 _AT_LENGTH = 3  # histories without a change that are shown like those with one
 _MOST_CHANGED = 6  # things that changed, without --full

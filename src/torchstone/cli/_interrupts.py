@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from torchstone.errors import ExitCode
+from torchstone.core.errors import ExitCode
 
 EXIT_CODE = ExitCode.INTERRUPTED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from torchstone.terms.codec import encode
+from torchstone.core.schema.codec import encode
 
 
 def print_json(term: object) -> None:

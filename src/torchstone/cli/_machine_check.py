@@ -7,13 +7,13 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from torchstone import units
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._table import plain, terminal_width
-from torchstone.errors import ExitCode
+from torchstone.core import units
+from torchstone.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from torchstone.fitness.examination import Examination
+    from torchstone.workflows.machine_check.examination import Examination
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine the machine; return 0 if it is fit, 1 if it is not."""
-    from torchstone.fitness.conditions import Fitness
-    from torchstone.fitness.examination import examine
+    from torchstone.workflows.machine_check.conditions import Fitness
+    from torchstone.workflows.machine_check.examination import examine
 
     quiet = options.json or not sys.stderr.isatty()
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from torchstone import units
 from torchstone.cli._table import plain
-from torchstone.terms.peaks import MATMUL
+from torchstone.core import units
+from torchstone.core.schema.peaks import MATMUL
 
 if TYPE_CHECKING:
-    from torchstone.terms.machine import Machine
-    from torchstone.terms.message import Inspected
-    from torchstone.terms.peaks import Rate
+    from torchstone.core.schema.machine import Machine
+    from torchstone.core.schema.message import Inspected
+    from torchstone.core.schema.peaks import Rate
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the Machine."""
-    from torchstone.runner.session import Session
-    from torchstone.terms.procedure import Procedure
+    from torchstone.core.schema.procedure import Procedure
+    from torchstone.execution.controller.session import Session
 
     with Session(Procedure(isolation="spawn"), ()) as session:
         machine, found = session.inspect()

@@ -8,18 +8,18 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from torchstone import datasheet, units
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.terms.peaks import COPY, MATMUL, SUSTAINED, TRIAD
+from torchstone.core import datasheet, units
+from torchstone.core.schema.peaks import COPY, MATMUL, SUSTAINED, TRIAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchstone.terms.machine import DeviceInfo, Machine
-    from torchstone.terms.message import Event
-    from torchstone.terms.peaks import Peaks, Rate
+    from torchstone.core.schema.machine import DeviceInfo, Machine
+    from torchstone.core.schema.message import Event
+    from torchstone.core.schema.peaks import Peaks, Rate
 
 _TITLES = {
     "memory_copy": "memory, copy", "memory_triad": "memory, triad", "kernel_launch": "an operator",
@@ -42,11 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure what is not kept yet, and print it."""
-    from torchstone import plan
-    from torchstone.peaks import asking
-    from torchstone.runner.device_lock import held
-    from torchstone.runner.session import Session
-    from torchstone.terms.procedure import Procedure
+    from torchstone.core.schema.procedure import Procedure
+    from torchstone.execution import plan
+    from torchstone.execution.controller.device_lock import held
+    from torchstone.execution.controller.session import Session
+    from torchstone.workflows import peaks as asking
 
     busy = busy_of(options)
     folder = existing(writable(folder_of(options)))  # the disk is read where results go
@@ -166,7 +166,7 @@ class _Telling:
 
     def heard(self, event: Event) -> None:
         """Say what is measured next, and wipe it at the end."""
-        from torchstone.terms.message import Ended, Entered
+        from torchstone.core.schema.message import Ended, Entered
 
         if self._quiet:
             return

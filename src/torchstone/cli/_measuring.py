@@ -13,8 +13,8 @@ from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 
 if TYPE_CHECKING:
-    from torchstone.runner.device_lock import WhenBusy
-    from torchstone.runner.results import Results
+    from torchstone.execution.controller.device_lock import WhenBusy
+    from torchstone.workflows.run.results import Results
 
 
 class Progress(Protocol):
@@ -47,7 +47,7 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
 
 def busy_of(options: argparse.Namespace) -> WhenBusy:
     """Return what to do while the device is busy; who waits is told on stderr, even with --quiet."""
-    from torchstone.runner.device_lock import WhenBusy
+    from torchstone.execution.controller.device_lock import WhenBusy
 
     return WhenBusy.read(options.when_busy, lambda text: print(f"torchstone: {text}", file=sys.stderr, flush=True))
 
@@ -105,7 +105,7 @@ def _whole(results: Results) -> object:
 
 
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
-    from torchstone.store.unwritten import resume_words
+    from torchstone.storage.unwritten import resume_words
 
     sys.stdout.flush()
     more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""

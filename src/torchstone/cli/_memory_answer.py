@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from torchstone import units
-from torchstone.capacity.answer import Answer, Row, Verdict
 from torchstone.cli._memory_parts import PARTS_INDENT, legend, parts
 from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.cli._wording import point_words, scalar_word
-from torchstone.stats.largest_batch import MOST
-from torchstone.terms.case import model_name
-from torchstone.terms.memory import KINDS
+from torchstone.core import units
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.memory import KINDS
+from torchstone.core.stats.largest_batch import MOST
+from torchstone.workflows.memory.answer import Answer, Row, Verdict
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}
 

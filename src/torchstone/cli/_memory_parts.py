@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone import units
-from torchstone.capacity.answer import Row
-from torchstone.terms.case import Task
-from torchstone.terms.memory import KINDS
+from torchstone.core import units
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.memory import KINDS
+from torchstone.workflows.memory.answer import Row
 
 PARTS_INDENT = 27  # where the words of a part begin, its amount at its widest
 _MEANS = {

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import NoReturn
 
-from torchstone.errors import UsageError, unknown
+from torchstone.core.errors import UsageError, unknown
 
 
 class Parser(argparse.ArgumentParser):

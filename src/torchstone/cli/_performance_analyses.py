@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from torchstone import units
-from torchstone.advice.analyses import Analysis, Line, analyses
+from torchstone.analysis.advice.analyses import Analysis, Line, analyses
+from torchstone.analysis.summary import RunSummary
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.summary import RunSummary
-from torchstone.terms.axis import Scalar
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
 
 
 def print_analyses(run: RunSummary, width: int | None = None) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from torchstone import units
-from torchstone.advice.performance_summary import performance_summary
-from torchstone.summary import RunSummary
-from torchstone.terms.performance_summary import Extent
+from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.summary import RunSummary
+from torchstone.core import units
+from torchstone.core.schema.performance_summary import Extent
 
 _NAMES = {
     "training_time": "time of a step", "throughput": "throughput", "loss_convergence": "loss convergence, a step",

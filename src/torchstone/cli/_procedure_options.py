@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from torchstone.terms.procedure import HEAPS
+from torchstone.core.schema.procedure import HEAPS
 
 # What `asked` reads, and a live comparison has no use for: it decides itself how long it measures, and nothing else.
 _OF_TRIALS = (

@@ -9,22 +9,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchstone import units
 from torchstone.cli._remaining import Remaining
 from torchstone.cli._table import plain
-from torchstone.instrument.clock import Clock, system_clock
-from torchstone.runner.rounds import time_of
-from torchstone.terms.case import model_name
-from torchstone.terms.message import Entered, Event, Progress
-from torchstone.terms.trial import Status
+from torchstone.core import units
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.message import Entered, Event, Progress
+from torchstone.core.schema.trial import Status
+from torchstone.execution.controller.rounds import time_of
+from torchstone.execution.timing.clock import Clock, system_clock
 
 if TYPE_CHECKING:
-    from torchstone.terms.run import Head, Slot
-    from torchstone.terms.trial import Trial
+    from torchstone.core.schema.run import Head, Slot
+    from torchstone.core.schema.trial import Trial
 
 
 class ProgressBar:
-    """A Watcher (runner/watcher.py) that writes to stderr: a live bar on a terminal, a line a trial elsewhere."""
+    """A Watcher (execution/controller/watcher.py) on stderr: a live bar on a terminal, a line a trial elsewhere."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, clock: Clock = system_clock) -> None:
         self._quiet = quiet

@@ -5,14 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone import units
+from torchstone.analysis.recommend.entrants import Lead, Offer
+from torchstone.analysis.recommend.hardware import Hardware, OnModel
+from torchstone.analysis.recommend.parameters import Learning, Settings
+from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.cli._table import Column, plain, show, terminal_width
-from torchstone.recommending.entrants import Lead, Offer
-from torchstone.recommending.hardware import Hardware, OnModel
-from torchstone.recommending.parameters import Learning, Settings
-from torchstone.recommending.recommend import Recommendation
-from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.estimate import too_wide
+from torchstone.core import units
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.estimate import too_wide
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}

@@ -6,10 +6,10 @@ import contextlib
 import io
 from pathlib import Path
 
+from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.cli._recommend import print_recommendation
-from torchstone.errors import UsageError
-from torchstone.recommending.recommend import Recommendation
-from torchstone.terms.codec import encode
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.codec import encode
 
 _WIDTH = 110
 

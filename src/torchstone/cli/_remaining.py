@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean, linear_regression
 
-from torchstone.instrument.clock import Clock
-from torchstone.terms.case import Case
-from torchstone.terms.run import Head, Slot
-from torchstone.terms.trial import Status, Trial
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.run import Head, Slot
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.execution.timing.clock import Clock
 
 _Kind = tuple[str, str]  # task and model
 _SHAPES = ("batch_size", "sequence_length", "image_size", "image_size")  # an image has its side twice

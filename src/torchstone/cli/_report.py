@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone import units
-from torchstone.advice.absent import on_devices_here
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.roofline.bound import UNKNOWN
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli import _performance_summary
 from torchstone.cli._findings import labels
 from torchstone.cli._performance_analyses import print_analyses
 from torchstone.cli._table import plain, terminal_width
-from torchstone.figures import ANATOMY_STEP, PHASE
-from torchstone.peaks.bound import UNKNOWN
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Task
-from torchstone.terms.claim import IMPORTED, IMPORTED_FROM
-from torchstone.terms.estimate import Estimate
-from torchstone.terms.metric import FIGURES
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.reached import EPOCHS, accuracies, accuracy_name
-from torchstone.terms.trial import Status
+from torchstone.core import units
+from torchstone.core.figures import ANATOMY_STEP, PHASE
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
+from torchstone.core.schema.trial import Status
 
 _BLOCKS = {
     "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "

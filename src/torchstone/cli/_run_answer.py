@@ -5,18 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone import units
-from torchstone.advice.absent import absent, on_devices_here
-from torchstone.advice.choices import Chosen, choice_of, choose, memory_figures
-from torchstone.advice.grouping import groups, varying_axes
-from torchstone.advice.in_rounds import InRounds
+from torchstone.analysis.advice.absent import absent, on_devices_here
+from torchstone.analysis.advice.choices import Chosen, choice_of, choose, memory_figures
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Task, model_name
-from torchstone.terms.estimate import Estimate, Severity, Verdict, too_wide
-from torchstone.terms.trial import Purpose, Status
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task, model_name
+from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
+from torchstone.core.schema.trial import Purpose, Status
 
 _MOST = 6  # workloads that are answered before the tables
 _NAMED = 3  # Cases that are named as tied, or as left out

@@ -5,17 +5,17 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from torchstone.advice.longer import longer
+from torchstone.analysis.advice.longer import longer
+from torchstone.analysis.summary import RunSummary
 from torchstone.cli._blocks import print_readings
 from torchstone.cli._case_table import print_cases
 from torchstone.cli._convergence import print_convergence
 from torchstone.cli._findings import print_findings
 from torchstone.cli._report import print_head
 from torchstone.cli._table import terminal_width
-from torchstone.summary import RunSummary
 
 if TYPE_CHECKING:
-    from torchstone.runner.results import Results
+    from torchstone.workflows.run.results import Results
 
 
 def print_run(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:

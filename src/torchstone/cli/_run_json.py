@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.advice.readings import readings
-from torchstone.summary import RunSummary
+from torchstone.analysis.advice.readings import readings
+from torchstone.analysis.summary import RunSummary
 
 if TYPE_CHECKING:
     from torchstone.cli._ab_course import Course

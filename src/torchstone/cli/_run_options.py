@@ -11,10 +11,10 @@ import msgspec
 from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
-from torchstone.errors import UsageError, unknown
-from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.case import model_name
-from torchstone.terms.condition import Condition, parse
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.condition import Condition, parse
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest
@@ -107,7 +107,7 @@ class _Axis(argparse.Action):
 
 def asked(options: argparse.Namespace) -> RunRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
-    from torchstone.config.recipes import load_request
+    from torchstone.config.recipe_files import load_request
     from torchstone.config.request import RunRequest, WorkloadRequest
 
     word = options.recipe or options.config
@@ -142,7 +142,7 @@ def _with_conditions(request: RunRequest, options: argparse.Namespace) -> RunReq
 
 def _conditions(request: RunRequest, flag: str, texts: Sequence[str] | None) -> list[Condition]:
     """Parse the conditions of a flag: each must speak of axes that one workload at least has."""
-    from torchstone import registry
+    from torchstone.plugins import registry
 
     there = [registry.load("engines", w.task).axes for w in request.workloads if w.task in registry.names("engines")]
     found = []
@@ -162,7 +162,7 @@ def _filtered(
     workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]], usual: str | None
 ) -> tuple[Any, ...]:
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
-    from torchstone.plan import takes
+    from torchstone.execution.plan import takes
 
     chosen = [w for w in workloads if options.task in (None, w.task)]
     if not chosen:
@@ -206,8 +206,8 @@ def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str 
     """
     from pathlib import Path
 
-    from torchstone import registry
-    from torchstone.data_choice import with_source
+    from torchstone.plugins import registry
+    from torchstone.plugins.data_choice import with_source
 
     word, scheme = options.data, usual or (workload.data or "").partition(":")[0]
     if word is None:
@@ -220,7 +220,7 @@ def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str 
 
 
 def _wants_a_path(scheme: str) -> bool:
-    from torchstone import registry
+    from torchstone.plugins import registry
 
     try:
         registry.load("data", scheme).card("", {})

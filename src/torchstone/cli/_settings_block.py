@@ -6,9 +6,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
-from torchstone.summary import CaseSummary, RunSummary
-from torchstone.worker.settling import DEVICE, SETTING
+from torchstone.execution.worker.settling import DEVICE, SETTING
 
 _POLICY = {DEVICE: "as the device likes them; --settings torch leaves them to torch"}
 _TORCHS = "as torch has them; --settings device sets what the device is faster with"

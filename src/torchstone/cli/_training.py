@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone import units
-from torchstone.advice.fed import fed_words
+from torchstone.analysis.advice.fed import fed_words
 from torchstone.cli._table import Column, plain, show, terminal_width
+from torchstone.core import units
 
 if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
-    from torchstone.runner.results import Results
-    from torchstone.training.campaign import TrainResults
-    from torchstone.training.diary import EpochMetrics, TrainingMetrics
+    from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
+    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.train.campaign import TrainResults
 
 _BEGUN = {
     "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",
@@ -118,7 +118,7 @@ def _print_epochs(metrics: TrainingMetrics) -> None:
 
 
 def _print_time(done: TrainResults, metrics: TrainingMetrics, folder: Path) -> None:
-    from torchstone.tuning.verifying import epoch_of
+    from torchstone.workflows.tune.verifying import epoch_of
 
     summary = done.results.summary
     (case,) = summary.cases

@@ -7,14 +7,14 @@ import argparse
 import msgspec
 
 from torchstone.cli._tune_options import tune_asked
-from torchstone.errors import ExitCode
+from torchstone.core.errors import ExitCode
 
 
 def fitted(options: argparse.Namespace) -> int:
     """Print what fits each card; return the exit code: 1 where nothing does."""
-    from torchstone.capacity.campaign import answered, shapes_only
-    from torchstone.capacity.tuned import fitting, tried_on
     from torchstone.cli.memory_command import cards_of, telling
+    from torchstone.workflows.memory.campaign import answered, shapes_only
+    from torchstone.workflows.memory.tuned import fitting, tried_on
 
     request = tune_asked(options)
     request = msgspec.structs.replace(request, run=shapes_only(request.run))

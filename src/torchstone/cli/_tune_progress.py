@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchstone import units
 from torchstone.cli._table import plain
-from torchstone.instrument.clock import system_clock
-from torchstone.terms.message import Entered
-from torchstone.terms.search import Part
-from torchstone.terms.trial import Purpose, Status
+from torchstone.core import units
+from torchstone.core.schema.message import Entered
+from torchstone.core.schema.search import Part
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
-    from torchstone.terms.answer import Quest
-    from torchstone.terms.message import Event
-    from torchstone.terms.run import Head, Slot
-    from torchstone.terms.search import Probe, Reading
-    from torchstone.terms.trial import Trial
+    from torchstone.core.schema.answer import Quest
+    from torchstone.core.schema.message import Event
+    from torchstone.core.schema.run import Head, Slot
+    from torchstone.core.schema.search import Probe, Reading
+    from torchstone.core.schema.trial import Trial
 
 _STAGES = {
     Part.LOADER: "what the loader can feed", Part.DEVICE: "what the device can eat", Part.WHOLE: "the whole step",
@@ -25,7 +25,7 @@ _STAGES = {
 
 
 class TuneProgress:
-    """A TuneWatcher (tuning/watching.py) that writes lines to stderr."""
+    """A TuneWatcher (workflows/tune/watching.py) that writes lines to stderr."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._quiet = quiet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchstone.terms.axis import Scalar
+from torchstone.core.schema.axis import Scalar
 
 
 def scalar_word(value: Scalar) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.cli._run_options import add_run_options
-from torchstone.errors import ExitCode
-from torchstone.terms.comparison import Comparison, Judgement
+from torchstone.core.errors import ExitCode
+from torchstone.core.schema.comparison import Comparison, Judgement
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
-    from torchstone.ab.campaign import AbCampaign
     from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
     from torchstone.cli._ab_blocks import print_ab
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
-    from torchstone.instrument.clock import system_clock
+    from torchstone.execution.timing.clock import system_clock
+    from torchstone.workflows.ab.campaign import AbCampaign
 
     began_s = system_clock()
     gate = gate_of(options)

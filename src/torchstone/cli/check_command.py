@@ -14,8 +14,8 @@ from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._table import plain, terminal_width
 
 if TYPE_CHECKING:  # a summary brings the index, which --help does not need
-    from torchstone.summary import RunSummary
-    from torchstone.terms.estimate import Finding
+    from torchstone.analysis.summary import RunSummary
+    from torchstone.core.schema.estimate import Finding
 
 _MOST_CASES = 12
 _QUANTITY = re.compile(
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Look, print, and return 1 if --strict and anything is doubtful."""
-    from torchstone.errors import ExitCode, UsageError
+    from torchstone.core.errors import ExitCode, UsageError
 
     faults: list[str] = []
     checked = [summary for word in options.runs for summary in _checked(folder_of(options), word, faults)]
@@ -64,12 +64,12 @@ def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]
     """
     import msgspec
 
-    from torchstone.errors import UsageError
-    from torchstone.runner.checking import look
-    from torchstone.store import foreign
-    from torchstone.store.importing import candidates
-    from torchstone.store.query import entry_of, locate, read_run
-    from torchstone.summary import summarize
+    from torchstone.analysis.summary import summarize
+    from torchstone.core.errors import UsageError
+    from torchstone.plugins.checking import look
+    from torchstone.storage import foreign
+    from torchstone.storage.importing import candidates
+    from torchstone.storage.query import entry_of, locate, read_run
 
     paths = list(candidates(Path(word), folder)) if Path(word).is_dir() else [locate(folder, word)]
     if not paths:

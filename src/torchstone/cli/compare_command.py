@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._parsing import words_of
 from torchstone.cli._table import plain
-from torchstone.errors import ExitCode, UsageError
+from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.comparing.compare import ComparedRuns
-    from torchstone.comparing.participants import Participant
-    from torchstone.comparing.report import Gate
+    from torchstone.analysis.compare.compare import ComparedRuns
+    from torchstone.analysis.compare.participants import Participant
+    from torchstone.report.comparison_text import Gate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, print, write the document; return 1 if --fail-on finds something."""
-    from torchstone.comparing.answer import answers
-    from torchstone.comparing.compare import Asked, compare
-    from torchstone.comparing.report import checked_output, report, write_report
+    from torchstone.analysis.compare.answer import answers
+    from torchstone.analysis.compare.compare import Asked, compare
     from torchstone.config.durations import share
+    from torchstone.report.comparison_text import checked_output, report, write_report
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
     output = checked_output(Path(options.output)) if options.output is not None else None
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     document = report(compared, told)
     written = []
     if options.figures is not None:
-        from torchstone.comparing.analysis import write_analysis
+        from torchstone.report.comparison_folder import write_analysis
 
         written = write_analysis(participants, Path(options.figures))
     path = write_report(document, folder, output)
@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
-    from torchstone.comparing.matching import lost
-    from torchstone.comparing.report import failing
+    from torchstone.analysis.compare.matching import lost
+    from torchstone.report.comparison_text import failing
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
@@ -103,7 +103,7 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
 
 
 def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
-    from torchstone.comparing.participants import gather, split
+    from torchstone.analysis.compare.participants import gather, split
 
     if options.over is None:
         return gather(options.runs, folder, options.baseline)
@@ -113,7 +113,7 @@ def _participants(options: argparse.Namespace, folder: Path) -> list[Participant
 
 
 def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[str, float]:
-    from torchstone.comparing.participants import named
+    from torchstone.analysis.compare.participants import named
 
     found: dict[str, float] = {}
     for text in words_of(texts):
@@ -129,8 +129,8 @@ def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[st
 
 
 def _gate(texts: list[str] | None) -> Gate | None:
-    from torchstone.comparing.report import Gate
     from torchstone.config.durations import share
+    from torchstone.report.comparison_text import Gate
 
     if not texts:
         return None

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
-from torchstone.errors import ExitCode
-from torchstone.terms.procedure import HEAPS
+from torchstone.core.errors import ExitCode
+from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
+    from torchstone.analysis.summary import RunSummary
     from torchstone.cli._diagnose_progress import DiagnoseProgress
-    from torchstone.diagnosing.diagnosis import Diagnosis
-    from torchstone.diagnosing.target import Target
-    from torchstone.runner.results import Results
-    from torchstone.summary import RunSummary
+    from torchstone.workflows.diagnose.diagnosis import Diagnosis
+    from torchstone.workflows.diagnose.target import Target
+    from torchstone.workflows.run.results import Results
 
 _BUDGET_S = 60.0
 
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
     """Return what tells how long remedies may be tried, once it is known what they are. Raises UsageError."""
-    from torchstone.instrument.clock import system_clock
+    from torchstone.execution.timing.clock import system_clock
 
     text = options.try_budget
     budget_s = 0.0 if text is not None and text.strip() in ("0", "0s") else positive_s("--budget", text)
@@ -98,7 +98,7 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 def _diagnosed(
     target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
 ) -> tuple[Results | None, Diagnosis]:
-    from torchstone.diagnosing.campaign import DiagnosisCampaign, diagnosed_from_record
+    from torchstone.workflows.diagnose.campaign import DiagnosisCampaign, diagnosed_from_record
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)
@@ -108,8 +108,8 @@ def _diagnosed(
 def _told(
     options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
 ) -> int:
-    from torchstone.diagnosing.report import write_reports
-    from torchstone.diagnosing.typed import command_for
+    from torchstone.report.diagnosis_text import write_reports
+    from torchstone.workflows.diagnose.typed import command_for
 
     applied = diagnosis.applied
     source = target.source.word if target.source is not None else None
@@ -124,7 +124,7 @@ def _told(
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
-        from torchstone.diagnosing.saying import document
+        from torchstone.report.diagnosis_wording import document
 
         told = {"diagnosis": document(diagnosis), "command": command, "reports": list(map(str, files))}
         print_json({**whole(of_run), **told})
@@ -148,7 +148,7 @@ def _code(options: argparse.Namespace, results: Results | None) -> int:
 
 def _run_of(target: Target, results: Results | None) -> RunSummary:
     """Return the run whose Cases are shown: the stored one that was diagnosed, else the diagnosis' own."""
-    from torchstone.errors import TorchstoneError
+    from torchstone.core.errors import TorchstoneError
 
     found = target.run if target.run is not None else results.summary if results is not None else None
     if found is None:
@@ -158,7 +158,7 @@ def _run_of(target: Target, results: Results | None) -> RunSummary:
 
 def _apply(path: Path, diagnosis: Diagnosis) -> None:
     from torchstone.cli._applying import write_settings
-    from torchstone.errors import TorchstoneError
+    from torchstone.core.errors import TorchstoneError
 
     applied = diagnosis.applied
     if applied is None or applied.gain is None:

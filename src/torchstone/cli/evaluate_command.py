@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone import units
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._run_options import at_least, data_options_of
 from torchstone.cli._table import Column, plain, show
-from torchstone.terms.metric import RAW
+from torchstone.core import units
+from torchstone.core.schema.metric import RAW
 
 if TYPE_CHECKING:
-    from torchstone.training.evaluation import TestResults
-    from torchstone.training.quality import TestMetrics
+    from torchstone.workflows.train.evaluation import TestResults
+    from torchstone.workflows.train.quality import TestMetrics
 
 _SHOWN_CLASSES = 30
 _SHOWN_GAUGES = (
@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
-    from torchstone.errors import UsageError
-    from torchstone.training.evaluation import Asked, evaluate
-    from torchstone.training.folder import training_of
+    from torchstone.core.errors import UsageError
+    from torchstone.storage.training.folder import training_of
+    from torchstone.workflows.train.evaluation import Asked, evaluate
 
     if options.folder is not None and options.model_dir is not None:
         raise UsageError("name the folder once: DIR or --model-dir")
@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _latest(store: Path) -> Path:
-    from torchstone.store.query import trainings
-    from torchstone.training.folder import newest
+    from torchstone.storage.query import trainings
+    from torchstone.storage.training.folder import newest
 
     return newest(store / "training", trainings(store))
 
@@ -102,7 +102,7 @@ def _answer(results: TestResults) -> str:
     loss = f"loss {units.significant(results.loss, 4)}"
     if results.quality is None:
         return f"Loss {loss.removeprefix('loss ')} over {results.items:,} items."
-    from torchstone.stats.proportion import wilson
+    from torchstone.core.stats.proportion import wilson
 
     share = results.quality.accuracy
     low, high = wilson(share, results.items)

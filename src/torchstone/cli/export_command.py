@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone import registry
 from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.errors import UsageError, unknown
+from torchstone.core.errors import UsageError, unknown
+from torchstone.plugins import registry
 
 _ROWS = {"cases": "one row a case, every estimate", "trials": "one row a trial", "samples": "one row a raw value"}
 
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the file and print its name."""
-    from torchstone import rows
-    from torchstone.store.query import locate, read_run
+    from torchstone.analysis import rows
+    from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)
     word = options.format or (Path(options.to).suffix.lstrip(".") if options.to else "") or "csv"

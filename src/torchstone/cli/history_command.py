@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.errors import ExitCode, UsageError
+from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchstone.recommending.history import Histories, History
+    from torchstone.analysis.recommend.history import Histories, History
 
 _UNNAMED = ""
 
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the histories; return 1 if --fail-on finds one that is worse."""
-    from torchstone.recommending.history import history, worse
-    from torchstone.recommending.reference import without_level
+    from torchstone.analysis.recommend.history import history, worse
+    from torchstone.analysis.recommend.reference import without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)
     told = history(folder, options.what, options.metric, suspect=options.suspect)
@@ -90,7 +90,7 @@ def _margin(text: str | None) -> float | None:
 
 
 def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
-    from torchstone.recommending.reference import without_level
+    from torchstone.analysis.recommend.reference import without_level
 
     lacking = without_level(told.histories)
     if options.reference is not None and told.histories and len(lacking) == len(told.histories):
@@ -114,12 +114,12 @@ def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list
 
 
 def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
-    from torchstone.recommending.reference import reference_lines
+    from torchstone.analysis.recommend.reference import reference_lines
 
     if not is_chart:
         path.write_bytes(b"".join(reference_lines(told.histories)))
         return
-    from torchstone.diagnostics.pictures import draw
-    from torchstone.recommending.history_chart import chart
+    from torchstone.report.charts.history import chart
+    from torchstone.report.charts.pictures import draw
 
     draw(chart(told.histories), path)

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Import, and say for each run whether it was new."""
-    from torchstone.store.importing import import_path
+    from torchstone.storage.importing import import_path
 
     folder = writable(folder_of(options))
     for path in options.paths:

@@ -11,10 +11,10 @@ import argparse
 import textwrap
 from collections.abc import Callable
 
-from torchstone import registry
 from torchstone.cli._table import plain, terminal_width
-from torchstone.errors import MissingError, UsageError, unknown
-from torchstone.terms.axis import AXES
+from torchstone.core.errors import MissingError, UsageError, unknown
+from torchstone.core.schema.axis import AXES
+from torchstone.plugins import registry
 
 Rows = list[tuple[str, str]]
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_recipe(options: argparse.Namespace) -> int:
     """Print the text of a recipe."""
-    from torchstone.config.recipes import recipe_text
+    from torchstone.config.recipe_files import recipe_text
 
     if options.what != "recipes":
         raise UsageError(f"list {options.what} {options.name}: only a recipe has a file to print")
@@ -68,7 +68,7 @@ def _print(rows: Rows) -> None:
 
 
 def _recipes() -> Rows:
-    from torchstone.config.recipes import recipe_names
+    from torchstone.config.recipe_files import recipe_names
 
     return list(recipe_names())
 
@@ -92,7 +92,7 @@ def _axes() -> Rows:
 
 
 def _metrics() -> Rows:
-    from torchstone.terms.metric import FIGURES
+    from torchstone.core.schema.metric import FIGURES
 
     return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from torchstone.cli._parsing import Parser, words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.cli._run_options import add_choice, add_workload
-from torchstone.errors import ExitCode, UsageError
+from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchstone.capacity.answer import Answer
-    from torchstone.cards import Card
+    from torchstone.core.cards import Card
+    from torchstone.workflows.memory.answer import Answer
 
 _USUAL = ("t4", "rtx4090", "a100-40gb", "h100-80gb", "h200")  # where no card is named: one of each common size
 
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
-    from torchstone.capacity.campaign import answered, asked_of
     from torchstone.cli._run_options import asked
+    from torchstone.workflows.memory.campaign import answered, asked_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file, or a --model")
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:
     """Return the cards named, `a,b` or `a b`; words that only together are a card (`rtx 4090`) are one."""
-    from torchstone.cards import card
+    from torchstone.core.cards import card
 
     whole = " ".join(texts)
     try:
@@ -78,7 +78,7 @@ def telling(options: argparse.Namespace) -> Callable[[str], None]:
 
 def shown(options: argparse.Namespace, answer: Answer) -> int:
     """Print an Answer; return the exit code."""
-    from torchstone.capacity.answer import Verdict
+    from torchstone.workflows.memory.answer import Verdict
 
     if not (options.quiet or options.json) and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what is recommended."""
-    from torchstone.recommending.prices import read_prices
-    from torchstone.recommending.recommend import Asked, recommend
+    from torchstone.analysis.recommend.prices import read_prices
+    from torchstone.analysis.recommend.recommend import Asked, recommend
 
     folder = folder_of(options)
     if options.save:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Take what is missing, print the table or the answer, and say where the files are."""
-    from torchstone.store.query import locate, read_run
+    from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)
     limit_s = positive_s("--time-limit", options.time_limit)
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
     from torchstone.cli._progress import ProgressBar
-    from torchstone.runner.resuming import Resumption
+    from torchstone.workflows.run.resuming import Resumption
 
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force)
@@ -49,8 +49,8 @@ def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: 
 def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
     from torchstone.cli._answer import print_tuned
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.runner.resuming import Resumption
-    from torchstone.tuning.campaign import going_on
+    from torchstone.workflows.run.resuming import Resumption
+    from torchstone.workflows.tune.campaign import going_on
 
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
     from torchstone.cli._table import Column
-    from torchstone.store.query import RunRow
+    from torchstone.storage.query import RunRow
 
 _LEAST_NAME = 16  # characters: rather than shorten a name further, other columns leave
 _HOST_RANK = 5
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the list."""
-    from torchstone.store.index import rebuild, sync
-    from torchstone.store.query import runs
+    from torchstone.storage.index import rebuild, sync
+    from torchstone.storage.query import runs
 
     if options.limit < 0:
         raise UsageError(f"--limit {options.limit} is too small: 0 (all) or more")

@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
+    from torchstone.analysis.summary import summarize
     from torchstone.cli._ab_course import course_recorded
-    from torchstone.store.query import find, read_run
-    from torchstone.summary import summarize
+    from torchstone.storage.query import find, read_run
 
     summary = summarize(find(folder_of(options), options.run))
     if options.apply is not None:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
-from torchstone.errors import ExitCode, UsageError
-from torchstone.terms.procedure import HEAPS
+from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
-    from torchstone.runner.results import Results
-    from torchstone.training.asking import TrainingAsked
-    from torchstone.training.campaign import TrainResults
+    from torchstone.workflows.run.results import Results
+    from torchstone.workflows.train.asking import TrainingAsked
+    from torchstone.workflows.train.campaign import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._progress import ProgressBar
     from torchstone.cli._run_blocks import print_files, print_run
     from torchstone.cli._training import EpochLines, document, print_training, print_training_answer
-    from torchstone.training.campaign import TrainCampaign, default_output
+    from torchstone.workflows.train.campaign import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
     training, busy = _asked(options), busy_of(options)
@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.training.asking import asked_training
-    from torchstone.training.campaign import resumed
+    from torchstone.workflows.train.asking import asked_training
+    from torchstone.workflows.train.campaign import resumed
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:

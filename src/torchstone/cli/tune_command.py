@@ -18,10 +18,10 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
-from torchstone.errors import TorchstoneError
+from torchstone.core.errors import TorchstoneError
 
 if TYPE_CHECKING:
-    from torchstone.runner.results import Results
+    from torchstone.workflows.run.results import Results
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         return fitted(options)
     from torchstone.cli._answer import print_tuned
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.tuning.campaign import TuneCampaign
+    from torchstone.workflows.tune.campaign import TuneCampaign
 
     folder = writable(folder_of(options))
     request, busy = tune_asked(options), busy_of(options)
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
 def _concluded(options: argparse.Namespace, results: Results) -> int:
     """Apply the answer where asked. Raises TorchstoneError, exit 1, where there is none."""
     from torchstone.cli._applying import apply
-    from torchstone.store.query import read_run
-    from torchstone.tuning.tune import no_answer
+    from torchstone.storage.query import read_run
+    from torchstone.workflows.tune.tune import no_answer
 
     summary = results.summary
     if summary.answer is None and summary.status == "done":

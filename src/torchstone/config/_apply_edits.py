@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from torchstone.config._apply_layout import Layout, Place
 from torchstone.config.positions import KeyPath
-from torchstone.terms.axis import Scalar
+from torchstone.core.schema.axis import Scalar
 
 YAML = (".yaml", ".yml")
 Edit = tuple[int, int, str]  # from, to, what stands there instead

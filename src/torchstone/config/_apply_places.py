@@ -12,8 +12,8 @@ from torchstone.config._apply_words import Part, Unfit, fitted, parts_of, word
 from torchstone.config.positions import KeyPath, key_text
 from torchstone.config.reading import read_file
 from torchstone.config.request import RunRequest, read_request
-from torchstone.errors import UsageError
-from torchstone.terms.axis import AXES, Scalar
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar
 
 # What a person writes side by side: where a key is missing, it is shown beside one of its group.
 _LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")

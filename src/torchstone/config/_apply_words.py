@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.terms.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, Scalar
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "batch_size": (

@@ -20,8 +20,8 @@ from torchstone.config._apply_places import Placed, placed
 from torchstone.config.positions import KeyPath, key_text
 from torchstone.config.reading import Source
 from torchstone.config.request import read_request
-from torchstone.errors import UsageError
-from torchstone.terms.axis import AXES, Scalar
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar
 
 Leaves = dict[KeyPath, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)

@@ -10,8 +10,8 @@ import msgspec
 
 from torchstone.config.durations import share
 from torchstone.config.reading import Source
-from torchstone.errors import UsageError, unknown
-from torchstone.terms.fit import KEPT, SCHEDULES, Fit
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
 
 
 class FitRequest(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ def _word(words: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def _source(value: Any) -> str:
-    from torchstone import registry
+    from torchstone.plugins import registry
 
     return _word(tuple(registry.names("data")))(value)
 

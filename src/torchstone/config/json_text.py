@@ -7,7 +7,7 @@ import re
 from typing import Any, NoReturn
 
 from torchstone.config.positions import KeyPath, Position, key_text
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 

@@ -10,8 +10,8 @@ from torchstone.config._apply_file import read_writable
 from torchstone.config._apply_places import keys_of
 from torchstone.config._apply_words import NAMES, TRUTHS, word
 from torchstone.config.positions import KeyPath
-from torchstone.errors import UsageError
-from torchstone.terms.axis import AXES, Scalar
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar
 
 
 def present_settings(path: Path) -> dict[str, Scalar]:

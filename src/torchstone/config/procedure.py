@@ -10,8 +10,8 @@ import msgspec
 
 from torchstone.config.durations import duration_s, share
 from torchstone.config.reading import Source
-from torchstone.errors import UsageError, unknown
-from torchstone.terms.procedure import HEAPS, Procedure
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.procedure import HEAPS, Procedure
 
 _SHORT: Mapping[str, str] = {
     "within": "within_s",
@@ -125,4 +125,4 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 }
 _OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
 if set(_READ) | _OF_A_FIT != set(msgspec.structs.asdict(Procedure())):
-    raise TypeError("config/procedure.py and terms/procedure.py name different keys")
+    raise TypeError("config/procedure.py and core/schema/procedure.py name different keys")

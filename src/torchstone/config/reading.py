@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from torchstone.config.positions import KeyPath, Position, key_text
-from torchstone.errors import UsageError, unknown
+from torchstone.core.errors import UsageError, unknown
 
 MOST_BYTES = 2**20
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import msgspec
 
-from torchstone import registry
 from torchstone.config.fit import FitRequest, read_fit
 from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
 from torchstone.config.reading import Source
 from torchstone.config.seed_words import translated
-from torchstone.errors import UsageError, unknown
-from torchstone.plan import Ask
-from torchstone.terms.axis import AXES, Scalar
-from torchstone.terms.case import Task
-from torchstone.terms.condition import Condition, comparison_of, parse
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import Source as Origin
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.condition import Condition, comparison_of, parse
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Source as Origin
+from torchstone.execution.plan import Ask
+from torchstone.plugins import registry
 
 _TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first", "fit")
 _WORKLOAD = ("task", "model", "data", "options", "axes")

@@ -13,8 +13,8 @@ import msgspec
 from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.reading import Source
 from torchstone.config.training_words import of_training_script
-from torchstone.errors import TorchstoneError, unknown
-from torchstone.plan import takes
+from torchstone.core.errors import TorchstoneError, unknown
+from torchstone.execution.plan import takes
 
 _AXES = {
     "batch_sizes": "batch_size",

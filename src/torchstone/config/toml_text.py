@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 from torchstone.config.positions import KeyPath, Position
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 _PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
 _TABLE = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]")

@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.config.positions import KeyPath, moved
 from torchstone.config.reading import Source
-from torchstone.errors import unknown
+from torchstone.core.errors import unknown
 
 _LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")  # under `data`; what else is there names it
 _TRAINING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchstone.config.positions import KeyPath, Position, key_text
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 _MOST_NODES = 100_000
 

@@ -7,9 +7,9 @@ import pytest
 from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
 from torchstone.cli._parsing import Parser
 from torchstone.cli.ab_command import add_arguments, fails
-from torchstone.errors import UsageError
-from torchstone.terms.comparison import Comparison, Judgement, Side
-from torchstone.terms.estimate import Estimate
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.comparison import Comparison, Judgement, Side
+from torchstone.core.schema.estimate import Estimate
 
 WHAT = ("--task", "train", "--model", "py:net.py:load")
 

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from build import a_case, a_trial
 
-from torchstone.ab.contest import Contested
 from torchstone.cli._ab_answer import headline, settling
 from torchstone.cli._ab_blocks import print_ab
 from torchstone.cli._ab_course import Course, course_recorded
-from torchstone.terms.case import Case, Placement
-from torchstone.terms.comparison import Comparison, Judgement, OtherThreads, Side
-from torchstone.terms.estimate import Estimate
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
+from torchstone.core.schema.estimate import Estimate
+from torchstone.workflows.ab.contest import Contested
 
 
 @pytest.fixture(autouse=True)

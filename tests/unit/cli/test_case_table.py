@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from build import a_sweep
 
+from torchstone.analysis.summary import summarize
 from torchstone.cli._blocks import print_readings
 from torchstone.cli._case_table import print_cases
 from torchstone.cli._findings import labels, print_findings
 from torchstone.cli._table import Column, fit
-from torchstone.store.query import entry_of
-from torchstone.summary import summarize
-from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.trial import Status
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Status
+from torchstone.storage.query import entry_of
 
 PHASES = {"data": 0.3, "transfer": 0.02, "forward": 0.25, "backward": 0.35, "optimizer": 0.05, "rest": 0.03}
 LOADER = {"feed": "loader", "precision": "bf16", "pin_memory": False, "compile": "off"}

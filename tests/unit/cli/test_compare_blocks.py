@@ -6,11 +6,11 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
+from torchstone.analysis.compare.answer import answers
+from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.participants import Participant
 from torchstone.cli._compare_blocks import print_comparison
-from torchstone.comparing.answer import answers
-from torchstone.comparing.compare import Asked, compare
-from torchstone.comparing.participants import Participant
-from torchstone.terms.case import Placement, Task
+from torchstone.core.schema.case import Placement, Task
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)
 

@@ -7,11 +7,11 @@ import re
 import pytest
 from learning import falling, of_losses, rising
 
+from torchstone.analysis.summary import summarize
 from torchstone.cli import main
 from torchstone.cli._convergence import print_convergence
-from torchstone.store.query import find
-from torchstone.summary import summarize
-from torchstone.terms.codec import encode
+from torchstone.core.schema.codec import encode
+from torchstone.storage.query import find
 
 SWEEP = [
     ({"optimizer": optimizer, "learning_rate": rate, "precision": precision}, falling(slope=slope))

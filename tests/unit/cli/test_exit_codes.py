@@ -7,13 +7,13 @@ import pytest
 from build import a_case, a_run, a_trial
 from stored import store
 
+from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.cli import COMMANDS, main
 from torchstone.cli._ending import code_of
-from torchstone.errors import ExitCode, MissingError, TorchstoneError, UsageError
-from torchstone.store.query import find
-from torchstone.summary import RunSummary, summarize
-from torchstone.terms.run import End, Run
-from torchstone.terms.trial import Status
+from torchstone.core.errors import ExitCode, MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.run import End, Run
+from torchstone.core.schema.trial import Status
+from torchstone.storage.query import find
 
 PAGE = (Path(__file__).parents[3] / "docs" / "exit-codes.md").read_text(encoding="utf-8")
 

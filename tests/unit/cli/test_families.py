@@ -5,8 +5,8 @@ import pytest
 from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.config.request import RunRequest
-from torchstone.errors import UsageError
-from torchstone.plan import sketch
+from torchstone.core.errors import UsageError
+from torchstone.execution.plan import sketch
 
 ALL = ["embedding", "text_generation", "vision", "audio", "multimodal"]
 

@@ -5,8 +5,8 @@ import pytest
 from build import a_machine, peaks_of
 
 from torchstone.cli import _machine_peaks
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.peaks import Rate
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.peaks import Rate
 
 H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", memory_bytes=141 << 30, uuid="GPU-1")
 ON_H200 = peaks_of(

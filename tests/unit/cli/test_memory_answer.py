@@ -5,11 +5,11 @@ import json
 import msgspec
 import pytest
 
-from torchstone.capacity.answer import Answer, Row
 from torchstone.cli._memory_answer import document, print_memory
-from torchstone.stats.largest_batch import MOST
-from torchstone.terms.codec import encode
-from torchstone.terms.memory import PeakMemory
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.stats.largest_batch import MOST
+from torchstone.workflows.memory.answer import Answer, Row
 
 GIB = 2**30
 

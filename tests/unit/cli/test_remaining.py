@@ -9,8 +9,8 @@ from build import a_case, a_run, a_trial
 from fakes import FakeClock
 
 from torchstone.cli._remaining import Remaining
-from torchstone.terms.procedure import Procedure
-from torchstone.terms.run import Plan, Slot
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Plan, Slot
 
 OPENING_S = 3.0
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from build import a_case, a_machine, a_run, a_trial
 
+from torchstone.analysis.rows import trial_rows
+from torchstone.analysis.summary import summarize
 from torchstone.cli._report import print_report
-from torchstone.rows import trial_rows
-from torchstone.store.query import entry_of
-from torchstone.summary import summarize
-from torchstone.terms.case import Task
-from torchstone.terms.machine import Host
-from torchstone.terms.procedure import Procedure
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.machine import Host
+from torchstone.core.schema.procedure import Procedure
+from torchstone.storage.query import entry_of
 
 REACHED = {"epochs": 3, "best_epoch": 2, "final_train_accuracy": 0.9876, "final_val_accuracy": 0.8723}
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from build import a_sweep
 
+from torchstone.analysis.summary import summarize
 from torchstone.cli._run_answer import answer_lines, print_run_answer
 from torchstone.cli._run_blocks import print_run
-from torchstone.store.query import entry_of
-from torchstone.summary import summarize
-from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.trial import Status
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Status
+from torchstone.storage.query import entry_of
 
 LOADER = {"feed": "loader", "precision": "bf16", "num_workers": 0}
 POINTS = [({"batch_size": b, **LOADER}, 0.02 + 1e-3 * b) for b in (8, 64, 512)]

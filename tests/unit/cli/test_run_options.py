@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import add_run_options, asked
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 
 def request(*words: str):

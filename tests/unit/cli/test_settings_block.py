@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from build import a_case, a_machine, a_run, a_trial
 
+from torchstone.analysis.summary import summarize
 from torchstone.cli._settings_block import print_settings
-from torchstone.store.query import entry_of
-from torchstone.summary import summarize
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.procedure import Procedure
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.procedure import Procedure
+from torchstone.storage.query import entry_of
 
 HERE = a_machine(devices=(DeviceInfo("cpu", "cpu", "AMD", 0, "a processor", precisions=("fp32", "bf16")),))
 THREADS = {"setting_threads": "4: the physical cores of 8 logical ones; torch would take 8"}

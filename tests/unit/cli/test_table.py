@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.cli import runs_command
 from torchstone.cli._table import cut, show
-from torchstone.store.query import RunRow
+from torchstone.storage.query import RunRow
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from torchstone import plan
 from torchstone.config.applying import check_target, diff_text, plan_changes, write
 from torchstone.config.reading import read_file
 from torchstone.config.request import read_request
-from torchstone.errors import TorchstoneError, UsageError
-from torchstone.terms.axis import Scalar
+from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.execution import plan
 
 TUNED: dict[str, Scalar] = {
     "batch_size": 64, "num_workers": 4, "pin_memory": True, "precision": "bf16", "learning_rate": 2.5e-5,

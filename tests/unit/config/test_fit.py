@@ -4,8 +4,8 @@ import pytest
 
 from torchstone.config.fit import read_fit
 from torchstone.config.reading import Source
-from torchstone.errors import UsageError
-from torchstone.terms.fit import Fit
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.fit import Fit
 
 
 def read(**given):

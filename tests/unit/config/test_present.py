@@ -1,7 +1,7 @@
 import pytest
 
 from torchstone.config.present import present_settings
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 
 def said(tmp_path, text, name="train.yaml"):

@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from torchstone.config.reading import read_file
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 TWINS = {
     "yaml": 'name: x\nworkloads:\n  - task: infer\n    axes: {rate: 1e-5, "b": [1, 2]}\n',

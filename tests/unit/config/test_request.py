@@ -3,10 +3,10 @@ import json
 import pytest
 
 from torchstone.config.durations import duration_s, share
-from torchstone.config.recipes import digest_of, load_request, recipe_names
-from torchstone.errors import UsageError
-from torchstone.terms.axis import AXES
-from torchstone.terms.procedure import Procedure
+from torchstone.config.recipe_files import digest_of, load_request, recipe_names
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.procedure import Procedure
 
 SEED = {
     "batch_sizes": [1, 4],

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from torchstone.config.recipes import load_request
+from torchstone.config.recipe_files import load_request
 from torchstone.config.request import RunRequest
-from torchstone.errors import UsageError
-from torchstone.plan import sketch
+from torchstone.core.errors import UsageError
+from torchstone.execution.plan import sketch
 
 FAMILIES = {
     "embedding": ["bert-tiny"], "text_generation": ["gpt2-tiny"], "vision": ["vit-tiny", "hf:resnet-tiny"],

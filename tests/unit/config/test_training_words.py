@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from torchstone.config.applying import diff_text, plan_changes, write
-from torchstone.config.recipes import load_request
+from torchstone.config.recipe_files import load_request
 from torchstone.config.request import RunRequest
-from torchstone.errors import UsageError
+from torchstone.core.errors import UsageError
 
 TEXT = """data:
   batch_size: 256       # or 512

@@ -4,7 +4,7 @@ import pytest
 from build import a_case
 
 from torchstone.config.typed import of_data
-from torchstone.terms.case import Placement
+from torchstone.core.schema.case import Placement
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import os
 import pytest
 from build import peaks_of
 
-from torchstone.errors import MissingError, TorchstoneError
-from torchstone.peaks import asking, cache
-from torchstone.runner.watcher import Silent
-from torchstone.terms.case import Placement
-from torchstone.terms.message import Ended, Entered, Live, PeaksMeasured, PeaksRequest
-from torchstone.terms.trial import Outcome, Status
+from torchstone.core.errors import MissingError, TorchstoneError
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.message import Ended, Entered, Live, PeaksMeasured, PeaksRequest
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller.watcher import Silent
+from torchstone.storage import peaks as cache
+from torchstone.workflows import peaks as asking
 
 
 class Answering:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from build import a_machine, peaks_of
 
-from torchstone.errors import MissingError
-from torchstone.peaks import cache
-from torchstone.terms.machine import DeviceInfo
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.storage import peaks as cache
 
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
 MACHINE = a_machine(devices=(CPU,))

@@ -8,12 +8,12 @@ import pytest
 import torch
 from fakes import FakeClock
 
-from torchstone import registry
-from torchstone.peaks import feeding, measuring, transfers
-from torchstone.peaks.products import Products
-from torchstone.peaks.search import Shape
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import DeviceInfo
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.execution.worker.peaks import feeding, measuring, transfers
+from torchstone.execution.worker.peaks.products import Products
+from torchstone.execution.worker.peaks.search import Shape
+from torchstone.plugins import registry
 
 
 class Events:
@@ -63,7 +63,9 @@ def accelerator(monkeypatch):
     monkeypatch.setattr(measuring, "_MOST_NUMBERS_ELSEWHERE", 1 << 16)
     monkeypatch.setattr(transfers, "_TRANSFER_BYTES", 1 << 16)
     monkeypatch.setattr(transfers, "_COPIES", 1)  # the arrays are as large as the cache of this machine wants them
-    monkeypatch.setattr("torchstone.peaks.products._MOST_IN_BLOCK", 50)  # these events take no longer for more of them
+    monkeypatch.setattr(
+        "torchstone.execution.worker.peaks.products._MOST_IN_BLOCK", 50
+    )  # these events take no longer for more of them
     monkeypatch.setattr(feeding, "_FILE_BYTES", 1 << 20)
 
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torchstone import registry
-from torchstone.errors import Unsupported
-from torchstone.peaks import feeding, transfers
-from torchstone.peaks.products import Products, _fast_accumulation
-from torchstone.peaks.search import Shape
+from torchstone.core.errors import Unsupported
+from torchstone.execution.worker.peaks import feeding, transfers
+from torchstone.execution.worker.peaks.products import Products, _fast_accumulation
+from torchstone.execution.worker.peaks.search import Shape
+from torchstone.plugins import registry
 
 CLOCK = time.perf_counter
 

@@ -3,14 +3,14 @@
 import pytest
 from build import a_case, a_machine, a_run, a_trial, peaks_of
 
-from torchstone.peaks.bound import bound, bound_of
-from torchstone.peaks.roofline import Ceilings, ceilings
-from torchstone.store.query import entry_of
-from torchstone.summary import summarize
-from torchstone.terms.case import Placement
-from torchstone.terms.machine import DeviceInfo
-from torchstone.terms.peaks import Rate
-from torchstone.terms.trial import Measurement, Stage
+from torchstone.analysis.roofline.bound import bound, bound_of
+from torchstone.analysis.roofline.roofline import Ceilings, ceilings
+from torchstone.analysis.summary import summarize
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.peaks import Rate
+from torchstone.core.schema.trial import Measurement, Stage
+from torchstone.storage.query import entry_of
 
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
 H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", memory_bytes=141 << 30, uuid="GPU-1")

@@ -88,9 +88,9 @@ def test_both_are_asked_for_the_same_sizes(name):
 
 @pytest.mark.parametrize("name", ["bert-tiny", "generate-tiny"])
 def test_both_build_the_same_model(name):
-    from torchstone import plan
-    from torchstone.terms.case import Case, Placement
-    from torchstone.worker.opening import load_model
+    from torchstone.core.schema.case import Case, Placement
+    from torchstone.execution import plan
+    from torchstone.execution.worker.opening import load_model
 
     words = truth._ASKED[name]
     model, task = words[words.index("--model") + 1], words[words.index("--task") + 1]
@@ -117,7 +117,7 @@ def test_the_whole_models_are_the_published_ones(name, full):
     """By their parameters, on the meta device: nothing of that size is built."""
     import transformers
 
-    from torchstone.models._hf_families import MODELS
+    from torchstone.plugins.models._hf_families import MODELS
 
     kinds = {
         "resnet": (transformers.ResNetModel, transformers.ResNetConfig()),

@@ -111,7 +111,7 @@ class Napping:
 @pytest.fixture
 def short(monkeypatch):
     """The same steps in a second, on a device whose product is a nap of 1 ms, with gauges of our own."""
-    from torchstone.terms.machine import DeviceInfo
+    from torchstone.core.schema.machine import DeviceInfo
 
     began = time.perf_counter()
     there = {

@@ -1,0 +1,235 @@
+"""A run cut along one axis at a time: tables of seed S3's analyses, each with the sentence that says what it shows.
+
+Compared are Cases that are equal in all else. A ratio whose interval holds 1 is called the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.choices import memory_figures
+from torchstone.analysis.advice.grouping import equal_but_for, groups
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.estimate import Verdict
+from torchstone.core.stats.ratio import log_mean, ratio
+
+# Axis → title, and which values come first where they are words.
+_AXES = {"batch_size": "by batch size", "optimizer": "by optimizer", "precision": "mixed precision"}
+_FIRST = {"precision": ("fp32", "tf32", "bf16", "fp16")}
+_ALARMS = 0.05
+_SAME_MEMORY = 0.01
+_IO = ("loader", "transfer")
+_FOLLOWS = {"batch_size": ("learning_rate",)}  # which often follows it, and changes no speed
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One Case of an analysis. Ratios are to its first line; `efficiency`: of what that much more could bring.
+
+    Over batch sizes: throughput ÷ what the same time a step would give. Over model sizes: operations a second, of the
+    smallest model's.
+    """
+
+    value: Scalar
+    case_id: str
+    throughput: float | None
+    time_per_item_s: float | None
+    memory_bytes: float | None
+    throughput_ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    memory_ratio: float | None = None
+    efficiency: float | None = None
+    bottleneck: str | None = None
+    share: float | None = None
+    parameters: float | None = None
+
+
+class Analysis(msgspec.Struct, frozen=True):
+    """`by`: batch_size, optimizer, precision, model, bottleneck; `where`: other axes that vary; `says`: a sentence."""
+
+    by: str
+    title: str
+    task: str
+    model: str
+    device: str
+    where: Mapping[str, Scalar]
+    lines: tuple[Line, ...]
+    says: str
+
+
+def analyses(run: RunSummary) -> list[Analysis]:
+    """Return every analysis that a run has two Cases for, and which resource bounds each Case, where it is known."""
+    measured = [case for case in run.cases if case.verdict != Verdict.INVALID and "throughput" in case.estimates]
+    believed = [case for case in measured if case.estimates["throughput"].value > 0.0]  # of others' claims some are 0
+    known = [case for case in believed if not case.estimates["throughput"].is_wide]  # a ratio to others says nothing
+    found = [one for group in groups(known) for axis in _AXES for one in _along(axis, group)]
+    return [*found, *_model_sizes(known), *_bottlenecks(believed)]
+
+
+def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
+    for alike in equal_but_for((axis, *_FOLLOWS.get(axis, ())), cases):
+        by_value = {str(case.configuration.get(axis)): case for case in reversed(alike)}
+        if len(by_value) < 2 or "None" in by_value:
+            continue
+        if axis == "batch_size" and not all(isinstance(case.configuration[axis], int) for case in alike):
+            continue  # a stranger's record may have any word there
+        ordered = sorted(by_value.values(), key=lambda case: _place(axis, case.configuration.get(axis)))
+        lines = _lines(ordered, [case.configuration.get(axis) for case in ordered])
+        if axis == "batch_size":
+            lines = [_scaled(line, lines[0]) for line in lines]
+        says = _of_batches(lines) if axis == "batch_size" else _of_words(lines)
+        yield _analysis(axis, _AXES[axis], ordered, _where(ordered[0], cases, axis), lines, says)
+
+
+def _place(axis: str, value: Scalar) -> tuple[float, str]:
+    if isinstance(value, int | float):
+        return float(value), ""
+    order = _FIRST.get(axis, ())
+    return float(order.index(str(value)) if value in order else len(order)), str(value)
+
+
+def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mapping[str, Scalar]:
+    names = [n for n in case.configuration if len({str(c.configuration.get(n)) for c in cases}) > 1]
+    return {name: case.configuration[name] for name in names if name not in (axis, *_FOLLOWS.get(axis, ()))}
+
+
+def _analysis(
+    by: str, title: str, cases: Sequence[CaseSummary], where: Mapping[str, Scalar], lines: Sequence[Line], says: str
+) -> Analysis:
+    first = cases[0]
+    return Analysis(
+        by, title, str(first.workload.task), first.workload.model, str(first.placement), where, tuple(lines), says
+    )
+
+
+def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
+    first = cases[0].estimates["throughput"]
+    least, rounds = _memory(cases[0]), InRounds(cases)
+    found = []
+    for case, value in zip(cases, values, strict=True):
+        rate, held = case.estimates["throughput"], _memory(case)
+        low, high = _interval(case, cases[0], rounds, len(cases) - 1) if case is not cases[0] else (1.0, 1.0)
+        found.append(
+            Line(
+                value, case.case_id, rate.value, 1.0 / rate.value if rate.value else None, held,
+                rate.value / first.value if first.value else None, low, high, held / least if held and least else None,
+                parameters=_parameters(case),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _interval(
+    one: CaseSummary, other: CaseSummary, rounds: InRounds, comparisons: int
+) -> tuple[float | None, float | None]:
+    """Return the ends of the interval of a ratio of throughputs, so that all ratios of the analysis hold together."""
+    paired = rounds.ratio(one.case_id, other.case_id, 1.0 - _ALARMS / comparisons)
+    if paired is not None:
+        return paired[1], paired[2]
+    rates = (one.estimates["throughput"], other.estimates["throughput"])
+    means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in rates]
+    return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
+
+
+def _memory(case: CaseSummary) -> float | None:
+    figures = memory_figures(case.placement.device)
+    return next((case.estimates[name].value for name in figures if name in case.estimates), None)
+
+
+def _parameters(case: CaseSummary) -> float | None:
+    found = next((t.facts["parameters"] for t in case.trials if "parameters" in t.facts), None)
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _scaled(line: Line, first: Line) -> Line:
+    more = float(line.value or 0) / float(first.value or 1)  # of whole numbers above 0
+    share = line.throughput_ratio / more if line.throughput_ratio is not None else None
+    return msgspec.structs.replace(line, efficiency=share)
+
+
+def _of_batches(lines: Sequence[Line]) -> str:
+    first, last = lines[0], lines[-1]
+    top = max(lines, key=lambda line: line.throughput or 0.0)
+    grown = f"; memory grows {last.memory_ratio:.3g} times" if last.memory_ratio is not None else ""
+    more = float(last.value or 0) / float(first.value or 1)
+    if last.efficiency is None or not _differs(last):
+        return f"from batch size {first.value} to {last.value} throughput is the same within its noise{grown}"
+    fall = f", and is highest at {top.value}" if top is not last else ""
+    return (
+        f"from batch size {first.value} to {last.value} ({more:.3g} times the items a step) throughput is "
+        f"{last.throughput_ratio:.3g} times as high{fall}: {units.quantity(last.efficiency, 'ratio')} of what steps of "
+        f"equal length would give{grown}"
+    )
+
+
+def _of_words(lines: Sequence[Line]) -> str:
+    told = []
+    for line in lines[1:]:
+        speed = f"{line.throughput_ratio:.3g} times as fast as" if _differs(line) else "as fast, within the noise, as"
+        held = _of_memory(line.memory_ratio)
+        told.append(f"{line.value} is {speed} {lines[0].value}{held}")
+    return "; ".join(told)
+
+
+def _of_memory(times: float | None) -> str:
+    if times is None:
+        return ""
+    return ", in as much memory" if abs(times - 1.0) < _SAME_MEMORY else f", in {times:.3g} times the memory"
+
+
+def _differs(line: Line) -> bool:
+    return line.ratio_low is None or line.ratio_high is None or not line.ratio_low <= 1.0 <= line.ratio_high
+
+
+def _model_sizes(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
+    """Yield models of different sizes that were measured alike: is the larger one as good for the device?"""
+    alike: dict[str, dict[str, CaseSummary]] = {}
+    for case in cases:
+        key = f"{case.workload.task} {case.workload.item} {case.placement} {sorted(case.configuration.items())}"
+        if _parameters(case):
+            alike.setdefault(key, {}).setdefault(case.workload.model, case)
+    for models in alike.values():
+        if len(models) < 2:
+            continue
+        ordered = sorted(models.values(), key=lambda case: _parameters(case) or 0.0)
+        lines = _lines(ordered, [case.workload.model for case in ordered])
+        done = [
+            case.estimates["achieved_flops"].value if "achieved_flops" in case.estimates else None for case in ordered
+        ]
+        lines = [
+            msgspec.structs.replace(line, efficiency=rate / done[0] if rate and done[0] else None)
+            for line, rate in zip(lines, done, strict=True)
+        ]
+        first, last = lines[0], lines[-1]
+        larger = (last.parameters or 0.0) / (first.parameters or 1.0)
+        slower = 1.0 / last.throughput_ratio if last.throughput_ratio else 0.0
+        says = (
+            f"{last.value} has {larger:.3g} times the parameters of {first.value} and takes {slower:.3g} times as long"
+        )
+        if last.efficiency is not None:
+            says += f", at {units.quantity(last.efficiency, 'ratio')} of its operations a second"
+        yield _analysis("model", "by model size", ordered, {}, lines, says)
+
+
+def _bottlenecks(cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
+    """Yield what bounds each Case (analysis/roofline/bound.py): compute, memory, launches, or I/O."""
+    for group in groups([case for case in cases if case.bound is not None]):
+        names = [n for n in group[0].configuration if len({str(c.configuration.get(n)) for c in group}) > 1]
+        lines = [
+            msgspec.structs.replace(line, bottleneck=case.bound.what, share=case.bound.share)
+            for line, case in zip(_lines(group, [_told(case, names) for case in group]), group, strict=True)
+            if case.bound is not None
+        ]
+        counted = Counter(line.bottleneck for line in lines)
+        says = ", ".join(f"{what}{' (I/O)' * (what in _IO)} bounds {count}" for what, count in counted.items())
+        yield _analysis("bottleneck", "bottleneck", group, {}, lines, f"{says} of {len(lines)} cases")
+
+
+def _told(case: CaseSummary, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {case.configuration.get(name)}" for name in names) or "the case"

@@ -1,0 +1,246 @@
+"""Reads throughput over batch sizes: where it is low and why, where it stops to rise, whether it falls again.
+
+A difference is only named where it is larger than the noise: the largest of many noisy values looks better than it is,
+so each comparison is made at the level 0.05 ÷ number of pairs (Bonferroni): round by round within a run, or with the
+spread of all points pooled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.stats.ratio import LogMean, pooled, ratio
+from torchstone.core.stats.student import t_quantile
+
+_LEVEL = 0.05
+_ASSUMED_DEVIATION = 0.10  # of the log of a trial, where no point has two: trials of the same code differ so
+_FEWEST = 3
+_SATURATED = 0.95
+_LOW = 0.8  # of the top: below, small batches are worth a word
+_FELL = 0.97
+_FITS = 0.25  # largest relative residual of a straight line that is still worth telling
+_TIGHT = 0.9
+_WORTH = 1.1  # times the largest batch: a smaller step up is not worth trying
+
+
+class BatchPoint(msgspec.Struct, frozen=True):
+    """One batch size: items/s, what stands behind it, peak memory as a share of the device's, allocator flushes."""
+
+    batch: int
+    throughput: float
+    mean: LogMean | None = None
+    memory_share: float | None = None
+    case_id: str = ""
+    retries: float | None = None
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """What the points (by batch size) say. `saturated`: the smallest batch within 95 % of the top.
+
+    `overhead_s` is what a step costs whatever its size, from a fit of step time = overhead + batch ÷ rate; None where
+    that line does not fit. `fell`: the worst point beyond the top that is below it by more than the noise. `apart`:
+    whether each point can be told from the first.
+    """
+
+    points: tuple[BatchPoint, ...]
+    top: BatchPoint
+    saturated: BatchPoint
+    low: bool
+    rising: bool
+    fell: BatchPoint | None
+    overhead_s: float | None
+    apart: tuple[bool, ...]
+
+
+def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> Curve | None:
+    """Return the reading of one curve; None under three batch sizes. Batch sizes differ, throughputs are positive.
+
+    `rounds`: the cases of the points, where one run measured them in turn.
+    """
+    ordered = tuple(sorted(points, key=lambda p: p.batch))
+    if len(ordered) < _FEWEST:
+        return None
+    noise = _Noise(ordered, rounds)
+    top = max(ordered, key=lambda p: p.throughput)
+    at = ordered.index(top)
+    beyond = [p for p in ordered[at + 1 :] if p.throughput <= _FELL * top.throughput and noise.above(top, p)]
+    first = ordered[0]
+    return Curve(
+        points=ordered,
+        top=top,
+        saturated=next(p for p in ordered if p.throughput >= _SATURATED * top.throughput),
+        low=first.throughput < _LOW * top.throughput and noise.above(top, first),
+        rising=at == len(ordered) - 1 and ordered[-2].throughput < _SATURATED * top.throughput
+        and noise.above(top, ordered[-2]),
+        fell=min(beyond, key=lambda p: p.throughput, default=None),
+        overhead_s=_overhead_s(ordered[: at + 1], noise),
+        apart=tuple(noise.apart(p, ordered[0]) for p in ordered),
+    )  # fmt: skip
+
+
+class _Noise:
+    """How far two points must lie apart to be two."""
+
+    def __init__(self, points: Sequence[BatchPoint], rounds: InRounds | None) -> None:
+        self._rounds = rounds
+        means = [p.mean for p in points if p.mean is not None]
+        deviation, df = pooled(means) if means else (_ASSUMED_DEVIATION, math.inf)
+        self.deviation, self._df = deviation, float(df)
+        self._points = len(points)
+        self._pairs = len(points) * (len(points) - 1) / 2
+
+    def above(self, high: BatchPoint, low: BatchPoint) -> bool:
+        """Return whether `high` is above `low` by more than the noise: pooled over all points, and in these two."""
+        if (paired := self._paired(high, low, self._pairs)) is not None:
+            return paired[1] > 1.0
+        trials = [p.mean.trials if p.mean is not None else 1 for p in (high, low)]
+        error = self.deviation * math.sqrt(sum(1.0 / n for n in trials))
+        gap = math.log(high.throughput / low.throughput)
+        if gap <= t_quantile(1.0 - _LEVEL / self._pairs, self._df) * error:
+            return False
+        return high.mean is None or low.mean is None or ratio(high.mean, low.mean)[0] > 1.0
+
+    def apart(self, a: BatchPoint, b: BatchPoint) -> bool:
+        """Return whether two points can be told from one another, when all are compared with one of them."""
+        if a is b:
+            return False
+        if (paired := self._paired(a, b, self._points - 1)) is not None:
+            return not paired[1] <= 1.0 <= paired[2]
+        if a.mean is None or b.mean is None:
+            return True
+        low, high = ratio(a.mean, b.mean)
+        return not low <= 1.0 <= high
+
+    def _paired(self, a: BatchPoint, b: BatchPoint, comparisons: float) -> tuple[float, float, float] | None:
+        if self._rounds is None:
+            return None
+        return self._rounds.ratio(a.case_id, b.case_id, 1.0 - _LEVEL / comparisons)
+
+
+def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:
+    """Fit step time = overhead + batch ÷ rate by least squares of relative errors.
+
+    None where it is not above zero by two standard errors, or where a point lies more than a quarter off the line.
+    """
+    if len(points) < _FEWEST:
+        return None
+    times = [p.batch / p.throughput for p in points]
+    # relative errors: each equation divided by its time, so that o·(1/t) + s·(b/t) = 1
+    rows = [(1.0 / t, p.batch / t) for p, t in zip(points, times, strict=True)]
+    a = sum(x * x for x, _ in rows)
+    b = sum(x * y for x, y in rows)
+    c = sum(y * y for _, y in rows)
+    d, e = sum(x for x, _ in rows), sum(y for _, y in rows)
+    determinant = a * c - b * b
+    if determinant <= 0.0:
+        return None
+    overhead, slope = (c * d - b * e) / determinant, (a * e - b * d) / determinant
+    residuals = [overhead * x + slope * y - 1.0 for x, y in rows]
+    if slope <= 0.0 or max(map(abs, residuals)) > _FITS:
+        return None
+    spread = max(noise.deviation**2, sum(r * r for r in residuals) / (len(rows) - 2))
+    return overhead if overhead > 2.0 * math.sqrt(spread * c / determinant) else None
+
+
+def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | None = None) -> list[Advice]:
+    """Return what the curve says: S4-58 (low at small batch), S4-59 (optimum), S4-60 (decline), S2-31, saturation.
+
+    `ran_out`: the smallest batch size beyond the curve that ran out of memory.
+    """
+    found = []
+    if curve.low:
+        found.append(_low(curve, configuration))
+    if curve.fell is not None:
+        found += [_optimum(curve, configuration), _decline(curve, curve.fell, configuration)]
+    elif curve.rising:
+        found.append(_rising(curve, ran_out))
+    elif curve.saturated.batch != curve.points[-1].batch:
+        seen = f"from batch_size {curve.saturated.batch} on, throughput is within 5 % of the top"
+        found.append(Advice(f"{seen}: larger batches cost memory and buy next to nothing"))
+    return found
+
+
+def ratios(curve: Curve) -> list[tuple[int, float | None]]:
+    """Return (batch size, how many times the throughput of the smallest one) of every other point: S2-35, S3-42.
+
+    None in place of a ratio whose interval holds 1: the two cannot be told apart.
+    """
+    first = curve.points[0]
+    others = zip(curve.points[1:], curve.apart[1:], strict=True)
+    return [(p.batch, p.throughput / first.throughput if apart else None) for p, apart in others]
+
+
+def times(ratio: float | None, same: str) -> str:
+    """Return a ratio as `4.4×`; `same` in place of none."""
+    return same if ratio is None else f"{units.significant(ratio, 2)}×"
+
+
+def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
+    first, top = curve.points[0], curve.top
+    seen = f"at batch_size {first.batch}, throughput is {100 * first.throughput / top.throughput:.0f} % of the top"
+    if curve.overhead_s is not None:
+        parts = [
+            f"{100 * min(1.0, curve.overhead_s * p.throughput / p.batch):.0f} % of it at {p.batch}"
+            for p in (first, top)
+        ]
+        seen += f": a step costs about {units.quantity(curve.overhead_s, 's', 2)} whatever its size, {', '.join(parts)}"
+    remedies = [f"batch_size={curve.saturated.batch}", "fewer synchronisations (.item(), prints) in the step"]
+    if configuration.get("compile") == "off":
+        remedies.append("compile=reduce-overhead")
+    if configuration.get("feed") == "loader":
+        remedies.append("more of the loader's work in its workers")
+    return Advice(seen, ("fixed overhead of a step", "low occupancy", "launch overhead"), tuple(remedies))
+
+
+def _optimum(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
+    size, first = curve.top.batch, curve.top is curve.points[0]
+    remedies = [f"batch_size={size} for production"]
+    if _trains(configuration):
+        remedies.append(f"for a larger effective batch, batch_size={size} with grad_accumulation")
+    where = "the smallest" if first else "between the smallest and the largest"
+    causes = () if first else ("a step with enough to do at once", "memory that still suffices")
+    return Advice(f"throughput is highest at batch_size {size}, {where}", causes, tuple(remedies))
+
+
+def _trains(configuration: Mapping[str, Scalar]) -> bool:
+    return "grad_accumulation" in configuration  # an axis of training only
+
+
+def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]) -> Advice:
+    lost = 100 * (1.0 - fell.throughput / curve.top.throughput)
+    seen = f"beyond it, throughput falls: by {lost:.0f} % at batch_size {fell.batch}"
+    if fell.retries:
+        seen += f"; the allocator flushed its cache {fell.retries:.0f} times there: memory is short"
+    elif fell.memory_share is not None and fell.memory_share > _TIGHT:
+        seen += f"; {100 * fell.memory_share:.0f} % of the memory is in use there"
+    causes = ["memory pressure", "swapping", "access patterns"]
+    remedies = []
+    if _trains(configuration):
+        causes.append("growth of the backward pass")
+        remedies.append("grad_accumulation instead of a larger batch")
+    if configuration.get("precision") in ("fp32", "tf32"):
+        remedies.append("precision=bf16")
+    if configuration.get("gradient_checkpointing") is False:
+        remedies.append("gradient_checkpointing=true")
+    return Advice(seen, tuple(causes), (*remedies, "another architecture"))
+
+
+def _rising(curve: Curve, ran_out: int | None) -> Advice:
+    top, before = curve.top, curve.points[-2]
+    gain = 100 * (top.throughput / before.throughput - 1.0)
+    seen = f"throughput still rises at the largest batch_size {top.batch}, by {gain:.0f} % over {before.batch}"
+    fits = 2 * top.batch
+    if top.memory_share is not None:
+        seen += f", with {100 * top.memory_share:.0f} % of the memory in use"
+        fits = int(min(2.0, _TIGHT / top.memory_share) * top.batch)  # memory grows no faster than the batch
+    if ran_out is not None:
+        seen += f"; {ran_out} ran out of memory"
+        fits = min(fits, (top.batch + ran_out) // 2)
+    return Advice(seen, (), (f"batch_size={fits}",) if fits >= _WORTH * top.batch else ())

@@ -1,0 +1,82 @@
+"""What fed the step, in plain words: a rate without its loader is another figure than one with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from torchstone.analysis.summary import CaseSummary
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task, Workload
+from torchstone.plugins.data_choice import has_end
+
+EXAMPLE = "the example batch"
+_OWN = "the model's own "  # how the fact `own_data` of data that came with the model begins
+_GIVEN = "loader:"  # how the data of `torchstone.measure` begins
+
+
+def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> list[str]:
+    """Return a line on what fed these Cases of one workload, or one for each way of feeding; none if it is not known.
+
+    `varying`: the columns of their table, which tell what the line then does not.
+    """
+    told: dict[str, None] = {}
+    for case in cases:
+        facts = facts_of(case) or facts_of(*cases)  # a Case that failed tells nothing of data that all have
+        if (line := fed_by(case.workload, case.configuration, facts, varying)) is not None:
+            told[line] = None
+    return list(told)
+
+
+def facts_of(*cases: CaseSummary) -> Mapping[str, Scalar]:
+    """Return the facts of the first trial that tells of the user's own data; none where no trial does."""
+    return next((trial.facts for case in cases for trial in case.trials if "own_data" in trial.facts), {})
+
+
+def fed_by(
+    workload: Workload, configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar], varying: Collection[str] = ()
+) -> str | None:
+    """Return what fed a Case; None where its record does not tell, as those of other tools do not.
+
+    What `facts` of a trial tell of a user's own data is used where they are there.
+    """
+    feed = "loader" if workload.task == Task.LOAD else configuration.get("feed")
+    source = data_words(workload, facts)
+    if source.partition(":")[0] == "synthetic":
+        source = "synthetic data"
+    if feed == "resident":
+        aside = "; loading is left out (feed=loader measures it, too)" if is_real(workload, facts) else ""
+        what = source if source == EXAMPLE else f"a few batches of {source}"
+        return f"fed from memory: {what}, kept on the device (feed=resident){aside}"
+    if feed != "loader":
+        return None
+    came_as_loader = "own_batch_size" in facts or "own_fixed" in facts
+    what = source if came_as_loader else f"a DataLoader over {source}"
+    return f"fed by {what}, {_workers(configuration, facts, varying)}"
+
+
+def data_words(workload: Workload, facts: Mapping[str, Scalar]) -> str:
+    """Return what the batches are made of: "digits", "the SlowSet of load()", "synthetic"."""
+    own, data = str(facts.get("own_data") or ""), workload.data
+    if data.startswith(_GIVEN):
+        return f"the {data.removeprefix(_GIVEN)} that was given"
+    if own.startswith(_OWN):
+        return f"the {own.removeprefix(_OWN)} of {workload.model.rpartition(':')[2]}()"
+    if data == "example":
+        return own.partition(":")[0] or EXAMPLE
+    return data
+
+
+def is_real(workload: Workload, facts: Mapping[str, Scalar]) -> bool:
+    """Say whether data are real: named, or of the user's own, and so with a loader that training would wait for."""
+    data = workload.data
+    return has_end(data) or str(facts.get("own_data") or "").startswith(_OWN)
+
+
+def _workers(configuration: Mapping[str, Scalar], facts: Mapping[str, Scalar], varying: Collection[str]) -> str:
+    if "num_workers" in varying:
+        return "num_workers as in its column"
+    now, own = configuration.get("num_workers"), facts.get("own_num_workers")
+    aside = f" (its own: {own})" if own is not None and own != now else ""
+    if not now:
+        return f"no workers{aside}: the step itself makes each batch"
+    return f"{now} worker{'s' * (now != 1)}{aside}"

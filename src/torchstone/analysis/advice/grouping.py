@@ -1,0 +1,40 @@
+"""Which Cases of a run are looked at together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.analysis.summary import CaseSummary
+
+
+def groups(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """Return the Cases of each workload and device together."""
+    found: dict[tuple[str, ...], list[CaseSummary]] = {}
+    for case in cases:
+        key = (str(case.workload.task), case.workload.model, case.workload.data, str(case.placement))
+        found.setdefault(key, []).append(case)
+    return list(found.values())
+
+
+def over_devices(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """Return the Cases of each workload together, whatever device they ran on."""
+    found: dict[tuple[str, ...], list[CaseSummary]] = {}
+    for case in cases:
+        key = (str(case.workload.task), case.workload.model, case.workload.data)
+        found.setdefault(key, []).append(case)
+    return list(found.values())
+
+
+def equal_but_for(axes: Sequence[str], cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
+    """Return the Cases of one workload and device that differ in these axes alone, together."""
+    found: dict[tuple[tuple[str, object], ...], list[CaseSummary]] = {}
+    for case in cases:
+        rest = tuple(sorted((name, value) for name, value in case.configuration.items() if name not in axes))
+        found.setdefault(rest, []).append(case)
+    return list(found.values())
+
+
+def varying_axes(cases: Sequence[CaseSummary]) -> list[str]:
+    """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case."""
+    names = [n for n in cases[0].configuration if len({c.configuration.get(n) for c in cases}) > 1]
+    return names if "batch_size" in names or "batch_size" not in cases[0].configuration else ["batch_size", *names]

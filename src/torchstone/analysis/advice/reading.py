@@ -1,0 +1,101 @@
+"""Measured Cases of one workload, read: the step phases of one, and the curves over batch sizes of all others equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.analysis.advice import batch_curve, phases, usual
+from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
+from torchstone.analysis.advice.choices import SAFE_SHARE, choice_of, memory_figures
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.figures import PHASE
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.trial import Status
+from torchstone.core.stats.ratio import log_mean
+
+_FOLLOWING = ("batch_size", "learning_rate")
+
+
+def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
+    """Return what the phases of a Case's step say; nothing where they were not measured."""
+    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
+    found = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
+    busy = case.estimates.get("device_utilization")
+    setting = phases.Setting(
+        case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
+        busy.value if busy is not None else None,
+    )  # fmt: skip
+    return phases.advise(found, setting)
+
+
+def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
+    """Return how full an accelerator's memory is at its peak (S2-21, S2-31); nothing where that is not known."""
+    share = choice_of(case, run.machine, ()).memory_share
+    if case.placement.device == "cpu" or share is None:
+        return []
+    seen = f"peak memory is {units.quantity(share, 'ratio')} of the device's, {usual.place_in(usual.MEMORY, share)}"
+    if share > SAFE_SHARE:
+        return [Advice(f"{seen}: likely to run out", ("large batch",), ("a smaller batch", "gradient_checkpointing"))]
+    if share >= usual.MEMORY[0]:
+        return [Advice(seen)]
+    if (size := ran_out(case, run.cases)) is not None:
+        return [Advice(f"{seen}, and batch_size {size} ran out")]
+    return [Advice(seen, (), ("a larger batch, if throughput still rises with it",))]
+
+
+def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
+    """Return the smallest batch size that ran out of memory, of the Cases that are otherwise like this one."""
+    there = [c for c in cases if c.workload == case.workload and c.placement == case.placement]
+    over = [c for c in _alike(case, there) if any(t.outcome.status == Status.OUT_OF_MEMORY for t in c.trials)]
+    sizes = [c.configuration.get("batch_size") for c in over]
+    return min((size for size in sizes if isinstance(size, int)), default=None)
+
+
+def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) -> Curve | None:
+    """Return the curve over the batch sizes of the Cases that are otherwise like `case`; None under three."""
+    alike = _alike(case, cases)
+    return batch_curve.read_curve([p for c in alike if (p := _point(c, machine)) is not None], InRounds(alike))
+
+
+def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
+    """Return every curve there is, each with one of its Cases."""
+    leaders: dict[tuple[str, ...], CaseSummary] = {}
+    for case in cases:
+        leaders.setdefault(tuple(c.case_id for c in _alike(case, cases)), case)
+    found = [(case, curve_of(case, cases, machine)) for case in leaders.values()]
+    return [(case, curve) for case, curve in found if curve is not None]
+
+
+def _alike(case: CaseSummary, cases: Sequence[CaseSummary]) -> list[CaseSummary]:
+    """Return the Cases along a curve. The learning rate changes no speed, and often follows the batch: it may differ.
+
+    Where it varies by itself, so that a batch size comes twice, it must be equal.
+    """
+    alike = [c for c in cases if _rest(c, _FOLLOWING) == _rest(case, _FOLLOWING)]
+    if len({c.configuration.get("batch_size") for c in alike}) == len(alike):
+        return alike
+    return [c for c in alike if _rest(c, _FOLLOWING[:1]) == _rest(case, _FOLLOWING[:1])]
+
+
+def _rest(case: CaseSummary, without: Sequence[str]) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted((k, v) for k, v in case.configuration.items() if k not in without))
+
+
+def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
+    rate, size = case.estimates.get("throughput"), case.configuration.get("batch_size")
+    if rate is None or rate.value <= 0.0 or rate.is_wide or not isinstance(size, int):
+        return None
+    device = machine.device(case.placement.device, case.placement.index)
+    held = device.memory_bytes if device is not None else None
+    figures = memory_figures(case.placement.device)
+    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
+    flushed = case.estimates.get("allocator_retries")
+    return BatchPoint(
+        size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),
+        memory / held if memory is not None and held else None, case.case_id,
+        flushed.value if flushed is not None else None,
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Trainings beside each other: over the items that all of them saw, how fast each loss fell and where it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.loss_curves import AXES, Curve, Curves
+from torchstone.analysis.summary import CaseSummary
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.stats.convergence import ending, rate, start, steps_to
+from torchstone.core.stats.stability import UNSTABLE, Behaviour, behaviour, spikes
+
+_WORST_FIRST = (*reversed(UNSTABLE), Behaviour.SHORT, Behaviour.FLAT, Behaviour.FALLING)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A value with the ends of its 95 % interval, over the steps of one training; None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Training(msgspec.Struct, frozen=True):
+    """What the loss of one Case did. `point`: its values of the axes that vary; `steps`: all that were kept.
+
+    Rates and the end are those of the first items, which all compared trainings saw; behaviour and spikes are of all
+    steps. `items_to_target`, `time_to_target_s`: until the loss that each steady one of them reached.
+    """
+
+    case_id: str
+    point: Mapping[str, Scalar]
+    behaviour: Behaviour
+    spikes: int
+    steps: int
+    loss_start: float
+    loss_end: Span | None = None
+    rate_per_step: Span | None = None
+    rate_per_1000_items: Span | None = None
+    items_to_target: float | None = None
+    time_to_target_s: float | None = None
+
+    @property
+    def steady(self) -> bool:
+        """Whether it may be recommended."""
+        return not self.broke and self.loss_end is not None
+
+    @property
+    def broke(self) -> bool:
+        """Whether its loss rises, diverged or is no number."""
+        return self.behaviour in UNSTABLE
+
+
+class Trainings(msgspec.Struct, frozen=True):
+    """Trainings that differ in AXES alone. `losses`: of each, by case_id, over the first `horizon` items."""
+
+    each: tuple[Training, ...]
+    horizon: float
+    target: float | None
+    losses: Mapping[str, Sequence[float]]
+
+
+def beside_each_other(cases: Sequence[CaseSummary], curves: Curves) -> Trainings | None:
+    """Return the trainings that have losses, in the order of `cases`; None where fewer than two do."""
+    having = [case for case in cases if case.case_id in curves]
+    if len(having) < 2:
+        return None
+    longest = {case.case_id: max(curves[case.case_id], key=lambda curve: len(curve.losses)) for case in having}
+    finite = [curve for curve in longest.values() if all(map(math.isfinite, curve.losses))]
+    horizon = min((len(curve.losses) * curve.items for curve in finite), default=0.0)
+    losses = {case_id: curve.losses[: int(horizon / curve.items + 1e-6)] for case_id, curve in longest.items()}
+    axes = [axis for axis in AXES if len({case.configuration.get(axis) for case in having}) > 1]
+    each = [_training(case, axes, curves[case.case_id], longest[case.case_id], losses[case.case_id]) for case in having]
+    ends = [one.loss_end.value for one in each if one.loss_end and one.behaviour == Behaviour.FALLING]
+    target = max(ends) if len(ends) > 1 else None
+    if target is not None:
+        each = [_timed(one, case, longest[case.case_id], target) for one, case in zip(each, having, strict=True)]
+    return Trainings(tuple(each), horizon, target, losses)
+
+
+def _training(
+    case: CaseSummary, axes: Sequence[str], curves: Sequence[Curve], curve: Curve, losses: Sequence[float]
+) -> Training:
+    fall = rate(losses) if losses else None
+    end = ending(losses)
+    return Training(
+        case_id=case.case_id,
+        point={axis: case.configuration.get(axis) for axis in axes},
+        behaviour=min((behaviour(one.losses) for one in curves), key=_WORST_FIRST.index),
+        spikes=max(len(spikes(one.losses)) for one in curves),
+        steps=len(curve.losses),
+        loss_start=start(curve.losses),
+        loss_end=Span(end.value, end.low, end.high) if end is not None else None,
+        rate_per_step=Span(fall.value, fall.low, fall.high) if fall is not None else None,
+        rate_per_1000_items=Span(*(1000.0 / curve.items * x for x in fall[:3])) if fall is not None else None,
+    )
+
+
+def _timed(training: Training, case: CaseSummary, curve: Curve, target: float) -> Training:
+    if not training.steady or (steps := steps_to(curve.losses, target)) is None:
+        return training
+    items, speed = steps * curve.items, case.estimates.get("throughput")
+    time_s = items / speed.value if speed is not None and speed.value > 0.0 else None
+    return msgspec.structs.replace(training, items_to_target=items, time_to_target_s=time_s)
+
+
+def alike_but_for(axes: Sequence[str], trainings: Sequence[Training]) -> list[list[Training]]:
+    """Return the trainings that differ in these axes alone, together: two or more."""
+    found: dict[tuple[tuple[str, Scalar], ...], list[Training]] = {}
+    for one in trainings:
+        rest = tuple((axis, value) for axis, value in one.point.items() if axis not in axes)
+        found.setdefault(rest, []).append(one)
+    return [together for together in found.values() if len(together) > 1]
+
+
+def lowest(trainings: Sequence[Training]) -> Training | None:
+    """Return the steady training whose loss ended lowest."""
+    steady = [one for one in trainings if one.steady]
+    return min(steady, key=lambda one: one.loss_end.value if one.loss_end is not None else math.inf, default=None)

@@ -1,0 +1,126 @@
+"""Which is faster for training and which for inference: one sentence a task, over all its Cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+import msgspec
+
+from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
+from torchstone.analysis.compare.compared_figures import primary
+from torchstone.analysis.compare.participants import Participant
+from torchstone.core import units
+from torchstone.core.schema.comparison import Judgement
+from torchstone.core.stats.logs import from_log
+
+_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
+_DECIDED = (Judgement.BETTER, Judgement.WORSE, Judgement.SAME)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`faster`: the letter of the fastest; None where it is not one, or not known. `words`: the sentence."""
+
+    task: str
+    purpose: str
+    faster: str | None
+    words: str
+
+
+def answers(compared: ComparedRuns) -> list[Answer]:
+    """Return one for each task that has comparable Cases, in the order in which they came."""
+    found = []
+    for task in dict.fromkeys(one.task for one in compared.judged):
+        told = _told(task, compared)
+        if told is not None:
+            found.append(Answer(task, _FOR.get(task, task), *told))
+    return found
+
+
+def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
+    primaries = [one for one in _primaries(compared, task) if one.comparison.ratio is not None]
+    if not primaries:
+        return None
+    by_label = {one.label: one for one in compared.participants}
+    against = [by_label[label] for label in dict.fromkeys(one.comparison.candidate.label for one in primaries)]
+    baseline = compared.participants[0]
+    if len(against) == 1:
+        return _of_two(baseline, against[0], primaries, compared.margin)
+    mean = {baseline.letter: 0.0}
+    for one in against:
+        mean[one.letter] = fmean(_log(j) for j in primaries if j.comparison.candidate.label == one.label)
+    ranked = sorted([baseline, *against], key=lambda one: -mean[one.letter])
+    # The fastest of several by chance is not the fastest: it is compared with each other again, as the baseline.
+    anew = compare(ranked, Asked(compared.margin))
+    verdicts = {
+        one.letter: [j.comparison.verdict for j in _primaries(anew, task) if j.comparison.candidate.label == one.label]
+        for one in ranked[1:]
+    }
+    open_ = [one for one in ranked[1:] if not verdicts[one.letter] or set(verdicts[one.letter]) != {Judgement.WORSE}]
+    order = ", ".join(f"{_name(one)} {from_log(mean[one.letter]):.3g}×" for one in ranked)
+    if open_:
+        ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
+        even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
+        told = [f"cannot be told from {', '.join(even)}"] if even else []
+        told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
+        return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
+    return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
+
+
+def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
+    return (one for one in compared.judged if one.task == task and one.comparison.metric == primary(task))
+
+
+def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
+    verdicts = [one.comparison.verdict for one in found]
+    ratios = _ratio_words(a, found)
+    decided = [v for v in verdicts if v in _DECIDED]
+    better, worse = verdicts.count(Judgement.BETTER), verdicts.count(Judgement.WORSE)
+    if better and worse:
+        return None, f"it depends: {_name(b)} in {better}, {_name(a)} in {worse} of {len(found)} cases, {ratios}"
+    open_cases = len(found) - len(decided)
+    rest = f", {open_cases} of {len(found)} cases unclear" if open_cases and decided else ""
+    if better or worse:
+        winner = b if better else a
+        in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
+        return winner.letter, f"{_name(winner)}{in_cases}, {ratios}{rest}"
+    if not open_cases:
+        return None, f"the same within {100 * margin:g} %, {ratios}"
+    return None, f"unclear, {ratios}{rest}{_settling(found)}"
+
+
+def _settling(found: Sequence[Judged]) -> str:
+    needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
+    known = [count for count in needed if count is not None]
+    if known and len(known) == len(needed):
+        return f"; about {max(known)} more trials of each would settle it"
+    return "; more trials of these runs would not settle it: `torchstone ab` takes turns"
+
+
+def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
+    ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
+    if len(ratios) == 1:
+        (one,) = ratios
+        low, high = one.low if one.low is not None else one.value, one.high if one.high is not None else one.value
+        told = units.ratio(one.value, low, high)
+        if told == units.MISSING:
+            return "the interval of the ratio is wider than ±50 %"
+        if one.is_wide:
+            return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
+        return (
+            f"{one.value:.3g} times {a.letter}'s throughput ({100 * one.level:.4g} % interval {low:.3g} to {high:.3g})"
+        )
+    values = [one.value for one in ratios]
+    middle = from_log(fmean(map(math.log, values)))
+    over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"
+    return f"{middle:.3g} times {a.letter}'s throughput ({over})"
+
+
+def _log(one: Judged) -> float:
+    assert one.comparison.ratio is not None
+    return math.log(one.comparison.ratio.value)
+
+
+def _name(one: Participant) -> str:
+    return one.letter if one.label == one.letter else f"{one.letter} ({one.label})"

@@ -1,0 +1,225 @@
+"""Stored runs compared: every figure of every matched Case, judged with a known rate of false alarms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.compare.compared_figures import (
+    BLOCK_OF,
+    PerTrial,
+    comparable,
+    higher_is_better,
+    of_side,
+    primary,
+    unit_of,
+)
+from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contrast, drifts_of
+from torchstone.analysis.compare.differing import differing, disturbed, lengths_apart, same_machine
+from torchstone.analysis.compare.matching import Matched, Taken, match
+from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.sameness import Sameness, sameness, shapes_differ
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.stats.comparing import Difference
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.multiple import benjamini_hochberg, holm
+from torchstone.core.units import quantity
+
+ALPHA = 0.05
+_FAR_S = 600.0  # runs of one machine with more between them: its drift since is not seen
+_MOSTLY_DRIFT = 1.5  # times as wide as processes alone make it: then it is worth a word
+_TIMED = ("throughput", "latency", "energy", "cost")  # blocks whose figures a busy neighbour moves
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """How to judge. `prices`: money an hour, by the letter of a participant."""
+
+    margin: float = 0.02
+    prices: Mapping[str, float] = {}
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One Comparison with its place: the Case in words, the task, the block it is shown in, the value of each side."""
+
+    case: str
+    task: str
+    block: str
+    unit: str
+    comparison: Comparison
+    baseline_value: Estimate | None = None
+    candidate_value: Estimate | None = None
+
+
+class ComparedRuns(msgspec.Struct, frozen=True):
+    """Everything that was compared. `levels`: of the intervals of the first figure of each Case, and of all others."""
+
+    participants: tuple[Participant, ...]
+    matched: tuple[Matched, ...]
+    judged: tuple[Judged, ...]
+    margin: float
+    levels: tuple[float, float]
+
+
+class _Drawn(msgspec.Struct, frozen=True):
+    """A contrast before it is judged, and what it is of."""
+
+    matched: Matched
+    candidate: Participant
+    metric: str
+    contrast: Contrast
+    values: tuple[Sequence[PerTrial], Sequence[PerTrial]]
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    """Two sides of a matched Case, and what is to be said of them before any figure."""
+
+    matched: Matched
+    candidate: Participant
+    same: Sameness
+    differing: tuple[Differing, ...]
+    sides: Sides
+
+
+def compare(participants: Sequence[Participant], asked: Asked) -> ComparedRuns:
+    """Compare every participant with the first. Raises UsageError where no Case of it matches another's."""
+    baseline, matched = participants[0], match(participants)
+    pairs = [
+        _pair(each, baseline, candidate)
+        for each in matched if baseline.letter in each.sides
+        for candidate in participants[1:] if candidate.letter in each.sides
+    ]  # fmt: skip
+    if not pairs:
+        raise UsageError(f"no case in common with the baseline {baseline.letter}, only among the others: --baseline …")
+    values = {
+        (each.label, letter): of_side(side, asked.prices.get(letter))
+        for each in matched for letter, side in each.sides.items()
+    }  # fmt: skip
+    drifts = drifts_of(list(_by_run(matched, values)))
+    drawn = [one for pair in pairs if pair.same.against is None for one in _draw(pair, baseline, values, drifts)]
+    first, others = _judged_apart(drawn)
+    verdicts = {_key(one): level for family, level in (first, others) for one in family}
+    judged: list[Judged] = []
+    for pair in pairs:
+        own = [one for one in drawn if one.matched is pair.matched and one.candidate is pair.candidate]
+        if not own:
+            judged.append(_not_comparable(pair, baseline, asked.margin))
+        judged += [_judge(one, pair, baseline, verdicts[_key(one)], asked.margin) for one in own]
+    return ComparedRuns(tuple(participants), tuple(matched), tuple(judged), asked.margin, (first[1], others[1]))
+
+
+def _key(one: _Drawn) -> tuple[str, str, str]:
+    return one.matched.label, one.candidate.letter, one.metric
+
+
+def _judged_apart(drawn: Sequence[_Drawn]) -> tuple[tuple[list[_Drawn], float], tuple[list[_Drawn], float]]:
+    """Return two families with the level of their intervals: what answers which is faster, and all other figures.
+
+    No table in twenty has a false alarm in the first (Holm); in the second one in twenty of those raised is false.
+    """
+    first = [one for one in drawn if one.metric == primary(one.matched.task)]
+    others = [one for one in drawn if one.metric != primary(one.matched.task)]
+    level = holm([one.contrast.difference.p_value() for one in first], ALPHA)[1] if first else 1.0 - ALPHA
+    wide = benjamini_hochberg([one.contrast.difference.p_value() for one in others], ALPHA)[1] if others else level
+    return (first, level), (others, wide)
+
+
+def _pair(matched: Matched, baseline: Participant, candidate: Participant) -> _Pair:
+    a, b = matched.sides[baseline.letter], matched.sides[candidate.letter]
+    same = sameness(a, b)
+    apart = lengths_apart(a, b) if same_machine(a[-1], b[-1]) else None
+    sides = Sides(a, b, apart[1] if apart is not None else None)
+    found = [*same.differing, *differing(a[-1], b[-1])]
+    if apart is not None and apart[0] > _FAR_S and not sides.in_turn:
+        matters = f"{quantity(apart[0], 's')} apart on one machine: what drifted between is not seen; ab takes turns"
+        found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
+    return _Pair(matched, candidate, same, tuple(found), sides)
+
+
+def _by_run(
+    matched: Sequence[Matched], values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]]
+) -> Iterator[tuple[Taken, Mapping[str, PerTrial]]]:
+    for each in matched:
+        for letter, side in each.sides.items():
+            found = values[each.label, letter]
+            having = [taken for taken in side if taken.trials]
+            for place, taken in enumerate(having):
+                yield taken, {name: runs[place] for name, runs in found.items() if len(runs) == len(having)}
+
+
+def _draw(
+    pair: _Pair, baseline: Participant, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]],
+    drifts: Drifts,
+) -> Iterator[_Drawn]:  # fmt: skip
+    a, b = (values[pair.matched.label, letter] for letter in (baseline.letter, pair.candidate.letter))
+    reshaped = shapes_differ(pair.same)
+    for metric in BLOCK_OF:
+        if metric in a and metric in b and comparable(pair.matched.task, shapes_differ=reshaped, figure=metric):
+            found = contrast(metric, pair.sides, a[metric], b[metric], drifts)
+            yield _Drawn(pair.matched, pair.candidate, metric, found, (a[metric], b[metric]))
+
+
+def _side(pair: _Pair, who: Participant) -> Side:
+    newest = pair.matched.sides[who.letter][-1]
+    return Side(who.label, newest.run.head.run_id, newest.case.case_id)
+
+
+def _not_comparable(pair: _Pair, baseline: Participant, margin: float) -> Judged:
+    metric = primary(pair.matched.task)
+    why = pair.same.against or "they have no figure in common"
+    found = Comparison(
+        _side(pair, baseline), _side(pair, pair.candidate), metric, None, Judgement.NOT_COMPARABLE, margin,
+        pair.differing, why,
+    )  # fmt: skip
+    return Judged(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
+
+
+def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin: float) -> Judged:
+    found, higher = one.contrast, higher_is_better(one.metric)
+    low, high = map(from_log, found.difference.interval(level))
+    ratio = Estimate(
+        from_log(found.difference.log), low, high, level, "ratio", found.method, found.trials, found.samples
+    )
+    verdict = judge(low, high, margin, higher_is_better=higher)
+    # Of trials beside a neighbour more are no help: only what is open by its interval has a number that settles it.
+    settle = found.difference.to_settle(level, margin) if verdict == Judgement.UNCLEAR else None
+    block, labels = BLOCK_OF[one.metric], list(found.labels)
+    if block in _TIMED and verdict in (Judgement.BETTER, Judgement.WORSE):
+        loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)
+        if loser is not None:
+            side = "candidate" if verdict == Judgement.WORSE else "baseline"
+            labels.append(f"only the {side}, which is the worse, was disturbed ({loser}): measure it again")
+            verdict = Judgement.UNCLEAR
+    if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
+        labels += _of_drift(found.difference, level)
+    why = "; ".join([*([pair.same.label] if pair.same.label else []), *labels]) or None
+    comparison = Comparison(
+        _side(pair, baseline), _side(pair, one.candidate), one.metric, ratio, verdict, margin, pair.differing, why,
+        settle,
+    )  # fmt: skip
+    mine, yours = (_value(values, unit_of(one.metric)) for values in one.values)
+    return Judged(one.matched.label, one.matched.task, block, unit_of(one.metric), comparison, mine, yours)
+
+
+def _of_drift(found: Difference, level: float) -> Iterator[str]:
+    """Yield how much of an interval is no spread of processes, but what a machine may drift between two runs."""
+    sides = [side._replace(stays=0.0) for side in (found.baseline, found.candidate)]
+    (_, alone), (_, whole) = (one.interval(level) for one in (Difference(0.0, *sides), found._replace(log=0.0)))
+    if whole > _MOSTLY_DRIFT * alone > 0.0:
+        halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
+        yield (
+            f"the spread of processes alone would leave ±{halves[0]}; what a machine drifts from one run to the next "
+            f"makes it ±{halves[1]}: `torchstone ab` takes turns, and has none of that"
+        )
+
+
+def _value(runs: Sequence[PerTrial], unit: str) -> Estimate:
+    """Return the figure of a side over all its trials, in its own unit, with the 95 % interval of `show`."""
+    every = [value for each in runs for value in each.values]
+    value, low, high, method = over_trials(every)
+    note = None if len(every) > 1 else "one trial: no interval"
+    return Estimate(value, low, high, 0.95, unit, method, len(every), sum(each.samples for each in runs), note=note)

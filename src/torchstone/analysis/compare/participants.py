@@ -1,0 +1,225 @@
+"""Who is compared: each RUN as typed becomes a Participant with a letter, a label, and one run or a folder of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core import units
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.run import Plan, Run
+from torchstone.storage import foreign
+from torchstone.storage.query import locate, read_run
+from torchstone.storage.reading import read_bounded, record_path
+from torchstone.storage.training.folder import METRICS
+from torchstone.storage.training.metrics_log import TrainingMetrics
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with: it holds no run
+_MOST_FILES = 10_000
+
+
+class Participant(msgspec.Struct, frozen=True):
+    """One side of a comparison. `word`: as it was typed; `runs`: one, or all that a folder holds.
+
+    `trainings`: what the trainings in the folder reached, by the id of their run.
+    """
+
+    letter: str
+    label: str
+    word: str
+    runs: tuple[Run, ...]
+    trainings: Mapping[str, TrainingMetrics] = {}
+
+
+def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[Participant]:
+    """Return the participants in the order given, the baseline first.
+
+    Raises UsageError for fewer than two, for one that cannot be read, and for a run that comes twice.
+    """
+    if len(words) < 2:
+        raise UsageError("compare needs two runs or more (or one with --over AXIS): torchstone compare RUN RUN")
+    if len(words) > len(_LETTERS):
+        raise UsageError(f"{len(words)} runs are more than the {len(_LETTERS)} that fit beside each other")
+    found = [_with_trainings(one) for one in _lettered(words, [_runs(word, folder) for word in words])]
+    seen: dict[str, str] = {}
+    for one in found:
+        for run in one.runs:
+            if run.head.run_id in seen:
+                raise UsageError(
+                    f"'{seen[run.head.run_id]}' and '{one.word}' are the same run {run.head.run_id}; name another"
+                )
+        seen.update({run.head.run_id: one.word for run in one.runs})
+    return _baseline_first(found, baseline)
+
+
+def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[Participant]:
+    """Return a participant for each value of an axis (or `device`) in one run: its trials were taken in turn.
+
+    Raises UsageError where the axis has only one value there.
+    """
+    if over not in AXES and over != "device":
+        raise UsageError(f"--over {over}: no such axis; `torchstone list axes` has them, and there is device")
+    runs = _runs(word, folder)
+    value: Callable[[Case], Scalar] = lambda case: (
+        case.placement.device if over == "device" else case.configuration.get(over)
+    )
+    values = list(dict.fromkeys(value(case) for run in runs for case in run.head.plan.cases))
+    values = [one for one in values if one is not None]
+    if len(values) < 2:
+        raise UsageError(f"--over {over}: '{word}' has one value of it, {values[0] if values else units.MISSING}")
+    parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
+    found = [
+        Participant(letter, f"{over} {one}", f"{over}={one}", part)
+        for letter, one, part in zip(_LETTERS, values, parts, strict=False)
+    ]
+    return _baseline_first(found, baseline)
+
+
+def _only(run: Run, wanted: Callable[[Case], bool]) -> Run:
+    cases = tuple(case for case in run.head.plan.cases if wanted(case))
+    kept = {case.case_id for case in cases}
+    head = msgspec.structs.replace(run.head, plan=Plan(cases, ()))
+    findings = tuple(f for f in run.findings if f.subject in kept or f.subject == "run")
+    trials = tuple(t for t in run.trials if t.case_id in kept)
+    return msgspec.structs.replace(run, head=head, trials=trials, findings=findings)
+
+
+def _path_of(word: str) -> Path:
+    """Return the path that a word is; of the metrics of a training their folder, which holds all of it."""
+    path = Path(word)
+    return path.parent if path.name == METRICS and path.is_file() else path
+
+
+def _runs(word: str, folder: Path) -> tuple[Run, ...]:
+    path = _path_of(word)
+    if not _is_folder(path):
+        tool = foreign.recognised(path)
+        return (read_run(locate(folder, word)),) if tool is None else _whole(path, foreign.looked_at(tool, path))
+    found: dict[str, Run] = {}
+    for run in _own(path):
+        known = found.get(run.head.run_id)  # its record and its document, or a copy that was cut off
+        if known is None or len(run.trials) > len(known.trials):
+            found[run.head.run_id] = run
+    for metrics in _trainings(path):
+        if metrics.run_id not in found:
+            found[metrics.run_id] = _run_of(metrics, folder)
+    return _whole(path, found.values() or _foreign(path))
+
+
+def _whole(path: Path, runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Return the runs, oldest first. Raises UsageError where there is none."""
+    found = tuple(sorted(runs, key=lambda run: run.head.started_utc))
+    if not found:
+        raise UsageError(f"{path}: no records (*.jsonl), documents (benchmark_*.json) or trainings in this folder")
+    return found
+
+
+def _own(folder: Path) -> Iterator[Run]:
+    for file in _files(folder):
+        ours = file.suffix == ".jsonl" or (file.name.startswith("benchmark_") and file.suffix == ".json")
+        if ours and not file.name.startswith(COMPARISON) and foreign.recognised(file) is None:
+            yield read_run(file)
+
+
+def _foreign(folder: Path) -> Iterator[Run]:
+    """Yield what other tools wrote; looked for only where nothing of ours lies, since we write such tables too."""
+    for file in _files(folder):
+        if (tool := foreign.recognised(file)) is not None:
+            yield from foreign.looked_at(tool, file)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long, or with a NUL: no path
+        return False
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, without following links: a stranger's may point anywhere."""
+    count = 0
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(top) / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            count += 1
+            if count > _MOST_FILES:
+                raise UsageError(f"{folder}: more than {_MOST_FILES} files; name the run to compare")
+            yield path
+
+
+def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
+    """Yield what the trainings below a folder reached. Raises UsageError for a file that is none."""
+    for path in _files(folder):
+        if path.name != METRICS:
+            continue
+        with read_bounded(path) as file:
+            data = file.read()
+        try:
+            yield decode(data, TrainingMetrics)
+        except UsageError as fault:
+            raise UsageError(f"{path}: {fault}") from None
+
+
+def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
+    """Return the run of a training, from the store. Raises UsageError where it is not there.
+
+    By its id alone: a word in a stranger's file must not name another file of ours, nor the latest run.
+    """
+    path = record_path(folder, metrics.run_id)
+    if not path.is_file():
+        raise UsageError(f"no run '{metrics.run_id}', which a {METRICS} names: bring its record to {path}")
+    return read_run(path)
+
+
+def _with_trainings(one: Participant) -> Participant:
+    """Add what the trainings in a folder reached."""
+    path = _path_of(one.word)
+    if not _is_folder(path):
+        return one
+    return msgspec.structs.replace(one, trainings={metrics.run_id: metrics for metrics in _trainings(path)})
+
+
+def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Participant]:
+    """Label each by the first of these that tells them all apart: its device, host, name, word."""
+    firsts = [each[0].head for each in runs]
+    choices: Mapping[str, list[str]] = {
+        "device": [device.name if (device := device_of(each[0])) is not None else "" for each in runs],
+        "host": [head.machine.host.hostname for head in firsts],
+        "name": [head.name for head in firsts],
+        "word": [path.name if _is_folder(path := _path_of(word)) else word for word in words],
+    }
+    distinct = next((names for names in choices.values() if len(set(names)) == len(names) and all(names)), words)
+    return [Participant(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
+
+
+def device_of(run: Run) -> DeviceInfo | None:
+    """Return the device that a run's first Case was placed on; None where its machine does not tell."""
+    cases = run.head.plan.cases
+    return run.head.machine.device(cases[0].placement.device, cases[0].placement.index) if cases else None
+
+
+def named(participants: Sequence[Participant], word: str, flag: str) -> Participant:
+    """Return the participant that a letter, a label or a word as typed means. Raises UsageError naming the flag."""
+    for one in participants:
+        if word in (one.letter, one.label, one.word):
+            return one
+    known = ", ".join(f"{one.letter} ({one.label})" for one in participants)
+    raise UsageError(f"{flag} {word}: none of the compared is called so; there are {known}")
+
+
+def _baseline_first(found: list[Participant], baseline: str | None) -> list[Participant]:
+    if baseline is None:
+        return found
+    first = named(found, baseline, "--baseline")
+    return [first, *(one for one in found if one is not first)]

@@ -1,0 +1,252 @@
+"""From stored readings to what may win: one offer a device and settings, and which of them is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+import msgspec
+
+from torchstone.analysis.advice.choices import NEAR_THE_TOP
+from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
+from torchstone.core import units
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.estimate import Finding, Severity, too_wide
+from torchstone.core.stats import best_of_many
+from torchstone.core.stats.best_of_many import Best, Entrant
+from torchstone.core.stats.interval import over_trials
+from torchstone.storage.measured import Measured
+
+_CHOSEN = ("batch_size", "precision", "optimizer", "learning_rate", "grad_accumulation")  # change the result, and are
+# for the user to choose all the same; where a batch comes from is another question than how fast it is computed.
+_GIVEN = ("feed", "mode")
+_SPEED = criterion("speed")
+_NO_SPEED = "learning_rate"
+_STAYS = (
+    0.5  # of a trial's variance: what trials of a run have in common on a machine that drifts (core/stats/comparing.py)
+)
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """How many times the next best, with the ends of the interval of that level, corrected for how many were tried."""
+
+    ratio: float
+    low: float
+    high: float
+    level: float
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Settings on a device and what was measured of them. `value`, with its 95 % interval over trials, in `unit`.
+
+    `could_be`: it cannot be told from the best. `doubts`: the checks that make all its figures SUSPECT; such runs are
+    left out where there are others.
+    """
+
+    device: str
+    hosts: tuple[str, ...]
+    point: Mapping[str, Scalar]
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    trials: int
+    runs: tuple[str, ...]
+    case_ids: tuple[str, ...]
+    torch: str | None
+    memory_bytes: float | None = None
+    memory_share: float | None = None
+    doubts: tuple[str, ...] = ()
+    could_be: bool = False
+    against_best: float | None = None
+    loss_rate_per_1000_items: float | None = None
+
+
+class Entered(msgspec.Struct, frozen=True):
+    """An Offer with what stands behind it: the logs of its trials, higher is better."""
+
+    offer: Offer
+    logs: tuple[float, ...]
+    readings: tuple[Measured, ...]
+
+
+def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Return the axes that say what is computed: equal settings can be compared only where these are equal."""
+    return {name: value for name, value in sorted(configuration.items()) if _is_given(name)}
+
+
+def chosen(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Return the axes that are for the user to choose."""
+    return {name: value for name, value in configuration.items() if not _is_given(name) and name != _NO_SPEED}
+
+
+def _is_given(name: str) -> bool:
+    axis = AXES.get(name)
+    return name in _GIVEN or axis is None or (axis.changes_result and name not in _CHOSEN)
+
+
+def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured], object]) -> list[Entered]:
+    """Return one entrant for each key that has the criterion's figure, in the order in which they came."""
+    groups: dict[object, list[Measured]] = {}
+    for one in readings:
+        if _values(one, by):
+            groups.setdefault(key(one), []).append(one)
+    return [_entered(group, by) for group in groups.values()]
+
+
+def _values(one: Measured, by: Criterion) -> list[float]:
+    """Return the criterion's figure of each trial; another tool's record may claim one of 0 or less, which is none."""
+    return [value for trial in one.trials if (value := by.of(trial, one)) is not None and value > 0.0]
+
+
+def _entered(group: Sequence[Measured], by: Criterion) -> Entered:
+    """Put the runs of one Case together: those of the newest torch, and without those that are in doubt, if some are.
+
+    Figures of an older torch are another program's.
+    """
+    newest = group[-1].machine.software.get("torch")
+    same = [one for one in group if one.machine.software.get("torch") == newest]
+    used = [one for one in same if not one.doubts] or same
+    values = [value for one in used for value in _values(one, by)]
+    each = over_trials(values)
+    first, device = used[-1], used[-1].device
+    memory = [held for one in used for trial in one.trials if (held := memory_of(trial, one)) is not None]
+    rates = [rate for one in used for rate in one.values("loss_rate_per_1000_items")]
+    held_share = max(memory) / device.memory_bytes if memory and device is not None and device.memory_bytes else None
+    offer = Offer(
+        device=first.device_name,
+        hosts=tuple(dict.fromkeys(one.machine.host.hostname for one in used)),
+        point=chosen(first.case.configuration),
+        value=each.value,
+        low=each.low,
+        high=each.high,
+        unit=by.unit(first),
+        trials=len(values),
+        runs=tuple(dict.fromkeys(one.run_id for one in used)),
+        case_ids=tuple(dict.fromkeys(one.case_id for one in used)),
+        torch=newest,
+        memory_bytes=fmean(memory) if memory else None,
+        memory_share=held_share,
+        doubts=tuple(dict.fromkeys(f.check for one in used for f in one.doubts)),
+        loss_rate_per_1000_items=fmean(rates) if rates else None,
+    )
+    return Entered(offer, tuple(math.log(value) for value in values), tuple(used))
+
+
+def device_and_settings(one: Measured) -> object:
+    """Return what makes two readings of one workload the same entrant."""
+    placed = one.case.placement
+    return one.device_name, placed.count, placed.nodes, str(sorted(chosen(one.case.configuration).items()))
+
+
+def near_the_top(every: Sequence[Entered], readings: Sequence[Measured]) -> list[Entered]:
+    """Leave out what is far from its device's highest throughput: per memory the smallest batch would always win."""
+    rates = {device_and_settings(one.readings[0]): one.offer for one in entered(readings, _SPEED, device_and_settings)}
+    tops: dict[str, float] = {}
+    for rate in rates.values():
+        tops[rate.device] = max(tops.get(rate.device, 0.0), rate.value)
+    return [
+        one for one in every
+        if rates[device_and_settings(one.readings[0])].value >= NEAR_THE_TOP * tops[one.offer.device]
+    ]  # fmt: skip
+
+
+def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+    """Return the entrants whose trials agree well enough to choose by, and a line on those left out."""
+    kept = [one for one in entrants if not units.is_wide(one.offer.value, one.offer.low, one.offer.high)]
+    wide = [one.offer.trials for one in entrants if one not in kept]
+    return kept, [f"{len(wide)} of {len(entrants)} settings: {too_wide(min(wide))}"] if wide else []
+
+
+def believed(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+    """Return the entrants to choose among, and a line on those left out: SUSPECT ones, where two others are there.
+
+    A device that has no others keeps those it has: without them it would not be compared at all. What a check calls an
+    error is never kept so.
+    """
+    sound = [one for one in entrants if not one.offer.doubts]
+    if len(sound) < 2 or len(sound) == len(entrants):
+        return list(entrants), []
+    devices = {one.offer.device for one in sound}
+    stays = [not one.offer.doubts or not (one.offer.device in devices or _is_wrong(one)) for one in entrants]
+    kept, left = ([one for one, stay in zip(entrants, stays, strict=True) if stay is side] for side in (True, False))
+    checks = dict.fromkeys(check for one in left for check in one.offer.doubts)
+    return kept, [f"{len(left)} of {len(entrants)} settings are SUSPECT ({', '.join(checks)})"] if left else []
+
+
+def _is_wrong(one: Entered) -> bool:
+    return any(finding.severity == Severity.ERROR for reading in one.readings for finding in reading.doubts)
+
+
+def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
+    """Yield what makes figures SUSPECT, a line a check: of how many settings, and what it saw in the newest run."""
+    seen: dict[str, tuple[Finding, str]] = {}
+    for one in entrants:
+        for reading in one.readings:
+            seen.update({finding.check: (finding, reading.run_id) for finding in reading.doubts})
+    for check, (finding, run_id) in seen.items():
+        count = sum(check in one.offer.doubts for one in entrants)
+        word = "INVALID" if finding.severity == Severity.ERROR else "SUSPECT"
+        told = f"{count} of {len(entrants)} settings are {word} ({check}): {finding.message}"
+        yield f"{told}. `torchstone show {run_id}` says more"
+
+
+def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
+    """Return what is known of each, for best_of.
+
+    Where not all were measured in one run, what the trials of a run have in common does not cancel, and more trials do
+    not lower it.
+    """
+    groups = [one.logs for one in entrants]
+    found = best_of_many.entrants(groups)
+    if len({one.offer.runs for one in entrants}) == 1:
+        return found
+    stays = [
+        _STAYS * spread.squared_error * len(one.logs) / len(one.offer.runs)
+        for spread, one in zip(found, entrants, strict=True)
+    ]
+    return best_of_many.entrants(groups, stays)
+
+
+def best_among(entrants: Sequence[Entered], tried: int = 0) -> tuple[Best, list[Entered]]:
+    """Return which one is best, and all with `could_be` and `against_best` told, the best first.
+
+    tried: how many there were, if more.
+    """
+    best = best_of_many.best_of(spreads(entrants), tried=tried)
+    top = entrants[best.best].offer.value
+    told = [
+        msgspec.structs.replace(
+            one,
+            offer=msgspec.structs.replace(
+                one.offer, could_be=place in best.could_be, against_best=one.offer.value / top
+            ),
+        )
+        for place, one in enumerate(entrants)
+    ]
+    return best, sorted(told, key=lambda one: -one.offer.value)
+
+
+def lead_of(best: Best) -> Lead | None:
+    """Return the lead of the best, as it is recorded."""
+    return Lead(*best.lead, best.level) if best.lead is not None else None
+
+
+def differing(entrants: Sequence[Entered]) -> Iterator[str]:
+    """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
+    torches = dict.fromkeys(one.offer.torch for one in entrants)
+    if len(torches) > 1:
+        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be its"
+    if len({one.offer.runs for one in entrants}) > 1 and len({one.offer.hosts for one in entrants}) == 1:
+        yield "not all were measured in one run: the machine's drift between runs is allowed for, not seen"
+    for device in dict.fromkeys(one.offer.device for one in entrants):
+        hosts = dict.fromkeys(host for one in entrants if one.offer.device == device for host in one.offer.hosts)
+        if len(hosts) > 1:
+            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may not be alike"
+    if doubts := dict.fromkeys(check for one in entrants for check in one.offer.doubts):
+        devices = dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts)
+        whose = f" of {', '.join(devices)}" if len({one.offer.device for one in entrants}) > 1 else ""
+        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): `torchstone show` says why"
+    if any(len(one.logs) == 1 for one in entrants):
+        yield "some stand on one trial, whose spread is taken from the others, or assumed"

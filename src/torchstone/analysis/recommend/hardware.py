@@ -1,0 +1,249 @@
+"""Which device for a family of models: each at the best of its own settings, over the models that all of them ran."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+
+import msgspec
+
+from torchstone.analysis.advice.choices import AS_FAST
+from torchstone.analysis.recommend.criteria import Criterion
+from torchstone.analysis.recommend.entrants import (
+    Entered,
+    Lead,
+    Offer,
+    believed,
+    best_among,
+    device_and_settings,
+    differing,
+    entered,
+    given,
+    known,
+    lead_of,
+    near_the_top,
+    spreads,
+)
+from torchstone.analysis.recommend.typed import run_command
+from torchstone.analysis.recommend.undecided import Tried, undecided
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import portable
+from torchstone.core.stats.best_of_many import Entrant, best_of
+from torchstone.core.stats.logs import from_log
+from torchstone.storage.measured import Measured
+
+
+class OnModel(msgspec.Struct, frozen=True):
+    """One model: the best of each device, the best first. `relative`: at equal settings, device → times the first's."""
+
+    model: str
+    data: str
+    given: Mapping[str, Scalar]
+    offers: tuple[Offer, ...]
+    relative: tuple[Relative, ...]
+
+
+class Relative(msgspec.Struct, frozen=True):
+    """One Case that several devices ran with equal settings: the figure of each over that of the best."""
+
+    point: Mapping[str, Scalar]
+    unit: str
+    values: Mapping[str, float]
+    ratios: Mapping[str, float]
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """One device over all models: the geometric mean of its figures over that of the best device."""
+
+    device: str
+    against_best: float
+    models: int
+    trials: int
+    runs: int
+    could_be: bool
+    price_per_hour: float | None = None
+
+
+class Hardware(msgspec.Struct, frozen=True):
+    """`recommended`: None where fewer than two devices can be compared; where several could be the best, the leanest.
+
+    Where there is none, `ran` are the devices of the model that most of them ran, and `judged` those of them with a
+    figure that is ground for a choice.
+    """
+
+    family: str
+    task: str
+    by: str
+    standings: tuple[Standing, ...]
+    models: tuple[OnModel, ...]
+    recommended: str | None
+    clear: bool
+    lead: Lead | None
+    left_out: tuple[str, ...]
+    cautions: tuple[str, ...]
+    to_type: str | None
+    ran: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
+
+
+def hardware(
+    readings: Sequence[Measured],
+    by: Criterion,
+    refused: Callable[[Measured], bool],
+    price: Callable[[str], float | None],
+) -> Hardware | None:
+    """Return the device to take for the readings of one family and task; None where none has the criterion's figure.
+
+    `refused`: settings that are not recommended anyway, of their losses or memory.
+    """
+    groups: dict[str, list[Measured]] = {}
+    for one in readings:
+        groups.setdefault(_what(one), []).append(one)
+    fought: list[tuple[Sequence[Measured], Sequence[Entered], int]] = []
+    left_out: list[str] = []
+    lonely: list[Tried] = []
+    for group in groups.values():
+        allowed = entered([one for one in group if not refused(one)], by, device_and_settings)
+        every = near_the_top(allowed, group) if by.name == "memory" else allowed
+        sure, wide = known(every)
+        kept, suspect = believed(sure)
+        left_out += [*wide, *suspect]
+        if len({one.offer.device for one in kept}) > 1:
+            fought.append((group, kept, len(every)))
+        elif ran := entered(group, by, device_and_settings):
+            lonely.append(Tried(ran, allowed, kept, wide))
+    family, task = family_of(readings[0]), str(readings[0].case.workload.task)
+    if not fought:
+        return _open(family, task, by, lonely) if lonely else None
+    best, standings = _over_models(fought, price)
+    lean = [one for one in standings if one.could_be]
+    cautions = dict.fromkeys(said for _, kept, _ in fought for said in (*differing(kept), *_settings_differ(kept)))
+    models = tuple(_on_model(group, kept, tried, by) for group, kept, tried in fought)
+    return Hardware(
+        family, task, by.name, tuple(standings), models,
+        _leanest(lean, fought), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
+        _again(fought, lean) if len(lean) > 1 else None,
+    )  # fmt: skip
+
+
+def family_of(one: Measured) -> str:
+    """Return the family of a model; what belongs to none that is known is custom."""
+    return one.case.workload.family or "custom"
+
+
+def _what(one: Measured) -> str:
+    """Return what must be equal: the workload, and the axes that say what is computed."""
+    return f"{sorted(one.case.workload.canonical().items(), key=str)}{given(one.case.configuration)}"
+
+
+def _over_models(
+    fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], price: Callable[[str], float | None]
+) -> tuple[Lead | None, list[Standing]]:
+    """Return the lead and the standings over the models that all these devices ran: the most devices first.
+
+    A device enters with the best of its settings, and pays for having had many: they all count as tried.
+    """
+    everywhere = set.intersection(*({one.offer.device for one in kept} for _, kept, _ in fought))
+    used = list(fought)
+    if len(everywhere) < 2:  # no two devices ran all models: the model that most devices ran speaks
+        used = [max(fought, key=lambda one: len({e.offer.device for e in one[1]}))]
+        everywhere = {one.offer.device for one in used[0][1]}
+    devices = sorted(everywhere)
+    parts: dict[str, list[tuple[Entrant, Entered]]] = {device: [] for device in devices}
+    for _, kept, _ in used:
+        known = spreads(kept)
+        for device in devices:
+            own = [(s, e) for s, e in zip(known, kept, strict=True) if e.offer.device == device]
+            parts[device].append(max(own, key=lambda pair: pair[0].log))
+    each = [_mean([spread for spread, _ in parts[device]]) for device in devices]
+    best = best_of(each, tried=sum(tried for _, _, tried in used))
+    top = max(one.log for one in each)
+    found = [
+        Standing(
+            device, from_log(entrant.log - top), len(used), sum(e.offer.trials for _, e in parts[device]),
+            len({run for _, e in parts[device] for run in e.offer.runs}), place in best.could_be, price(device),
+        )
+        for place, (device, entrant) in enumerate(zip(devices, each, strict=True))
+    ]  # fmt: skip
+    return lead_of(best), sorted(found, key=lambda one: -one.against_best)
+
+
+def _mean(each: Sequence[Entrant]) -> Entrant:
+    """Return the mean over models: the log of a geometric mean of rates."""
+    n, total = len(each), math.fsum(one.squared_error for one in each)
+    below = math.fsum(one.squared_error**2 / one.df for one in each)
+    return Entrant(fmean(one.log for one in each), total / n**2, total * total / below if below > 0.0 else math.inf)
+
+
+def _on_model(group: Sequence[Measured], kept: Sequence[Entered], tried: int, by: Criterion) -> OnModel:
+    first = group[0]
+    _, ranked = best_among(kept, tried)
+    best: dict[str, Offer] = {}
+    for one in ranked:
+        best.setdefault(one.offer.device, one.offer)
+    return OnModel(
+        portable(first.case.workload.model), portable(first.case.workload.data), given(first.case.configuration),
+        tuple(best.values()), tuple(_relative(group, by)),
+    )  # fmt: skip
+
+
+def _relative(group: Sequence[Measured], by: Criterion) -> Iterator[Relative]:
+    """Yield each Case that two devices ran with equal settings, whatever their best is."""
+    alike: dict[str, dict[str, Offer]] = {}
+    for one in entered(group, by, device_and_settings):
+        alike.setdefault(str(sorted(one.offer.point.items())), {})[one.offer.device] = one.offer
+    for offers in alike.values():
+        if len(offers) > 1:
+            first = next(iter(offers.values()))
+            top = max(offer.value for offer in offers.values())
+            values = {device: offer.value for device, offer in offers.items()}
+            yield Relative(first.point, first.unit, values, {d: value / top for d, value in values.items()})
+
+
+def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
+    """Yield the settings that are not the same at the best of each device."""
+    best: dict[str, Entered] = {}
+    for one in sorted(kept, key=lambda one: one.offer.value):
+        best[one.offer.device] = one
+    points = {device: one.offer.point for device, one in best.items()}
+    axes = dict.fromkeys(axis for point in points.values() for axis in point)
+    unlike = [axis for axis in axes if len({str(point.get(axis)) for point in points.values()}) > 1]
+    if unlike:
+        told = "; ".join(
+            f"{axis} {', '.join(f'{_word(point.get(axis))} on {device}' for device, point in points.items())}"
+            for axis in unlike
+        )
+        yield f"settings differ between the devices at their best ({told}): part of the difference is theirs"
+
+
+def _word(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:
+    """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
+    lean = [one for one in lean if one.against_best >= AS_FAST]
+    if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
+        return min(lean, key=lambda one: one.price_per_hour or math.inf).device
+    held: dict[str, list[float]] = {}
+    for _, kept, _ in fought:
+        for one in kept:
+            held.setdefault(one.offer.device, []).append(one.offer.memory_bytes or math.inf)
+    return min(lean, key=lambda one: min(held[one.device])).device
+
+
+def _open(family: str, task: str, by: Criterion, tried: Sequence[Tried]) -> Hardware:
+    told = undecided(tried)
+    return Hardware(
+        family, task, by.name, (), (), None, False, None, told.left_out, told.cautions, told.to_type, told.ran,
+        told.judged,
+    )  # fmt: skip
+
+
+def _again(fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:
+    """Return what to type on each of the machines that cannot be told apart, with the best settings of one."""
+    devices = {one.device for one in lean}
+    kept = [one for _, some, _ in fought for one in some if one.offer.device in devices]
+    best = max(kept, key=lambda one: one.offer.value)
+    return run_command(best.readings[-1], {}, device="auto", trials=2 * max(len(one.logs) for one in kept))

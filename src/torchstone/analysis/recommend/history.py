@@ -1,0 +1,208 @@
+"""How a Case's figure moved over all stored runs, machine by machine, and what else changed where it did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.recommend.software import Changed, changed
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, portable
+from torchstone.core.schema.comparison import Judgement, judge
+from torchstone.core.schema.metric import FIGURES, Better
+from torchstone.core.stats import change_points
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.ratio import log_mean
+from torchstone.core.stats.segmentation import FEWEST
+from torchstone.storage.index import Problem
+from torchstone.storage.measured import Measured, measured
+from torchstone.storage.query import find
+
+_SHORTEST_ID = 4  # characters of a case_id that are taken for one
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One run. `value` with its 95 % interval over `trials`. `counted`: False where it was left out, and `why`."""
+
+    run_id: str
+    started_utc: str
+    value: float
+    low: float | None
+    high: float | None
+    trials: int
+    counted: bool = True
+    why: str | None = None
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A stretch of runs on one level, by their places among the points: [first, last]. Its value, and its interval."""
+
+    first: int
+    last: int
+    runs: int
+    value: float
+    low: float
+    high: float
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, with its 95 % interval."""
+
+    at: int
+    run_id: str
+    started_utc: str
+    ratio: float
+    low: float
+    high: float
+    verdict: Judgement
+    changed: tuple[Changed, ...]
+
+
+class History(msgspec.Struct, frozen=True):
+    """One Case on one machine. `deviation`: of the log of one run around its level; None under two counted runs."""
+
+    case_id: str
+    task: str
+    model: str
+    data: str
+    device: str
+    host: str
+    configuration: dict[str, Scalar]
+    metric: str
+    unit: str
+    points: tuple[Point, ...]
+    segments: tuple[Segment, ...]
+    changes: tuple[Change, ...]
+    deviation: float | None
+
+    @property
+    def enough(self) -> bool:
+        """Whether a change could have been seen."""
+        return sum(one.counted for one in self.points) >= 2 * FEWEST
+
+
+class Histories(msgspec.Struct, frozen=True):
+    """All that were asked for, those with a change first; `runs`: how many are stored."""
+
+    metric: str
+    histories: tuple[History, ...]
+    runs: int
+    problems: tuple[Problem, ...] = ()
+
+
+def history(folder: Path, word: str | None = None, metric: str = "throughput", *, suspect: bool = False) -> Histories:
+    """Return the histories of a Case (its id or the beginning of one), of a run's Cases, or of a model; None: of all.
+
+    `suspect`: count runs whose figures are SUSPECT, too; otherwise they are told, and left out.
+    Raises UsageError where the word means nothing here, or no figure has that name.
+    """
+    if metric not in FIGURES:
+        raise unknown("figure", metric, FIGURES)
+    store = measured(folder, (metric,))
+    groups: dict[tuple[str, str, str], list[Measured]] = {}
+    for one in _meant(folder, store.measured, word):
+        if one.values(metric):
+            groups.setdefault((one.case_id, one.device_name, one.machine.host.hostname), []).append(one)
+    found = [_history(group, metric, suspect=suspect) for group in groups.values()]
+    found.sort(key=lambda one: (not one.changes, -len(one.points)))
+    return Histories(metric, tuple(found), store.runs, store.problems)
+
+
+def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list[Measured]:
+    if word is None or not readings:
+        return list(readings)
+    if len(word) >= _SHORTEST_ID and (found := [one for one in readings if one.case_id.startswith(word)]):
+        return found
+    lower = word.casefold()
+    if found := [one for one in readings if lower in one.case.workload.model.casefold() and word != "latest"]:
+        return found
+    try:
+        entry = find(folder, word)
+    except UsageError as fault:
+        models = ", ".join(dict.fromkeys(portable(one.case.workload.model) for one in readings))
+        raise UsageError(f"{fault} Nor is it the beginning of a case_id, or part of a model's name: {models}") from None
+    ours = {case.case_id for case in entry.head.plan.cases}
+    return [one for one in readings if one.case_id in ours]
+
+
+def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> History:
+    points = [_point(one, metric, suspect=suspect) for one in group]
+    places = [place for place, point in enumerate(points) if point.counted]
+    first = group[0]
+    segments: list[Segment] = []
+    changes: list[Change] = []
+    deviation = None
+    if places:
+        told = change_points.levels(
+            [points[place].value for place in places], [_error(points[place]) for place in places]
+        )
+        for outlier in told.outliers:
+            place = places[outlier]
+            points[place] = msgspec.structs.replace(points[place], counted=False, why="apart from its neighbours")
+        segments = list(_segments(told, places))
+        changes = list(_changes(told, places, group, metric))
+        deviation = told.deviation if len(places) > 1 else None
+    case: Case = first.case
+    return History(
+        first.case_id, str(case.workload.task), portable(case.workload.model), portable(case.workload.data),
+        first.device_name, first.machine.host.hostname, dict(case.configuration), metric, str(FIGURES[metric].unit),
+        tuple(points), tuple(segments), tuple(changes), deviation,
+    )  # fmt: skip
+
+
+def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
+    values = one.values(metric)
+    each = over_trials(values)
+    why = None
+    if min(values) <= 0.0:
+        why = "not above 0: it has no ratio"
+    elif one.doubts and not suspect:
+        why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
+    return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)
+
+
+def _error(point: Point) -> float | None:
+    """Return the standard error of a run's log by its own trials; None of one trial, and of equal ones."""
+    mean = log_mean(point.value, point.low, point.high, point.trials)
+    return mean.deviation / math.sqrt(mean.trials) if mean is not None and mean.deviation > 0.0 else None
+
+
+def _segments(told: change_points.Levels, places: Sequence[int]) -> Iterator[Segment]:
+    for level in told.levels:
+        value, low, high = told.interval(level)
+        yield Segment(places[level.begin], places[level.end - 1], level.values, value, low, high)
+
+
+def _changes(
+    told: change_points.Levels, places: Sequence[int], group: Sequence[Measured], metric: str
+) -> Iterator[Change]:
+    for before, after in zip(told.levels, told.levels[1:], strict=False):
+        ratio, low, high = told.ratio(before, after)
+        at = group[places[after.begin]]
+        sides = [[group[place] for place in places[level.begin : level.end]] for level in (before, after)]
+        yield Change(
+            places[after.begin], at.run_id, at.started_utc, ratio, low, high, verdict(low, high, metric),
+            changed(sides[0], sides[1]),
+        )  # fmt: skip
+
+
+def verdict(low: float, high: float, metric: str) -> Judgement:
+    """Return what the interval of a ratio says of a figure; `unclear` where neither way is better."""
+    better = FIGURES[metric].better
+    if better == Better.NEITHER:
+        return Judgement.UNCLEAR
+    return judge(low, high, 0.0, higher_is_better=better == Better.HIGHER)
+
+
+def worse(histories: Sequence[History], margin: float) -> list[History]:
+    """Return those whose newest level is worse than the one before it by more than the margin (0.02: 2 %)."""
+    found = []
+    for one in histories:
+        last = one.changes[-1] if one.changes else None
+        if last is not None and last.verdict == Judgement.WORSE and abs(math.log(last.ratio)) > math.log1p(margin):
+            found.append(one)
+    return found

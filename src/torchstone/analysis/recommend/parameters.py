@@ -1,0 +1,231 @@
+"""Settings for a model on a device: batch size, precision, optimizer and all else that was tried; the learning rate.
+
+Of those that cannot be told from the best, and are within 2 % of it, the leanest is recommended: noise that hides a
+larger difference is no reason to give it up. What trains worse is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
+from torchstone.analysis.recommend.criteria import Criterion
+from torchstone.analysis.recommend.entrants import (
+    Entered,
+    Lead,
+    Offer,
+    believed,
+    best_among,
+    device_and_settings,
+    differing,
+    entered,
+    given,
+    known,
+    lead_of,
+    near_the_top,
+)
+from torchstone.analysis.recommend.losses import Losses, worse_of
+from torchstone.analysis.recommend.typed import TRIALS, run_command
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Task, portable
+from torchstone.storage.measured import Measured
+
+_SLOWER_PER_ITEM = 0.8  # of the fastest fall of the loss: below it, the saying is worth a line
+_SAME_MEMORY = 0.02  # of the log: what is closer takes as much
+_BATCHES = 4  # times the largest that was tried, where it is the best
+
+
+class Learning(msgspec.Struct, frozen=True):
+    """The learning rate, by the losses of one run at one batch size; None where none is steady or falls."""
+
+    best: float | None
+    as_good: tuple[float, ...]
+    cannot_tell: tuple[float, ...]
+    tried: tuple[float, ...]
+    unsteady: tuple[float, ...]
+    try_next: float | None
+    run_id: str
+    batch_size: Scalar
+    horizon_items: float
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What to set for one workload on one device. `given`: what is computed; `offers`: the best first.
+
+    `recommended`: None where fewer than two settings were measured. `clear`: no other could be the best; else it is
+    the leanest of those that could and are as good. `to_type`: what would settle what is open.
+    """
+
+    task: str
+    model: str
+    family: str | None
+    data: str
+    device: str
+    by: str
+    given: Mapping[str, Scalar]
+    offers: tuple[Offer, ...]
+    recommended: Offer | None
+    clear: bool
+    lead: Lead | None
+    learning: Learning | None
+    left_out: tuple[str, ...]
+    cautions: tuple[str, ...]
+    to_type: str | None
+
+
+def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losses]) -> Settings | None:
+    """Return what to set, by the readings of one workload on one device; None where the criterion has no figure.
+
+    `losses`: what stored losses say of its trainings.
+    """
+    every = entered(readings, by, device_and_settings)
+    if not every:
+        return None
+    near = near_the_top(every, readings) if by.name == "memory" else every
+    first = readings[0].case.workload
+    worse = worse_of(losses)
+    left = [one for one in near if not _why_not(one, worse)]
+    sure, wide = known(left or near)
+    kept, suspect = believed(sure or left or near)
+    best, ranked = best_among(kept, len(every))
+    as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
+    pick = min(as_good, key=_leanness) if len(every) > 1 and (len(kept) > 1 or not wide) else None
+    axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
+    said = dict.fromkeys(why for one in every if (why := _why_not(one, worse)))
+    return Settings(
+        task=str(first.task), model=portable(first.model), family=first.family, data=portable(first.data),
+        device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
+        offers=tuple(_shown(one.offer, axes) for one in ranked),
+        recommended=_shown(pick.offer, axes) if pick is not None else None,
+        clear=best.is_clear and pick is not None, lead=lead_of(best), learning=_learning(losses, pick),
+        left_out=(*(said if left else ()), *(wide if sure else ()), *suspect, *_far(len(every) - len(near))),
+        cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
+        to_type=_again(near) if pick is None and wide else _to_type(readings, ranked, pick, losses),
+    )  # fmt: skip
+
+
+def _why_not(one: Entered, worse: Mapping[tuple[str, str], str]) -> str | None:
+    share = one.offer.memory_share
+    if share is not None and share > SAFE_SHARE:
+        return f"settings that take more than {100 * SAFE_SHARE:.0f} % of the device's memory"
+    return next((why for (axis, value), why in worse.items() if str(one.offer.point.get(axis)) == value), None)
+
+
+def _nothing_else(why_not: str) -> str:
+    return f"nothing else was measured, or this would not be recommended: {why_not}"
+
+
+def _far(count: int) -> Iterator[str]:
+    if count:
+        share = f"{100 * (1 - NEAR_THE_TOP):.0f} %"
+        yield f"{count} setting{'s' * (count > 1)} more than {share} below the highest throughput"
+
+
+def _leanness(one: Entered) -> tuple[float, float]:
+    """Sort by memory, in steps of 2 %, then by the value; a memory that is not known is not the least."""
+    held = one.offer.memory_bytes
+    return round(math.log(held) / _SAME_MEMORY) if held else math.inf, -one.offer.value
+
+
+def _shown(offer: Offer, axes: Sequence[str]) -> Offer:
+    """Return an offer that names the axes in which offers differ, and what people look for."""
+    named = dict.fromkeys((*axes, *(n for n in ("batch_size", "precision") if n in offer.point)))
+    return msgspec.structs.replace(offer, point={axis: offer.point.get(axis) for axis in named})
+
+
+def _learning(losses: Sequence[Losses], pick: Entered | None) -> Learning | None:
+    having = [one for one in losses if one.learning_rate is not None]
+    size = pick.offer.point.get("batch_size") if pick is not None else None
+    best = next((one for one in having if one.batch_size == size), having[0] if having else None)
+    if best is None or best.learning_rate is None:
+        return None
+    rates = best.learning_rate
+    return Learning(
+        rates.best, rates.as_good, rates.cannot_tell, rates.tried, rates.unsteady, rates.try_next, best.run_id,
+        best.batch_size, best.horizon_items,
+    )  # fmt: skip
+
+
+def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses], task: Task) -> Iterator[str]:
+    yield from differing(ranked)
+    if pick is None:
+        return
+    for axis, value in _unjudged(ranked, pick, losses):
+        what = "its loss was not compared" if task == Task.TRAIN else "its effect on answers is not in these figures"
+        yield f"quality not measured: {axis} {value}, {what}"
+    yield from dict.fromkeys(note for one in losses for note in one.notes)
+    rates = {one.offer.point.get("batch_size"): one.offer.loss_rate_per_1000_items for one in ranked}
+    falls = {size: rate for size, rate in rates.items() if rate is not None and rate < 0.0}
+    own = falls.get(pick.offer.point.get("batch_size"))
+    steepest = min(falls, key=lambda size: falls[size], default=None)
+    if own is not None and steepest is not None and own > _SLOWER_PER_ITEM * falls[steepest]:
+        slower = (
+            f"for each item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
+        )
+        yield f"{slower}: a larger batch may need another learning rate, and more items to the same loss"
+
+
+def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:
+    """Yield the choices of which no stored loss says whether they train (or answer) as well as the others."""
+    judged = {key for one in losses for key in one.judged}
+    for axis in ("precision", "optimizer"):
+        value = str(pick.offer.point.get(axis))
+        if len({str(one.offer.point.get(axis)) for one in ranked}) > 1 and (axis, value) not in judged:
+            yield axis, value
+
+
+def _again(entrants: Sequence[Entered]) -> str | None:
+    """Return the command that measures these settings again, with more trials."""
+    vary = {
+        axis: values for axis in entrants[0].offer.point
+        if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in entrants))) > 1
+    }  # fmt: skip
+    return run_command(entrants[-1].readings[-1], vary, trials=max(10, 2 * max(len(one.logs) for one in entrants)))
+
+
+def _to_type(
+    readings: Sequence[Measured], ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[Losses]
+) -> str | None:
+    """Return the command that would settle what is open first: one setting alone, a tie of few trials, the losses.
+
+    Then a larger batch, where the largest is the best.
+    """
+    newest = readings[-1]
+    if pick is None:
+        size = newest.case.configuration.get("batch_size")
+        start = size if isinstance(size, int) else 1
+        return run_command(newest, {"batch_size": [start, 4 * start, 16 * start]})
+    source = pick.readings[-1]
+    could_be = [one for one in ranked if one.offer.could_be]
+    if len(could_be) > 1 and any(one.offer.doubts or len(one.logs) < TRIALS for one in could_be):
+        vary = {
+            axis: values for axis in pick.offer.point
+            if len(values := list(dict.fromkeys(one.offer.point.get(axis) for one in could_be))) > 1
+        }  # fmt: skip
+        return run_command(source, vary, trials=max(TRIALS, 2 * max(len(one.logs) for one in could_be)))
+    if source.case.workload.task == Task.TRAIN and (of_losses := _to_learn(source, ranked, pick, losses)):
+        return run_command(source, {**of_losses, "feed": ["loader"]}, trials=1)
+    sizes = {size for one in ranked if isinstance(size := one.offer.point.get("batch_size"), int)}
+    top = pick.offer.point.get("batch_size")
+    if isinstance(top, int) and len(sizes) > 1 and top == max(sizes):
+        return run_command(source, {"batch_size": [top, _BATCHES * top]})
+    return None
+
+
+def _to_learn(
+    source: Measured, ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]
+) -> Mapping[str, Sequence[Scalar]]:
+    """Return the axes whose effect on the loss is not known; none where the data has nothing to learn."""
+    if source.case.workload.data.partition(":")[0] == "synthetic":
+        return {}
+    vary: dict[str, Sequence[Scalar]] = {
+        axis: list(dict.fromkeys(one.offer.point.get(axis) for one in ranked))
+        for axis, _ in _unjudged(ranked, pick, losses)
+    }
+    rate = source.case.configuration.get("learning_rate", AXES["learning_rate"].default)
+    if not any(one.learning_rate for one in losses) and isinstance(rate, float) and rate > 0.0:
+        vary["learning_rate"] = [rate / 10, rate, 10 * rate]
+    return vary

@@ -1,0 +1,113 @@
+"""Hardware and settings, from all that is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from torchstone.analysis.advice.choices import SAFE_SHARE
+from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
+from torchstone.analysis.recommend.entrants import given
+from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
+from torchstone.analysis.recommend.losses import losses_of, worse_of
+from torchstone.analysis.recommend.parameters import Settings, settings
+from torchstone.analysis.recommend.prices import Prices
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.case import Task
+from torchstone.storage.index import Problem
+from torchstone.storage.measured import Measured, measured
+
+K = TypeVar("K")
+_MOST_READ_BYTES = 192 * 2**20  # of records, for their losses
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What to recommend for: a family, a model (or a part of its name), a task; None: all."""
+
+    by: str = "speed"
+    family: str | None = None
+    model: str | None = None
+    task: str | None = None
+    prices: Prices | None = None
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """`hardware`: one a family and task; `settings`: one a workload and device. `runs`: how many are stored."""
+
+    by: str
+    hardware: tuple[Hardware, ...]
+    settings: tuple[Settings, ...]
+    runs: int
+    readings: int
+    currency: str | None = None
+    unpriced: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def recommend(folder: Path, asked: Asked) -> Recommendation:
+    """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
+    by = criterion(asked.by, asked.prices)
+    store = measured(folder, FIGURES)
+    ours = _asked_for(store.measured, asked)
+    budget = [_MOST_READ_BYTES]
+    told: list[Settings] = []
+    worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
+    for key, group in _groups(ours, _workload_and_device).items():
+        losses = losses_of(folder, group, budget) if group[0].case.workload.task == Task.TRAIN else []
+        worse[key] = worse_of(losses)
+        if (found := settings(group, by, losses)) is not None:
+            told.append(found)
+
+    def refused(one: Measured) -> bool:
+        return _is_refused(one, worse.get(_workload_and_device(one), {}))
+
+    price = asked.prices.of if asked.prices is not None else lambda _: None
+    families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
+    devices = [hardware(group, by, refused, price) for group in families.values()]
+    unpriced = {one.device_name for one in ours if asked.prices is not None and price(one.device_name) is None}
+    return Recommendation(
+        asked.by, tuple(one for one in devices if one is not None), tuple(told), store.runs, len(ours),
+        asked.prices.currency if asked.prices is not None else None, tuple(sorted(unpriced)), store.problems,
+    )  # fmt: skip
+
+
+def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:
+    if asked.task is not None and asked.task not in list(Task):
+        raise unknown("task", asked.task, Task)
+    found = [one for one in readings if asked.task in (None, one.case.workload.task)]
+    if asked.family is not None:
+        families = {family_of(one) for one in found}
+        if asked.family not in families and readings:
+            raise unknown("family", asked.family, families)
+        found = [one for one in found if family_of(one) == asked.family]
+    if asked.model is not None:
+        word = asked.model.casefold()
+        models = {one.case.workload.model for one in found}
+        found = [one for one in found if word in one.case.workload.model.casefold()]
+        if not found and readings:
+            raise unknown("model", asked.model, models)
+    if not found and readings:
+        raise UsageError(f"no case of task {asked.task} is stored here; `torchstone runs` lists what is")
+    return found
+
+
+def _groups(readings: Sequence[Measured], key: Callable[[Measured], K]) -> dict[K, list[Measured]]:
+    found: dict[K, list[Measured]] = {}
+    for one in readings:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+def _workload_and_device(one: Measured) -> tuple[str, str]:
+    body = sorted(one.case.workload.canonical().items(), key=str)
+    return f"{body}{given(one.case.configuration)}", one.device_name
+
+
+def _is_refused(one: Measured, worse: Mapping[tuple[str, str], str]) -> bool:
+    held = one.device.memory_bytes if one.device is not None else None
+    peaks = [peak for trial in one.trials if (peak := memory_of(trial, one)) is not None]
+    tight = bool(held and peaks and max(peaks) > SAFE_SHARE * held)
+    return tight or any(str(one.case.configuration.get(axis)) == value for axis, value in worse)

@@ -1,0 +1,154 @@
+"""A run as tables: one row a Case, a Trial, or a raw value. All rows of a table have the same columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.core.figures import figures
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.claim import IMPORTED_FROM
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.storage.query import entry_of
+
+Row = dict[str, Scalar]
+
+# Columns that are there even where nothing was measured: who reads many tables need not ask which has them.
+ALWAYS = (
+    "dataset_time_s", "total_time_s", "throughput", "latency_per_batch_mean_s", "latency_per_batch_p95_s",
+    "latency_per_batch_p99_s", "peak_allocated_bytes", "peak_reserved_bytes", "device_utilization",
+    "device_temperature_c", "average_power_w",
+)  # fmt: skip
+
+
+def case_rows(run: Run) -> list[Row]:
+    """Return one row a Case: workload, settings, device, how its trials ended, and each figure with its interval."""
+    summary = summarize(entry_of(run, Path()))
+    names = _names(name for case in summary.cases for name in case.estimates)
+    cases = {case.case_id: case for case in run.head.plan.cases}
+    return _even(
+        {**_run(run), **_case(run, cases[case.case_id]), **_items(case), **_ended(case), **_figures(case, names)}
+        for case in summary.cases
+    )
+
+
+def trial_rows(run: Run) -> list[Row]:
+    """Return one row a Trial, in the order they were taken: its Case, how it ended, its figures and its facts."""
+    cases = {case.case_id: case for case in run.head.plan.cases}
+    derived = [figures(trial).values for trial in run.trials]
+    names = _names(name for values in derived for name in values)
+    return _even(
+        {
+            **_run(run),
+            **_trial(trial),
+            **_case(run, cases[trial.case_id]),
+            **{name: values.get(name) for name in names},
+            **{f"fact_{key}": value for key, value in trial.facts.items()},
+        }
+        for trial, values in zip(run.trials, derived, strict=True)
+    )
+
+
+def sample_rows(run: Run) -> list[Row]:
+    """Return one row a raw value: steps and windows of Measurements, then the readings of Series with their time."""
+    return [row for trial in run.trials for row in _samples(run.head.run_id, trial)]
+
+
+def _names(having: Iterable[str]) -> list[str]:
+    """Return the figures to write in the table's order, then the phases that a user named."""
+    found = dict.fromkeys(having)
+    return [name for name in dict.fromkeys((*FIGURES, *found)) if name in found or name in ALWAYS]
+
+
+def _samples(run_id: str, trial: Trial) -> Iterator[Row]:
+    which: Row = {"run_id": run_id, "trial_id": trial.trial_id, "case_id": trial.case_id}
+    for m in trial.measurements:
+        for index, value in enumerate(m.values):
+            yield {
+                **which, "metric": m.metric, "stage": str(m.stage), "window": m.window, "phase": m.phase,
+                "source": None, "device": None, "rank": m.rank, "index": index, "at_s": None, "value": value,
+            }  # fmt: skip
+    for s in trial.series:
+        for index, (at_s, value) in enumerate(zip(s.at_s, s.values, strict=False)):
+            yield {
+                **which, "metric": s.metric, "stage": None, "window": None, "phase": None, "source": s.source,
+                "device": s.device, "rank": s.rank, "index": index, "at_s": at_s, "value": value,
+            }  # fmt: skip
+
+
+def _run(run: Run) -> Row:
+    head = run.head
+    return {
+        "run_id": head.run_id,
+        "run_name": head.name,
+        "started_utc": head.started_utc,
+        "host": head.machine.host.hostname,
+        "processor": head.machine.host.processor,
+        "torch": head.machine.software.get("torch"),
+    }
+
+
+def _case(run: Run, case: Case) -> Row:
+    device = run.head.machine.device(case.placement.device, case.placement.index)
+    workload = case.workload
+    return {
+        "device": str(case.placement),
+        "device_name": device.name if device else None,
+        "device_memory_bytes": device.memory_bytes if device else None,
+        "compute_capability": device.compute_capability if device else None,
+        "driver": device.driver if device else None,
+        "case_id": case.case_id,
+        "task": str(workload.task),
+        "model": workload.model,
+        "family": workload.family,
+        "dataset": workload.data,
+        **{f"dataset_{key}": value for key, value in workload.data_options.items()},
+        "item": workload.item,
+        **{f"fixed_{key}": value for key, value in workload.fixed.items()},
+        **case.configuration,
+    }
+
+
+def _items(case: CaseSummary) -> Row:
+    """Return how many items the data set has; None for what is made to measure."""
+    told = (trial.facts.get("dataset_items") for trial in case.trials)
+    return {"dataset_items": next((items for items in told if items is not None), None)}
+
+
+def _trial(trial: Trial) -> Row:
+    return {
+        "trial_id": trial.trial_id,
+        "number": trial.number,
+        "order": trial.order,
+        "trial_started_utc": trial.started_utc,
+        "duration_s": None if IMPORTED_FROM in trial.facts else trial.duration_s,
+        "status": str(trial.outcome.status),
+        "message": trial.outcome.message,
+    }
+
+
+def _ended(case: CaseSummary) -> Row:
+    ends = [trial.outcome.status for trial in case.trials]
+    return {"verdict": str(case.verdict), "trials": len(ends), **{str(status): ends.count(status) for status in Status}}
+
+
+def _figures(case: CaseSummary, names: Iterable[str]) -> Row:
+    row: Row = {}
+    for name in names:
+        found = case.estimates.get(name)
+        row[name] = found.value if found else None
+        row[f"{name}_low"] = found.low if found else None
+        row[f"{name}_high"] = found.high if found else None
+    return row
+
+
+def _even(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Give all rows the columns of any, in order of first appearance; what a row lacks is None."""
+    rows = list(rows)
+    columns = dict.fromkeys(key for row in rows for key in row)
+    return [{column: row.get(column) for column in columns} for row in rows]

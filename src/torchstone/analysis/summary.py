@@ -1,0 +1,163 @@
+"""A run as it is read: its Cases, each with estimates, findings and a verdict, and its trials without raw values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.roofline.bound import Bound, bound, threads_of
+from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
+from torchstone.core import units
+from torchstone.core.estimates import estimates, priors_of
+from torchstone.core.figures import Figures, with_counted
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Workload
+from torchstone.core.schema.claim import total_runtime_s
+from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import SCHEMA
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.stats.moderated import Prior
+from torchstone.storage.peaks import with_kept
+from torchstone.storage.query import Entry, TrialRow
+
+# What `print(summary)` shows of a Case; `torchstone show` shows all.
+_SHOWN = {
+    "throughput": "throughput", "step_time": "step time", "latency_per_batch_p50_s": "latency p50",
+    "latency_per_batch_p95_s": "latency p95", "data_wait_share": "data wait", "peak_reserved_bytes": "device memory",
+    "energy_per_item_j": "energy per item", "achieved_flops": "achieved", "loss_last": "last loss",
+}  # fmt: skip
+
+
+class CaseSummary(msgspec.Struct, frozen=True):
+    """One Case: what is believed of it."""
+
+    case_id: str
+    workload: Workload
+    configuration: Mapping[str, Scalar]
+    placement: Placement
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    estimates: Mapping[str, Estimate]
+    trials: tuple[TrialRow, ...]
+    ceilings: Ceilings | None = None
+    bound: Bound | None = None
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """The document that `--json` prints. `findings` are those of the run as a whole.
+
+    `total_runtime_s`: of all its trials; of another tool's, as that tells it, or None.
+    """
+
+    schema: int
+    run_id: str
+    name: str
+    started_utc: str
+    status: str
+    command: tuple[str, ...]
+    machine: Machine
+    procedure: Procedure
+    cases: tuple[CaseSummary, ...]
+    findings: tuple[Finding, ...]
+    record: str
+    total_runtime_s: float | None
+    answer: Answer | None = None
+    comparison: Comparison | None = None
+
+    def __str__(self) -> str:
+        """Return a few lines to print: each Case with its verdict and main figures, what to doubt, and the record."""
+        lines = [f"{self.name}: run {self.run_id}, {self.status}"]
+        for case in self.cases:
+            lines += _lines(case)
+        lines += [f"{f.severity}: {f.message}. {f.advice}" for f in self.findings if f.severity != Severity.INFO]
+        lines.append(f"record {self.record}")
+        return "\n".join("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines)
+
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with a run."""
+        return str(self)
+
+
+def _lines(case: CaseSummary) -> Iterator[str]:
+    good = sum(trial.outcome.status == Status.OK for trial in case.trials)
+    size = case.configuration.get("batch_size")
+    title = f"{case.workload.task} {case.workload.model}, batch {size}, on {case.placement}"
+    yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
+    for figure, name in _SHOWN.items():
+        found = case.estimates.get(figure)
+        if found is not None:
+            doubt = "" if found.supported else f"  ({found.note})"
+            yield f"  {name:<16}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
+    for finding in case.findings:
+        if finding.severity != Severity.INFO:
+            yield f"  {finding.severity}: {finding.message}. {finding.advice}"
+
+
+def _around(found: Estimate) -> str:
+    if found.low is None or found.high is None or found.low == found.high:
+        return ""
+    if found.is_wide:
+        return f"{units.MISSING} ({too_wide(found.trials)})"
+    return f"[{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
+
+
+def summarize(entry: Entry) -> RunSummary:
+    """Return the summary of a run as the index holds it: no raw values are read."""
+    head = entry.head
+    machine = head.machine if head.machine.peaks else with_kept(head.machine)  # measured since, on this very machine
+    by_case: dict[str, list[TrialRow]] = {}
+    for trial in entry.trials:
+        by_case.setdefault(trial.case_id, []).append(trial)
+    taken = [tuple(by_case.get(case.case_id, ())) for case in head.plan.cases]
+    good = [_believed(trials) for trials in taken]
+    priors = priors_of(good, head.usual.deviation if head.usual is not None else None)
+    cases = tuple(
+        _case(case, entry.findings, trials, machine, replicates, prior)
+        for case, trials, replicates, prior in zip(head.plan.cases, taken, good, priors, strict=True)
+    )
+    known = {case.case_id for case in cases}
+    return RunSummary(
+        SCHEMA, head.run_id, head.name, head.started_utc, entry.row.status, head.command, machine, head.procedure,
+        cases, tuple(f for f in entry.findings if f.subject not in known), str(entry.path),
+        total_runtime_s((trial.facts, trial.duration_s) for trial in entry.trials), entry.answer, entry.comparison,
+    )  # fmt: skip
+
+
+def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
+    """Return the figures of the trials that stand behind a Case's estimates.
+
+    The best of many probes looks better than it is: once there are replicates, only they count. What one step needs is
+    counted in some trials only, and is the same in all.
+    """
+    well = [trial for trial in taken if trial.outcome.status == Status.OK]
+    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
+    return with_counted([trial.figures for trial in replicates or well])
+
+
+def _case(
+    case: Case,
+    findings: tuple[Finding, ...],
+    taken: tuple[TrialRow, ...],
+    machine: Machine,
+    good: Sequence[Figures],
+    priors: Mapping[str, Prior],
+) -> CaseSummary:
+    case_id = case.case_id
+    own = tuple(f for f in findings if f.subject == case_id)
+    well = [trial for trial in taken if trial.outcome.status == Status.OK]
+    # A Case of which no trial ended well, or none was taken, has no number that could be believed.
+    judged = verdict(own) if good else Verdict.INVALID
+    found = estimates(good, priors=priors)
+    threads = threads_of([trial.facts for trial in well])
+    top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
+    if top is not None:
+        found.update(shares(found, top))
+    limit = bound({name: one.value for name, one in found.items()}, top) if top is not None else None
+    return CaseSummary(
+        case_id, case.workload, case.configuration, case.placement, judged, own, found, taken, top, limit
+    )  # fmt: skip

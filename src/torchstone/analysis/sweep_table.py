@@ -1,0 +1,45 @@
+"""The rows of a diagnosis: one for each device and batch size, what failed and what was skipped among them."""
+
+from __future__ import annotations
+
+from torchstone.analysis.summary import CaseSummary
+from torchstone.api.diagnostics.sweep import Swept
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.phase import PHASES
+from torchstone.core.schema.trial import Status
+
+Row = dict[str, Scalar]
+
+PHASE_COLUMNS = {f"{phase}_s": f"phase_{phase}_s" for phase in PHASES}
+HOST_MEMORY, DEVICE_MEMORY = "peak_rss_bytes", "peak_reserved_bytes"
+# Column ← figure. Times are means of a step.
+COLUMNS = {
+    "throughput": "throughput", "step_s": "step_time_mean", **PHASE_COLUMNS, HOST_MEMORY: HOST_MEMORY,
+    DEVICE_MEMORY: DEVICE_MEMORY, "device_utilization": "device_utilization", "loss_last": "loss_last",
+}  # fmt: skip
+SKIPPED = "skipped"
+
+
+def rows_of(swept: Swept) -> list[Row]:
+    """Return the rows in the order measured. What was not measured is None, never 0."""
+    rows = [_row(case) for case in swept.summary.cases]
+    for device, why in swept.skipped.items():
+        rows.append({**dict.fromkeys(rows[0]), "device": device, "status": SKIPPED, "message": why})
+    return rows
+
+
+def _row(case: CaseSummary) -> Row:
+    failed = next((t.outcome for t in case.trials if t.outcome.status != Status.OK), None)
+    return {
+        "device": str(case.placement),
+        "batch_size": case.configuration["batch_size"],
+        "status": str(Status.OK if failed is None else failed.status),
+        "message": None if failed is None else failed.message,
+        **{column: _value(case, figure) for column, figure in COLUMNS.items()},
+        "verdict": str(case.verdict),
+    }
+
+
+def _value(case: CaseSummary, figure: str) -> float | None:
+    found = case.estimates.get(figure)
+    return None if found is None else found.value

@@ -1,0 +1,161 @@
+"""A module in the user's own process, set up and measured by the same engines as in a trial's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from torchstone.api.devices import Opened
+from torchstone.api.keeping.keeping import Keeping
+from torchstone.api.memory_peaks import reset_peaks
+from torchstone.api.recording import trial_of
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.message import Event, Measured, TrialRequest
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Slot
+from torchstone.core.schema.trial import Measurement, Stage, Trial
+from torchstone.execution.controller.recorder import Recorder
+from torchstone.execution.plan import on_device
+from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.worker.execution import measure_prepared
+from torchstone.execution.worker.opening import dataset_items
+from torchstone.execution.worker.settling import settle
+from torchstone.execution.worker.tally import Tally
+from torchstone.extend import Engine
+from torchstone.plugins import registry
+
+_OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own
+_OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
+
+
+class Bench:
+    """A module at hand, and what keeps it. For messages: `who` is asking, and what the loss is called there."""
+
+    def __init__(
+        self, who: str, task: str, parts: Mapping[str, Any], title: str, procedure: Procedure, kept: Keeping,
+        loss_word: str = "loss", usual_loss: Any = None,
+    ) -> None:  # fmt: skip
+        """Adopt the parts. `usual_loss`: of a training whose batches are pairs, where no loss is among them."""
+        if task not in registry.names("engines"):
+            raise unknown("task", task, registry.names("engines"))
+        self._kept, self._where = kept, f"{who}({title})"
+        self._given = {name: part for name, part in parts.items() if part is not None}
+        self._lazy = _is_lazy(parts["model"])
+        try:
+            self.model = self._adopted()
+            if task == "train" and self.model.loss is None:
+                how = f"pass {loss_word}=…, or batches that are mappings with labels"
+                self.model = self._with_loss(usual_loss, f"{who}: task train needs a loss: {how}")
+        finally:
+            if self._lazy:  # it was called once, to see what it is
+                kept.put_back()
+        self._engine: Engine = registry.load("engines", task)
+        self._procedure = procedure
+        data = "example" if self.model.samples is None else f"loader:{type(self._given['example']).__name__}"
+        self._workload = Workload(Task(task), f"module:{title}", data, "sample", "custom")
+
+    def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
+        """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
+        allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA]
+        for axis in axes:
+            if axis not in allowed:
+                raise unknown("axis", axis, allowed)
+        defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
+        defaults.update((axis, value) for axis, value in self._own(placement).items() if axis in allowed)
+        given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
+        values: Mapping[str, Scalar] = {**defaults, **given}
+        if values.get("precision") == "auto":
+            values = on_device(values, registry.load("devices", placement.device).probe()[placement.index])
+        return Case(self._workload, values, placement)
+
+    def _own(self, placement: Placement) -> Mapping[str, Scalar]:
+        if self.model.example is not None:
+            return {"batch_size": len(next(iter(self.model.example.values())))}
+        own = {axis: self.model.facts.get(f"own_{axis}") for axis in _OF_A_LOADER}
+        own.update(getattr(self.model.samples, "fixed", None) or {})
+        if placement.device in IN_HOST_MEMORY:
+            own[PIN] = False
+        return {"feed": "loader", **{axis: value for axis, value in own.items() if value is not None}}
+
+    def _adopted(self) -> LoadedModel:
+        model: LoadedModel = registry.load("models", "py").adopt(self._given, self._where)
+        if (made := model.optimizer) is not None:
+            model.optimizer = lambda parameters: self._kept.handed_out(made(parameters))
+        return model
+
+    def _with_loss(self, loss: Any, lacking: str) -> LoadedModel:
+        """Return the model with that loss. Raises UsageError, with the text `lacking`, where nothing goes with it."""
+        if loss is None:
+            raise UsageError(lacking)
+        self._given["loss"] = loss
+        try:
+            return self._adopted()
+        except UsageError:  # it speaks of a loss that nobody named
+            raise UsageError(lacking) from None
+
+    def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
+        """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.
+
+        Every trial begins with the same weights, the same random numbers and no gradients.
+        """
+        began_s = system_clock()
+        with self._kept.trial(self._procedure.seed):
+            if self._lazy:  # every trial has the weights that the seed gives
+                self.model = self._adopted()
+            parts = self._measured(case, opened, slot, began_s)
+            ended_s = system_clock()
+        facts = {**parts.pop("facts"), **self._kept.facts}
+        return trial_of(case, slot.number, order, began_s, ended_s, {"facts": facts, **parts})
+
+    def _measured(self, case: Case, opened: Opened, slot: Slot, began_s: float) -> dict[str, Any]:
+        device, seed = opened.device, self._procedure.seed
+        reset_peaks(device.torch_device)
+        tally = Tally(case)
+        # The device's gauges and the process's are read at both ends only: a reading thread would contend with the
+        # step for the interpreter.
+        recorder = Recorder(os.getpid(), opened.info, began_s, system_clock)
+        as_set, settings = settle(case, self.model, device, self._procedure.settings)
+        prepared = self._engine.prepare(as_set, self.model, device)
+        device.synchronize()
+        tally.setup("model_load_time_s", system_clock() - began_s)
+        tally.facts.update({**self.model.facts, **prepared.facts, **settings})
+        samples = self.model.samples
+        tally.facts["dataset_items"] = dataset_items(case, samples, own=samples is not None)
+        batches = self._engine.open_batches(as_set, self.model, samples, device, seed)
+        events: list[Event] = []
+        request = TrialRequest(as_set, self._procedure, slot.number)
+        recorder.read()
+        try:
+            measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
+        except StopIteration:
+            why = "its data ended before the trial did, and gives its batches only once"
+            raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None
+        finally:
+            batches.close()
+        recorder.read()
+        measured = next(event for event in events if isinstance(event, Measured))
+        return {
+            "outcome": tally.outcome(),
+            "facts": {**measured.facts, **recorder.facts()},
+            "measurements": measured.measurements + _spans(measured, began_s),
+            "series": recorder.series(),
+        }
+
+
+def _is_lazy(module: Any) -> bool:
+    import torch
+
+    parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
+    return any(torch.nn.parameter.is_lazy(parameter) for parameter in parameters)
+
+
+def _spans(measured: Measured, began_s: float) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement("window_span_s", Stage.STEADY, (begin_s - began_s, end_s - began_s), name)
+        for name, (begin_s, end_s) in measured.windows_s.items()
+    )

@@ -1,0 +1,135 @@
+"""`torchstone.benchmark`: what `torchstone run` does, from Python: fresh processes, a record, a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchstone.analysis.rows import case_rows
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.api.frame import frame_of
+from torchstone.api.recording import default_folder
+from torchstone.api.registered import registered, spec_of
+from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.procedure import Procedure
+from torchstone.execution import plan
+from torchstone.execution.controller.watcher import Silent
+from torchstone.plugins import registry
+from torchstone.storage.reading import read_record
+from torchstone.workflows.run.campaign import Campaign
+
+Values = Scalar | Sequence[Scalar]
+
+
+class Benchmark(msgspec.Struct, frozen=True):
+    """What a benchmark measured. `document`: the whole run as JSON; `table`: its cases as CSV."""
+
+    summary: RunSummary
+    document: Path
+    table: Path
+
+    @property
+    def cases(self) -> tuple[CaseSummary, ...]:
+        """The cases, each with estimates, findings, a verdict, and how its trials ended."""
+        return self.summary.cases
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        """Return one row a case: workload, settings, device, and each figure with its interval."""
+        return case_rows(read_record(Path(self.summary.record)))
+
+    def frame(self) -> Any:
+        """Return the rows as a pandas DataFrame; as they are where pandas is not installed."""
+        return frame_of(self.rows())
+
+    def __str__(self) -> str:
+        """Return a few lines to print."""
+        return str(self.summary)
+
+    def __repr__(self) -> str:
+        """Return the same: it is what a cell of a notebook shows that ends with a benchmark."""
+        return str(self)
+
+
+def benchmark(
+    model: str | Callable[..., Any],
+    *,
+    task: str = "train",
+    family: str | None = None,
+    device: str = "auto",
+    batch_size: int | Sequence[int] | None = None,
+    axes: Mapping[str, Values] | None = None,
+    data: str | None = None,
+    data_options: Mapping[str, Scalar] | None = None,
+    options: Mapping[str, Scalar] | None = None,
+    procedure: Procedure | None = None,
+    distributed_config: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    output_dir: str | Path | None = None,
+) -> Benchmark:
+    """Measure a model in fresh processes, as `torchstone run` does, and return what was measured.
+
+    Parameters
+    ----------
+    model: a name given by `register_model`, a loader (a function at a file's top), or what --model takes: "distilbert",
+        "hf:gpt2", "py:mine.py:load".
+    task: "train", "infer" or "load".
+    family: what the model must be, "custom" for a registered one; None asks for nothing.
+    device: "auto", "cpu", "cuda", "cuda:1", "rocm", "mps", "xpu".
+    batch_size, axes: one value or several of any axis (`torchstone list axes`); a case is made of every combination.
+    data, data_options: what to read instead of the model's own or made data: "tsv:FILE", {"limit": 1000}.
+    options: of the model; of a loader: its arguments.
+    procedure: trials, warm-up, windows, limits; `torchstone.Procedure(trials=5, budget_s=10.0)`.
+    distributed_config: {"world_size": 1, …}; several processes are not there yet.
+
+    Raises:
+    ------
+    UsageError: the request is wrong; nothing is written then. A trial that fails is no exception: see its outcome.
+
+    """
+    py = registry.load("models", "py")
+    if py.loading():
+        raise UsageError(
+            "torchstone.benchmark was called while a trial imports this file for its loader: put the call under "
+            "if __name__ == '__main__':"
+        )
+    _one_process(distributed_config)
+    word, spec, options = _found(model, dict(options or {}))
+    spread = {**({} if batch_size is None else {"batch_size": batch_size}), **(axes or {})}
+    request = WorkloadRequest(
+        task, spec, data, options, {axis: _several(values) for axis, values in spread.items()}, dict(data_options or {})
+    )
+    if family is not None and (found := plan.sketch(request.ask()).workload.family) != family:
+        raise UsageError(f"benchmark: {word} is of family {found or 'none'}, not {family}")
+    asked = RunRequest((request,), name=name or word, device=device, procedure=procedure or Procedure())
+    folder = Path(output_dir) if output_dir is not None else default_folder()
+    results = Campaign(asked, Silent()).carry_out(folder, sys.argv)
+    return Benchmark(results.summary, results.document, results.table)
+
+
+def _found(model: str | Callable[..., Any], options: dict[str, Scalar]) -> tuple[str, str, dict[str, Scalar]]:
+    """Return (name, what --model would say, its options)."""
+    if not isinstance(model, str):
+        return getattr(model, "__name__", "model"), spec_of(model), options
+    known = registered(model)
+    if known is None:
+        return model.rpartition(":")[2], model, options
+    return known.name, known.spec, {**options, **({} if known.family == "custom" else {"family": known.family})}
+
+
+def _several(values: Values) -> tuple[Scalar, ...]:
+    return tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
+
+
+def _one_process(distributed_config: Mapping[str, Any] | None) -> None:
+    size = (distributed_config or {}).get("world_size", 1)
+    if size != 1:
+        raise UsageError(
+            f"benchmark: distributed_config says world_size={size}: training on several processes is not there yet; "
+            "leave distributed_config out, or say world_size=1"
+        )

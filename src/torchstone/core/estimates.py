@@ -1,0 +1,117 @@
+"""Estimates: a figure over the trials of one Case, with its interval. Steps of several trials are never pooled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
+from torchstone.core.stats.quantile import needed
+
+# Every trial has the same seed: how far their losses lie apart is rounding, and nothing that another seed would show.
+ONE_TRAINING = "mean over trials of one training"
+# Figures whose spread between trials is that of the machine, so that other cases and earlier runs tell of it.
+_PACES = (Unit.SECOND, Unit.ITEM_RATE, Unit.TOKEN_RATE, Unit.FLOP_RATE)
+_OF_THE_STEP = frozenset({
+    "throughput", "token_throughput", "output_token_throughput", "time_per_item_s", "epoch_time_s", "dataset_time_s",
+    "step_time", "step_time_mean", "achieved_flops", "latency_per_batch_mean_s", "latency_per_batch_p50_s",
+    "latency_per_item_s",
+})  # fmt: skip
+_MOST_LEFT_OUT = 24  # of more cases, one's own share in what they all say is small
+
+
+def estimates(
+    trials: Sequence[Figures], level: float = 0.95, priors: Mapping[str, Prior] | None = None
+) -> dict[str, Estimate]:
+    """Return an Estimate, in the unit of its figure, for each figure that at least one trial has.
+
+    The trials (of one Case) are the replicates: `trials` is how many have the figure, `samples` the steps behind them
+    all. One trial has no interval. A percentile is that of the trials whose samples hold it; where none does, it is
+    `supported=False`. `priors`: what moderates the spread of a figure (`priors_of`). Raises ValueError where level is
+    outside (0, 1).
+    """
+    own = dict.fromkeys(name for t in trials for name in t.values if name not in FIGURES)  # a user's own phases
+    known = priors or {}
+    return {
+        name: _estimate(name, having, level, known.get(name))
+        for name in (*FIGURES, *own) if (having := _having(name, trials))
+    }  # fmt: skip
+
+
+def priors_of(cases: Sequence[Sequence[Figures]], usual: float | None = None) -> list[dict[str, Prior]]:
+    """Return, for each case of a run, what the others (and `usual`) say of the spread of its figures between trials.
+
+    `cases`: the trials of each. `usual`: the standard deviation of the logarithm of a trial's throughput that earlier
+    runs on this machine had; it counts where no other case of the run says anything.
+    """
+    spreads = [_spreads(trials) for trials in cases]
+    history = of_history(usual) if usual is not None else None
+    found: list[dict[str, Prior]] = [{} for _ in cases]
+    for name in dict.fromkeys(name for of_case in spreads for name in of_case):
+        every = [of_case.get(name) for of_case in spreads]
+        whole = of_siblings([s for s in every if s is not None]) if len(cases) > _MOST_LEFT_OUT else None
+        for place, own in enumerate(every):
+            if own is None:
+                continue
+            beside = whole or of_siblings([s for at, s in enumerate(every) if at != place and s is not None])
+            prior = beside or (history if name in _OF_THE_STEP else None)
+            if prior is not None:
+                found[place][name] = prior
+    return found
+
+
+def _spreads(trials: Sequence[Figures]) -> dict[str, Spread]:
+    names = dict.fromkeys(name for t in trials for name in t.values if name in FIGURES)
+    found = {}
+    for name in names:
+        values = [t.values[name] for t in _having(name, trials)]
+        if FIGURES[name].unit in _PACES and not name.startswith(PHASE) and name != ANATOMY_STEP and min(values) > 0.0:
+            spread = spread_of([math.log(value) for value in values])
+            if spread is not None:
+                found[name] = spread
+    return found
+
+
+def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
+    having = [t for t in trials if name in t.values]
+    if name in PERCENTILES:
+        least = needed(PERCENTILES[name])
+        return [t for t in having if t.samples[name] >= least] or having
+    return having
+
+
+def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior | None) -> Estimate:
+    parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
+    value, low, high, method = over_trials([t.values[name] for t in trials], level, logs=not parts, prior=prior)
+    unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
+    if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
+        low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
+    one_training = name.startswith("loss_")
+    if one_training:
+        low, high, method = None, None, ONE_TRAINING
+    if parts and low is not None:
+        low = max(low, 0.0)
+    samples = [t.samples[name] for t in trials]
+    least = needed(PERCENTILES[name]) if name in PERCENTILES else 0
+    supported = min(samples) >= least
+    notes = [] if supported else [f"needs {least} steady samples a trial"]
+    if one_training:
+        notes.append("the trials repeat one training: no interval")
+    elif len(trials) == 1:
+        notes.append("one trial: no interval")
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        level=level,
+        unit=str(unit),
+        method=method,
+        trials=len(trials),
+        samples=sum(samples),
+        supported=supported,
+        note="; ".join(notes) or None,
+    )

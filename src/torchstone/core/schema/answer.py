@@ -1,0 +1,72 @@
+"""Quest and Answer: what a tune looks for, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.estimate import Estimate
+
+
+class Constraints(msgspec.Struct, frozen=True):
+    """What a Configuration must keep to. `None` is no constraint; times are of a batch, in a closed loop or a step."""
+
+    max_memory_bytes: float | None = None
+    max_latency_s: float | None = None
+    min_throughput: float | None = None
+    effective_batch: int | None = None  # batch_size × grad_accumulation
+
+
+class Quest(msgspec.Struct, frozen=True):
+    """What a tune looks for. `base` is a Case with a value for every axis; `axes` are those that vary."""
+
+    objective: str  # a figure's short name: throughput, latency, efficiency, energy
+    searcher: str
+    base: Case
+    axes: Mapping[str, tuple[Scalar, ...]]
+    present: Mapping[str, Scalar] | None = None  # of the axes that vary: what the user has now
+    exclude: tuple[str, ...] = ()
+    constraints: Constraints = Constraints()
+    learning_rate_rule: str | None = None  # sqrt, linear: how the learning rate follows the effective batch
+    most_cost_s: float | None = None
+    most_probes: int | None = None
+    duel_trials: int = 3  # of each finalist
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One Case that an answer names, and what was measured of it. `trials`: replicates; 0: only probes."""
+
+    case_id: str
+    point: Mapping[str, Scalar]
+    trials: int
+    throughput: float | None = None
+    memory_bytes: float | None = None
+    memory_share: float | None = None  # of the device's memory
+    utilization: float | None = None
+    step_time_s: float | None = None
+    latency_s: float | None = None
+    energy_per_item_j: float | None = None
+    efficiency: float | None = None  # items/s for each GB of memory
+    throughput_low: float | None = None  # its 95 % interval over trials; None where there is none
+    throughput_high: float | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a tune found. Ratios and rates with an interval come from the duel, not from the search."""
+
+    recommended: Choice
+    highest_throughput: Choice
+    best_efficiency: Choice | None
+    pareto: tuple[Choice, ...]  # throughput against memory: nothing measured beats one of these in both
+    present: Choice | None
+    gain: Estimate | None  # recommended ÷ present, of the objective (above 1 is better), over rounds of the duel
+    epoch_time_s: Estimate | None
+    settings: Mapping[str, Scalar]  # what --apply writes
+    why: tuple[str, ...]
+    searched_s: float  # trial-seconds of the search, the duel left out
+    everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
+    points: int
+    probes: int

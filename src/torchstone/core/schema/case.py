@@ -1,0 +1,109 @@
+"""Workload, Placement and Case: what is computed, with which settings, on what."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import PurePath
+
+import msgspec
+
+from torchstone.core.schema.axis import AXES, Scalar
+
+
+class Task(StrEnum):
+    """What an engine does. The engine's plug-in has the same name."""
+
+    INFER = "infer"
+    TRAIN = "train"
+    LOAD = "load"
+    GENERATE = "generate"
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """What is computed. `fixed` holds what never varies within a run (weights, digest of the data, …).
+
+    `data_options`: which split of the data, how much of it, and what its source was told beside its path.
+    """
+
+    task: Task
+    model: str
+    data: str
+    item: str
+    family: str | None = None
+    fixed: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    data_options: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+
+    def canonical(self) -> Mapping[str, object]:
+        """Return what identifies the Workload on any machine: without folders; the digest of data is in `fixed`."""
+        return {
+            "task": str(self.task),
+            "model": portable(self.model),
+            "data": portable(self.data),
+            "item": self.item,
+            "fixed": dict(self.fixed),
+            **({"data_options": dict(self.data_options)} if self.data_options else {}),
+        }
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """On what: device kind (cpu, cuda, rocm, mps, xpu), which one, how many, on how many nodes."""
+
+    device: str
+    index: int = 0
+    count: int = 1
+    nodes: int = 1
+
+    def canonical(self) -> Mapping[str, object]:
+        """Return the identity: which card of several equal ones it was is not part of it."""
+        return {"device": self.device, "count": self.count, "nodes": self.nodes}
+
+    def __str__(self) -> str:
+        return self.device if self.device in ("cpu", "mps") else f"{self.device}:{self.index}"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """Workload × Configuration × Placement: the thing that is measured and compared."""
+
+    workload: Workload
+    configuration: Mapping[str, Scalar]
+    placement: Placement
+
+    @property
+    def case_id(self) -> str:
+        """12 hex digits of the SHA-256 of the canonical JSON: equal on every machine for equal work."""
+        body = {
+            "workload": self.workload.canonical(),
+            "configuration": dict(_as_before(self.configuration)),
+            "placement": self.placement.canonical(),
+        }
+        return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:12]
+
+
+def _as_before(configuration: Mapping[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
+    """Yield a Configuration with what older records have in the place of words that came later: ids stay."""
+    for name, value in configuration.items():
+        before = AXES[name].before if name in AXES else {}
+        if value not in before:
+            yield name, value
+        elif (old := before[str(value)]) is not None:
+            yield name, old
+
+
+def portable(spec: str) -> str:
+    """Return `scheme:path[:function]` with the path's folders left out, so that it reads the same on every machine."""
+    scheme, colon, rest = spec.partition(":")
+    return f"{scheme}:{PurePath(rest).name}" if colon and _is_path(scheme, rest) else spec
+
+
+def model_name(spec: str) -> str:
+    """Return a model as people know it, without its source and its folders: "cnn", "mine.py:load", "owner/name"."""
+    return portable(spec).partition(":")[2] or spec
+
+
+def _is_path(scheme: str, rest: str) -> bool:
+    """Tell a folder, or a file after an @, from an owner/name of the model hub."""
+    if scheme in ("hf", "hub"):
+        return rest.startswith(("/", ".", "~")) or "@" in rest
+    return len(PurePath(rest).parts) > 1

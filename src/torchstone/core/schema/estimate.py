@@ -1,0 +1,70 @@
+"""Estimate, Finding and Verdict: what is believed of a number, and why or why not."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.core import units
+
+_MORE = 10  # trials, at least, where fewer have told nothing
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A figure over trials. `low` and `high` are None where the trials cannot support an interval; `note` says why."""
+
+    value: float
+    low: float | None
+    high: float | None
+    level: float
+    unit: str
+    method: str
+    trials: int
+    samples: int
+    supported: bool = True
+    note: str | None = None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its interval is too wide to be shown, or to choose anything by."""
+        return units.is_wide(self.value, self.low, self.high)
+
+
+def too_wide(trials: int) -> str:
+    """Return why so many trials have no interval that is worth showing, and what to type."""
+    return f"{trials} trials differ too much for an interval (wider than ±50 %): --trials {max(_MORE, 2 * trials)}"
+
+
+class Severity(StrEnum):
+    """What a Finding does to the verdict of its subject: nothing, SUSPECT, INVALID."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check saw. `subject` is a case_id, or "run"."""
+
+    check: str
+    severity: Severity
+    message: str
+    advice: str
+    subject: str
+
+
+class Verdict(StrEnum):
+    """Whether the numbers of a Case may be believed."""
+
+    VALID = "VALID"
+    SUSPECT = "SUSPECT"
+    INVALID = "INVALID"
+
+
+def verdict(findings: tuple[Finding, ...]) -> Verdict:
+    """Return what the worst of a Case's findings makes of it."""
+    severities = {f.severity for f in findings}
+    if Severity.ERROR in severities:
+        return Verdict.INVALID
+    return Verdict.SUSPECT if Severity.WARNING in severities else Verdict.VALID

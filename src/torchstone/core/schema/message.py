@@ -1,0 +1,211 @@
+"""What crosses the pipe between the controller and the process of a trial: one request in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.fit import EpochEnded, Evaluation, Judged
+from torchstone.core.schema.host_profile import HostProfile
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.peaks import Peaks
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Measurement, Outcome
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """Take turns with another process (ab/) instead of measuring windows.
+
+    `shift_bytes`: how far the heap is moved before anything is built, so that where things lie is luck that differs
+    from process to process, and not the same in all that are forked from one template.
+    """
+
+    shift_bytes: int = 0
+
+
+class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
+    """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
+
+    `left_open`: axes that nobody named, which the data of the user's own code decides; a rehearsal tells how (Brought).
+    A Procedure with a Fit trains to an end instead; an `evaluation` judges weights; `turns` waits to be told its turns.
+    `host_profile` adds a look at where the host's time goes, after everything is measured.
+    """
+
+    case: Case
+    procedure: Procedure
+    number: int
+    rehearse: bool = False
+    left_open: tuple[str, ...] = ()
+    trace_path: str | None = None
+    evaluation: Evaluation | None = None
+    turns: Turns | None = None
+    host_profile: bool = False
+
+
+class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):
+    """Say which devices there are and which versions of what is installed."""
+
+
+class PeaksRequest(msgspec.Struct, frozen=True, tag="peaks", tag_field="ask"):
+    """Measure what this device can do at best, in about `budget_s`; the disk is read in `folder`."""
+
+    placement: Placement
+    budget_s: float
+    folder: str
+
+
+class MemoryRequest(msgspec.Struct, frozen=True, tag="memory", tag_field="ask"):
+    """Tell the peak memory of this Case on a device that need not be here (None: on the CPU), without taking a step.
+
+    batches: the sizes asked about. limits_bytes: for each, the largest batch that keeps to it. settings: as in the
+    Procedure.
+    """
+
+    case: Case
+    device: DeviceInfo | None
+    batches: tuple[int, ...]
+    limits_bytes: tuple[int, ...] = ()
+    settings: str | None = None
+    seed: int = 0
+    left_open: tuple[str, ...] = ()
+
+
+Request = TrialRequest | InspectRequest | PeaksRequest | MemoryRequest
+
+
+class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
+    """Do so many steps now, after `lead_in` steps that are not measured, and answer with TurnTaken.
+
+    `cores`: on these logical cores only; none: wherever the system likes.
+    """
+
+    steps: int
+    lead_in: int = 0
+    cores: tuple[int, ...] = ()
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="word"):
+    """There are no further turns: send what was measured, and end."""
+
+
+Word = TakeTurn | Finish
+
+
+# The signal that asks the process of a trial where it is; its Stack is the answer. By name: Windows has no such signal.
+ASK_WHERE = "SIGUSR2"
+
+
+class Live(msgspec.Struct, frozen=True, tag="live", tag_field="event"):
+    """The process runs."""
+
+
+class Entered(msgspec.Struct, frozen=True, tag="entered", tag_field="event"):
+    """A stage begins (building, warm-up, latency, …), at a moment of the clock that all processes share.
+
+    `measures`: it is a window, which nothing should disturb.
+    """
+
+    stage: str
+    at_s: float
+    measures: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress", tag_field="event"):
+    """At most one a second, between steps: how far, and the present median step."""
+
+    stage: str
+    steps: int
+    elapsed_s: float
+    step_s: float
+    of: int | None = None  # how many steps there will be, where that is known
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
+    """Warmed up, and waiting for its first turn.
+
+    `step_s`: the median of its last warm-up steps. `queue`: steps to give away before those of a turn: as many as there
+    are batches that may lie ready in its loader by then, or one where the loader's processes wait, too. `turn`: steps
+    after which the coming of its batches repeats.
+    """
+
+    step_s: float
+    queue: int
+    turn: int
+
+
+class TurnTaken(msgspec.Struct, frozen=True, tag="turn_taken", tag_field="event"):
+    """A turn is done: when it began on the shared clock, how long its steps took, and the CPU time of its process."""
+
+    begin_s: float
+    elapsed_s: float
+    cpu_s: float
+
+
+class Brought(msgspec.Struct, frozen=True, tag="brought", tag_field="event"):
+    """What the user's own code gave to work on; sent by a rehearsal before its step."""
+
+    data: OwnData
+
+
+class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
+    """Everything a trial measured, sent once, after its last window."""
+
+    measurements: tuple[Measurement, ...]
+    facts: Mapping[str, Scalar]
+    windows_s: Mapping[str, tuple[float, float]] = {}  # begin and end of each steady window, on the shared clock
+
+
+class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event"):
+    """The devices and versions found."""
+
+    devices: tuple[DeviceInfo, ...]
+    software: Mapping[str, str | None]
+    missing: Mapping[str, str]  # device kind → what was looked for and not found
+    seen: Mapping[str, str] = {}  # device kind of which none can be used → what the driver or the kernel shows of it
+
+    @property
+    def unusable(self) -> str | None:
+        """What is in the machine and cannot be used, and why; None where there is no such device."""
+        told = [f"torch cannot use {shown}: {self.missing.get(kind)}" for kind, shown in self.seen.items()]
+        return "; ".join(told) or None
+
+
+class PeaksMeasured(msgspec.Struct, frozen=True, tag="peaks_measured", tag_field="event"):
+    """What the device did at best."""
+
+    peaks: Peaks
+
+
+class MemoryTold(msgspec.Struct, frozen=True, tag="memory_told", tag_field="event"):
+    """The peak of each batch size asked about, and of the largest batch within each limit; None: not even 1 is.
+
+    `fixed`: why there is one batch size only, where the user's own data come in batches.
+    """
+
+    peaks: tuple[PeakMemory, ...]
+    largest: tuple[PeakMemory | None, ...]
+    fixed: str | None = None
+
+
+class Stack(msgspec.Struct, frozen=True, tag="stack", tag_field="event"):
+    """What the interpreter itself wrote into the pipe: where it was when a signal ended it, or when it was asked."""
+
+    lines: tuple[str, ...]
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
+    """The last event. A process that dies without one crashed."""
+
+    outcome: Outcome
+    mistake: str | None = None  # the line for a user whose own model or data is at fault
+
+
+Event = (
+    Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Brought | Measured | HostProfile | Inspected
+    | PeaksMeasured | MemoryTold | Stack | Ended
+)  # fmt: skip

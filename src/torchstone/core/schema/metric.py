@@ -1,0 +1,243 @@
+"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Unit(StrEnum):
+    """The units a quantity may have; `units.py` is the only place that prints them."""
+
+    SECOND = "s"
+    BYTE = "bytes"
+    JOULE = "J"
+    WATT = "W"
+    HERTZ = "Hz"
+    CELSIUS = "°C"
+    ITEM_RATE = "items/s"
+    TOKEN_RATE = "tokens/s"
+    FLOP = "FLOP"
+    FLOP_RATE = "FLOP/s"
+    RATIO = "ratio"
+    COUNT = "count"
+    NUMBER = "number"
+
+
+class Better(StrEnum):
+    """Which direction is an improvement."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Pool(StrEnum):
+    """How values of one Metric become one figure, over the steps of a Trial or over its ranks."""
+
+    MEDIAN = "median"
+    MEAN = "mean"
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    FIRST = "first"
+    LAST = "last"
+    ONLY = "only"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One thing that is measured or derived. `figure` names a per-trial figure; raw metrics hold step values."""
+
+    name: str
+    unit: Unit
+    better: Better
+    over_steps: Pool
+    over_ranks: Pool
+    meaning: str
+
+
+_H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
+_U, _P = Unit, Pool
+
+
+def _table(*rows: tuple[str, Unit, Better, Pool, Pool, str]) -> dict[str, Metric]:
+    return {row[0]: Metric(*row) for row in rows}
+
+
+# Raw values, as Measurements and Series carry them.
+RAW = _table(
+    ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
+    ("latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one batch, closed loop: sent, computed, synchronised"),
+    ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time a step spent waiting for its batch"),
+    ("phase_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase of a step; phases and rest sum to the step"),
+    ("host_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase by the host's clock, beside a device's own time"),
+    ("anatomy_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one step of the pass that is cut into phases"),
+    ("window_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "a whole window, synchronised at both ends"),
+    (
+        "window_span_s",
+        _U.SECOND,
+        _N,
+        _P.ONLY,
+        _P.MAX,
+        "begin and end of a window, seconds since the trial was asked for",
+    ),
+    ("turn_begin_s", _U.SECOND, _N, _P.FIRST, _P.MIN, "when a turn of a live comparison began, on the shared clock"),
+    ("turn_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a turn of a live comparison, synchronised at both ends"),
+    ("items", _U.COUNT, _N, _P.SUM, _P.SUM, "items (images, sequences, samples) a step worked on"),
+    ("tokens", _U.COUNT, _N, _P.SUM, _P.SUM, "tokens a step worked on, padding left out; of generation: the prompts'"),
+    ("time_to_first_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch of prompts sent, to its first tokens here"),
+    ("time_per_output_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch's mean time between its tokens"),
+    ("output_token_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one token to the next, of the first generations"),
+    ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
+    ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
+    (
+        "fingerprint",
+        _U.NUMBER,
+        _N,
+        _P.FIRST,
+        _P.FIRST,
+        "what the first steps computed: losses, moments of the output, or a digest of the tokens",
+    ),
+    ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
+    ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("flops", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
+    ("traffic_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "what one step reads and writes at least (core/schema/counted.py)"),
+    ("operators", _U.COUNT, _N, _P.ONLY, _P.SUM, "torch's operators of one step that make a device work"),
+    ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors"),
+    ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by tensors, in the windows"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by the allocator, in the windows"),
+    ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator had to flush and try again"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("minor_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults without disk reads, over the steady windows"),
+    ("major_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults with disk reads, over the steady windows"),
+    (
+        "involuntary_switches",
+        _U.COUNT,
+        _L,
+        _P.SUM,
+        _P.SUM,
+        "times the kernel took the core away, over the steady windows",
+    ),
+    # Gauges, read by the controller while the trial runs.
+    ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
+    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "device memory in use by everybody"),
+    ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the device"),
+    ("device_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "power drawn by the device"),
+    ("device_power_limit_w", _U.WATT, _N, _P.MEAN, _P.SUM, "what the device's driver holds its mean power below"),
+    ("device_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the device's own energy counter, since some past moment"),
+    ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the device's compute units"),
+    ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit holds the clock down"),
+    ("device_power_capped", _U.RATIO, _N, _P.MEAN, _P.MAX, "1 while the power limit, and nothing else, holds it down"),
+    ("device_other_processes", _U.COUNT, _L, _P.MAX, _P.MAX, "processes on the device that are not the trial"),
+    ("package_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the CPU packages' energy counter (RAPL), unwrapped"),
+    (
+        "rss_bytes",
+        _U.BYTE,
+        _N,
+        _P.MAX,
+        _P.SUM,
+        "resident memory of the trial's processes; pages they share count in each",
+    ),
+    ("process_cpu_s", _U.SECOND, _N, _P.LAST, _P.SUM, "CPU time the trial's processes have used"),
+    ("host_busy_s", _U.SECOND, _N, _P.LAST, _P.MAX, "CPU time all processes of the host have used"),
+    ("host_steal_s", _U.SECOND, _L, _P.LAST, _P.MAX, "CPU time the hypervisor gave to others"),
+    ("host_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.MAX, "host memory in use"),
+    ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
+    ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
+    ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
+)
+
+# Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
+FIGURES = _table(
+    ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
+    ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
+    ("step_time", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
+    ("step_time_mean", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
+    ("step_time_min", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest step"),
+    ("step_time_max", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest step"),
+    ("step_time_std", _U.SECOND, _L, _P.ONLY, _P.MAX, "standard deviation of the steps of one trial"),
+    ("time_per_item_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "time of the window over its items"),
+    ("latency_per_batch_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from sending a batch to its result"),
+    ("latency_per_batch_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from sending a batch to its result"),
+    ("latency_per_batch_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 answer within this time"),
+    ("latency_per_batch_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 answer within this time"),
+    ("latency_per_batch_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 answer within this time"),
+    ("latency_per_batch_min_s", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest answer"),
+    ("latency_per_batch_max_s", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest answer"),
+    ("latency_per_item_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median latency of a batch over its items"),
+    ("time_to_first_token_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from prompts to first token"),
+    ("time_to_first_token_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from prompts to first token"),
+    ("time_to_first_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 get their first token by then"),
+    ("time_to_first_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 get their first token by then"),
+    ("time_to_first_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 get their first token by then"),
+    ("time_per_output_token_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time between tokens after the first"),
+    ("time_per_output_token_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median batch's mean time between its tokens"),
+    ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 take no longer between tokens"),
+    ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 take no longer between tokens"),
+    ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 take no longer between tokens"),
+    ("output_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "generated tokens over total time, prefill in it"),
+    ("prompt_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "prompt tokens over the time to the first token"),
+    ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
+    ("time_to_first_prediction_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first answer of a fresh process"),
+    ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first training step of a fresh process"),
+    ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("data_wait_share", _U.RATIO, _L, _P.ONLY, _P.MAX, "share of the window spent waiting for data"),
+    ("data_wait_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time a step waits for its batch"),
+    ("epoch_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time for one pass over the data set at this throughput"),
+    ("dataset_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time of inference over the data set at this rate"),
+    ("phase_data_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step waits for its batch (a device: stands idle)"),
+    ("phase_transfer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step takes to bring its batch to the device"),
+    ("phase_prefill_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's pass over its prompts"),
+    ("phase_decode_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's passes for the tokens after the first"),
+    ("phase_forward_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's forward pass and loss"),
+    ("phase_backward_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's backward pass"),
+    ("phase_optimizer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's update: clipping, weights, zeroing"),
+    ("phase_rest_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step between its phases"),
+    ("anatomy_step_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step of the pass cut into phases: the sum of its phases"),
+    ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors after the last step"),
+    ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator after the last step"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by tensors, in the windows"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by the allocator, in the windows"),
+    ("warmup_peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most held by tensors before the windows"),
+    ("warmup_peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most held by the allocator before the windows"),
+    ("mean_allocated_bytes", _U.BYTE, _L, _P.MEAN, _P.SUM, "mean device memory held by tensors (of imported results)"),
+    ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator had to flush its cache and try again"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("mean_rss_bytes", _U.BYTE, _L, _P.MEAN, _P.SUM, "mean resident memory of the trial's processes while it ran"),
+    ("energy_j", _U.JOULE, _L, _P.SUM, _P.SUM, "energy over the steady windows"),
+    ("energy_per_item_j", _U.JOULE, _L, _P.ONLY, _P.SUM, "energy over the items of the steady windows"),
+    ("average_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "mean power over the steady windows"),
+    ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
+    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "most device memory in use by everybody"),
+    ("mean_device_memory_used_bytes", _U.BYTE, _N, _P.MEAN, _P.SUM, "mean device memory in use by everybody"),
+    ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "mean temperature of the device"),
+    ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "mean clock of the device's compute units"),
+    ("loss_first", _U.NUMBER, _N, _P.FIRST, _P.MEAN, "loss of the first step"),
+    ("loss_last", _U.NUMBER, _L, _P.LAST, _P.MEAN, "loss of the last step"),
+    ("loss_min", _U.NUMBER, _L, _P.MIN, _P.MEAN, "smallest loss of the kept steps"),
+    ("loss_max", _U.NUMBER, _L, _P.MAX, _P.MEAN, "largest loss of the kept steps"),
+    ("loss_mean", _U.NUMBER, _L, _P.MEAN, _P.MEAN, "mean loss of the kept steps"),
+    ("loss_std", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "standard deviation of the loss over the kept steps"),
+    ("loss_end", _U.NUMBER, _L, _P.MEAN, _P.MEAN, "mean loss of the last tenth of the kept steps"),
+    ("loss_convergence_rate", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "slope of ln(loss), a step: -0.01 is a fall by 1 %"),
+    ("loss_rate_per_1000_items", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "slope of ln(loss), per 1,000 items"),
+    ("flops_per_step", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
+    ("achieved_flops", _U.FLOP_RATE, _H, _P.ONLY, _P.SUM, "operations of a step over its mean time"),
+    ("traffic_per_step_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "what one step reads and writes at least"),
+    ("operators_per_step", _U.COUNT, _N, _P.ONLY, _P.SUM, "operators of one step, views and the optimizer's left out"),
+    ("arithmetic_intensity", _U.NUMBER, _N, _P.ONLY, _P.MEAN, "operations of a step per byte of its least traffic"),
+    ("mfu_datasheet", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the vendor's dense rate of that precision"),
+    ("mfu_measured", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the best matrix product measured, a burst"),
+    ("mfu_sustained", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the matrix product that is kept up for seconds"),
+    ("roofline_share", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over what measured product and bandwidth allow here"),
+    ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores that other processes kept busy beside the trial"),
+    ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time that the hypervisor gave to others"),
+    ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults a step, without disk reads"),
+    ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
+    ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items worked on in the steady windows"),
+    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the measured windows, whatever part of the data"),
+)

@@ -1,0 +1,54 @@
+"""Procedure: how a Case is measured. Recorded with every run, the same for both sides of a comparison."""
+
+from __future__ import annotations
+
+import msgspec
+
+from torchstone.core.schema.fit import Fit
+
+HEAPS = ("fixed", "huge", "default")
+
+
+class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a Case is measured. Times in seconds; `None` leaves the choice to detection."""
+
+    trials: int | None = None  # fresh processes a case; None: until the intervals are narrow, or the time is over
+    within_s: float | None = None  # most time of the whole run, everything included; None: by the number of its cases
+    warmup: int | None = None  # least number of warm-up steps; None: detected, within warmup_budget_s
+    warmup_budget_s: float = 3.0
+    iterations: int | None = None  # exactly so many steady steps; None: the stopping rule decides
+    epochs: int | None = None  # of a fit: most passes over the data, each of `iterations` steps where data has no end
+    target: float | None = 0.01  # with `trials`: stop a window when the relative half-width of its mean is this small
+    aim: float = 0.05  # without: a case gets no more trials when that of its throughput's interval is this small
+    budget_s: float = 5.0  # most steady time of one window
+    percentiles_s: float = 0.0  # a latency window may take so long, beyond its budget, to support its p95
+    min_steps: int = 5
+    timeout_s: float = 600.0
+    seed: int = 0
+    isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
+    # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it
+    heap: str = "fixed"
+    # OpenMP's threads stay on a logical core each; False, None (older records): they wander as the system likes
+    pin_threads: bool | None = None
+    settings: str | None = "device"  # device: what it is faster with; torch: as torch has it; None: in older records
+    telemetry_period_s: float = 0.5  # 0 switches it off
+    count_flops: bool = True
+    phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
+    time_limit_s: float | None = None  # of the whole run: what has not begun by then is left for `resume`
+    foresee: bool = True  # skip trials that cannot end well: more memory than there is, or than ran out before
+    nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
+    fit: Fit | None = None  # train to an end instead of measuring windows
+    profile: bool = False  # a torch.profiler trace of a few steps after the measured windows
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the number of trials follows from what they show (execution/controller/rounds.py)."""
+        return self.trials is None and self.iterations is None and self.fit is None
+
+    @property
+    def repetitions(self) -> int:
+        """How many trials are planned beforehand: as many as were asked for, or one a case and more by what they show.
+
+        Where only the steps were given: three.
+        """
+        return self.trials or (1 if self.in_rounds else 3)

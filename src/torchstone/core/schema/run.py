@@ -1,0 +1,132 @@
+"""Run: one invocation of the tool on one Machine. The record is its head, its trials, its findings and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.core.schema.answer import Answer, Quest
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.comparison import Comparison, Rules
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Trial
+
+# 1  2026-11  first version
+# 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
+# 3  2026-11  live comparisons: their rules in the head, their comparison as a line
+# 4  2026-11  trials without a number beforehand, `within_s`; the usual spread of the machine; why a run ended
+SCHEMA = 4
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """One planned trial: which Case (its place in the Plan's list), and which repetition of it."""
+
+    case: int
+    number: int
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The Cases of a run and the order in which their trials are taken."""
+
+    cases: tuple[Case, ...]
+    slots: tuple[Slot, ...]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a request came from: the recipe's name or the file's path as typed, and the digest of its text."""
+
+    word: str
+    sha256: str
+
+
+class Usual(msgspec.Struct, frozen=True):
+    """What earlier runs on this machine tell of its trials.
+
+    `deviation`: the standard deviation of the logarithm of a trial's throughput, typical of `cases` cases of `runs`
+    runs.
+    """
+
+    deviation: float
+    cases: int
+    runs: int
+
+
+class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
+    """The first line of a record: everything that is known before the first trial."""
+
+    schema: int
+    run_id: str
+    name: str
+    started_utc: str
+    command: tuple[str, ...]
+    machine: Machine
+    procedure: Procedure
+    plan: Plan
+    source: Source | None = None  # the recipe or file the request came from
+    code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
+    quest: Quest | None = None  # what a tune looks for
+    contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
+    usual: Usual | None = None  # moderates the spread of few trials
+
+    @property
+    def measurable(self) -> tuple[int, ...]:
+        """The places in the Plan of the Cases whose device the Machine has: all, where it names no device.
+
+        Of the others the record has one trial each, `unsupported`, which says why.
+        """
+        devices = self.machine.devices
+        placed = [(case.placement.device, case.placement.index) for case in self.plan.cases]
+        return tuple(i for i, at in enumerate(placed) if not devices or self.machine.device(*at) is not None)
+
+
+class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
+    """A line of a record: a Case that was not planned, proposed by a search while the run went on."""
+
+    case: Case
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="record"):
+    """A line of a record: what a tune found."""
+
+    answer: Answer
+
+
+class Compared(msgspec.Struct, frozen=True, tag="comparison", tag_field="record"):
+    """A line of a record: what a live comparison found."""
+
+    comparison: Comparison
+
+
+class Noted(msgspec.Struct, frozen=True, tag="finding", tag_field="record"):
+    """A line of a record: what a check saw."""
+
+    finding: Finding
+
+
+class End(msgspec.Struct, frozen=True, tag="end", tag_field="record"):
+    """The last line of a record. A run without one was cut off."""
+
+    ended_utc: str
+    status: str  # "done", "interrupted", "out of time"
+    why: str | None = None  # why no more trials were taken, where their number was not given
+
+
+Line = Head | Added | Trial | Noted | Answered | Compared | End
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A whole run, put together from its record. Cases added on the way are in the head's Plan."""
+
+    head: Head
+    trials: tuple[Trial, ...]
+    findings: tuple[Finding, ...]
+    end: End | None
+    answer: Answer | None = None
+    comparison: Comparison | None = None
+
+    def of_case(self, case_id: str) -> tuple[Trial, ...]:
+        """Return the trials of one Case in the order they were taken."""
+        return tuple(t for t in self.trials if t.case_id == case_id)

@@ -1,0 +1,60 @@
+"""The interval of a figure over trials. The trial is the replicate: one value a trial goes in, never its steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchstone.core.stats.logs import from_log
+from torchstone.core.stats.moderated import Prior, half_width, spread_of
+from torchstone.core.stats.student import two_sided
+
+LOG_T = "t-interval on the log over trials"
+MODERATED_T = "t-interval on the log over trials, spread moderated by other cases or earlier runs"
+PLAIN_T = "t-interval over trials"
+NO_INTERVAL = "one trial"
+
+
+class Interval(NamedTuple):
+    """A value in the figure's own unit, the ends of its interval (None: there is none) and how it came about."""
+
+    value: float
+    low: float | None
+    high: float | None
+    method: str
+
+
+def over_trials(
+    values: Sequence[float], level: float = 0.95, *, logs: bool = True, prior: Prior | None = None
+) -> Interval:
+    """Return value and two-sided interval of per-trial figures (shape: one a trial), in their own unit.
+
+    All positive: the geometric mean and Student's t-interval on the logarithms (ratios of times are nearer normal than
+    differences; Hoefler & Belli, SC15, rules 3 to 5; Kalibera & Jones, ISMM 2013, on what the replicate is). Any value
+    <= 0, or `logs` off: the arithmetic mean and the plain t-interval (Student 1908). One value: no interval. Two values
+    have one, and it is wide. `prior`: what moderates the spread of the logarithms (core/stats/moderated.py). Raises
+    ValueError where there is no value, one is not finite, or level is outside (0, 1).
+    """
+    if not values or not all(map(math.isfinite, values)):
+        raise ValueError(f"an interval needs finite values, one a trial: {list(values)!r}")
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level {level!r} is not between 0 and 1")
+    first, n = values[0], len(values)
+    logs = logs and min(values) > 0.0
+    method = LOG_T if logs else PLAIN_T
+    if n == 1:
+        return Interval(first, None, None, NO_INTERVAL)
+    if all(v == first for v in values):
+        return Interval(first, first, first, method)
+    if logs:
+        points = [math.log(v) for v in values]
+        spread = spread_of(points)
+        half = half_width(spread, n, prior, level) if spread is not None else 0.0
+        centre = math.fsum(points) / n
+        method = MODERATED_T if prior is not None else LOG_T
+        return Interval(from_log(centre), from_log(centre - half), from_log(centre + half), method)
+    centre = math.fsum(values) / n
+    deviation = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1))
+    half = two_sided(level, n - 1) * deviation / math.sqrt(n)
+    return Interval(centre, centre - half, centre + half, PLAIN_T)

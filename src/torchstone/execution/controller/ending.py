@@ -1,0 +1,66 @@
+"""What is known of a trial's end becomes its Outcome: its own last event, its signal or exit code, the OOM killer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller.host_memory import oom_kills
+from torchstone.execution.worker.outcome import frames_in, is_own, place
+
+_KILLED = "killed by SIGKILL"
+_LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of a DataLoader
+_KERNEL = "by the kernel's out-of-memory killer"
+
+
+class Ending:
+    """Made before a trial starts, so that it knows how often the OOM killer had struck by then."""
+
+    def __init__(self) -> None:
+        self._kills = oom_kills()
+        self.stage = ""
+        self.stack: list[str] = []
+
+    def timed_out(self, timeout_s: float) -> Outcome:
+        """Return the Outcome of a trial that had to be ended for its time."""
+        return Outcome(Status.TIMED_OUT, f"not done after {timeout_s:g} s{self._where()}", self._traceback())
+
+    def died(self, wrong: str | None) -> Outcome:
+        """Return the Outcome of a process that ended without its last event. `wrong`: its signal or exit code."""
+        if wrong != _KILLED:
+            said = f"{wrong or 'exited with code 0'}{self._where()}"
+            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it was done", self._traceback())
+        struck = self._struck()
+        if struck:
+            return Outcome(Status.OUT_OF_MEMORY, f"killed {_KERNEL}{self._where()}")
+        who = "not " if struck is False else "by somebody's kill -9, or "
+        return Outcome(Status.CRASHED, f"{_KILLED}{self._where()}, {who}{_KERNEL}")
+
+    def said(self, outcome: Outcome) -> Outcome:
+        """Return the Outcome of a trial that said how it ended."""
+        if outcome.status == Status.CRASHED and _LOADER_KILLED in (outcome.message or "") and self._struck():
+            return Outcome(Status.OUT_OF_MEMORY, f"a process of the loader was killed {_KERNEL}", outcome.traceback)
+        return outcome
+
+    def _struck(self) -> bool | None:
+        """Say whether the OOM killer has struck since; None where the kernel does not count."""
+        now = oom_kills()
+        if not now or len(now) != len(self._kills):
+            return None
+        return any(after > before for before, after in zip(self._kills, now, strict=True))
+
+    def _where(self) -> str:
+        during = f" during {self.stage}" if self.stage else ""
+        return during + place(reversed(self._frames()))  # the interpreter writes its innermost frame first
+
+    def _traceback(self) -> str | None:
+        shown = [frame for frame in self._frames() if is_own(frame[0])] or self._frames()[:3]
+        lines = [f'  File "{file}", line {line}, in {function}' for file, line, function in reversed(shown)]
+        return "\n".join(lines) or None
+
+    def _frames(self) -> Sequence[tuple[str, int, str]]:
+        """Return the frames of the thread it ended in; if none of these is the user's, those of all threads."""
+        text = "\n".join(self.stack)
+        current = text.partition("Current thread")[2].partition("\n\n")[0]
+        frames = frames_in(current)
+        return frames if any(is_own(file) for file, _, _ in frames) else frames_in(text)

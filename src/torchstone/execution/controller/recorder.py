@@ -1,0 +1,75 @@
+"""Reads gauges on a period, in the controller's own process, and keeps them as Series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.trial import ENERGY_TICK, Series
+from torchstone.execution.timing.clock import Clock
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Gauge, Ticks
+
+_ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devices asked so far: it takes a while
+
+
+class Recorder:
+    """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`."""
+
+    def __init__(self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock) -> None:
+        self._began_s = began_s
+        self._device = device
+        self._clock = clock
+        self._gauges: list[tuple[str, Gauge]] = [
+            (name, gauge) for name in registry.names("telemetry") for gauge in _open(name, pid, device)
+        ]
+        self._at_s: list[list[float]] = [[] for _ in self._gauges]
+        self._values: list[list[float]] = [[] for _ in self._gauges]
+
+    def read(self, *, in_window: bool = False) -> None:
+        """Read every gauge once; one that has nothing to say adds no point.
+
+        `in_window`: a window is being measured, so those are left alone whose reading would hold it up.
+        """
+        for (_, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True):
+            if in_window and getattr(gauge, "between_windows", False):
+                continue
+            value = gauge.read()
+            if value is not None:
+                at_s.append(round(self._clock() - self._began_s, 6))
+                values.append(value)
+
+    def series(self) -> tuple[Series, ...]:
+        """Return what was read; a gauge that never answered is absent."""
+        return tuple(
+            Series(gauge.metric, source, tuple(at_s), tuple(values), self._name_of(gauge))
+            for (source, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True)
+            if values
+        )
+
+    def facts(self) -> Mapping[str, float]:
+        """Return how often the device's energy counter moves, in seconds, where it can say so.
+
+        To be called when the trial has ended: the first time for a device takes some tenths of a second.
+        """
+        for source, gauge in self._gauges:
+            if isinstance(gauge, Ticks):
+                asked = source, self._device
+                if asked not in _ticks_s:
+                    _ticks_s[asked] = gauge.tick_s()
+                tick_s = _ticks_s[asked]
+                return {} if tick_s is None else {ENERGY_TICK: round(tick_s, 6)}
+        return {}
+
+    def _name_of(self, gauge: Gauge) -> str | None:
+        device = self._device
+        return f"{device.kind}:{device.index}" if device is not None and gauge.metric.startswith("device_") else None
+
+
+def _open(name: str, pid: int, device: DeviceInfo | None) -> Sequence[Gauge]:
+    try:
+        gauges: Sequence[Gauge] = registry.load("telemetry", name).open(pid, device)
+    except MissingError:  # a third party's source that does not import: `torchstone list telemetry` says why
+        return ()
+    return gauges

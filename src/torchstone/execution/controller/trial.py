@@ -1,0 +1,201 @@
+"""One trial from the controller's side: block on its pipe, read gauges meanwhile, end it when its time is up."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+import os
+import select
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
+from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
+from torchstone.execution.controller.ending import Ending
+from torchstone.execution.controller.recorder import Recorder
+from torchstone.execution.controller.watcher import Watcher
+from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.plugins.machine_protocols import Launcher, LiveTrial
+
+_ANSWER_S = 0.5  # how long a trial that hangs may take to say where
+_PAUSE_S = 0.05  # it has said it when it has been silent for so long
+
+_E = TypeVar("_E", bound=Event)
+
+
+class TrialDrive:
+    """Drives one TrialRequest to a Trial."""
+
+    def __init__(
+        self, request: TrialRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock
+    ) -> None:
+        self._request = request
+        self._device = device
+        self._watcher = watcher
+        self._clock = clock
+        self._measured: Measured | None = None
+        self._ended: Ended | None = None
+        self._ending = Ending()
+        self._live_s: float | None = None
+        self._recorder: Recorder | None = None
+        self._next_reading_s = math.inf
+        self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
+        self._over = self._timed_out = self._in_window = False
+
+    @property
+    def mistake(self) -> str | None:
+        """The line for the user, where the user's own model or data was at fault."""
+        return self._ended.mistake if self._ended is not None else None
+
+    @property
+    def pid(self) -> int:
+        """The process of a trial that was started, which leads the group of all that it starts."""
+        return self._live.pid
+
+    @property
+    def facts(self) -> Mapping[str, Scalar]:
+        """What is known of how the process of a trial that was started came to be."""
+        return self._live.facts
+
+    def run(self, launcher: Launcher, order: int) -> Trial:
+        """Start the trial, wait for its end, and return what is known of it."""
+        self.start(launcher)
+        return self.conclude(order)
+
+    def start(self, launcher: Launcher) -> None:
+        """Start the trial."""
+        self._started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self._began_s = self._clock()
+        self._deadline_s = self._began_s + self._limit_s
+        self._live = launcher.start(self._request)
+        if self._request.procedure.telemetry_period_s > 0:
+            self._recorder = Recorder(self._live.pid, self._device, self._began_s, self._clock)
+            self._next_reading_s = self._began_s
+
+    def say(self, word: Word) -> None:
+        """Tell a trial that takes turns what to do next. One that has ended meanwhile does not hear it."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            os.write(self._live.fileno(), msgspec.json.encode(word) + b"\n")
+
+    def hear(self, kind: type[_E], limit_s: float | None = None) -> _E | None:
+        """Wait until the trial sends an event of that kind, and return it; None where the trial ends without one.
+
+        `limit_s`: most time from now on, within the Procedure's timeout; None: what is left of the time it has.
+        """
+        self._allow(limit_s)
+        while not self._over:
+            for event in self._next_events():
+                if isinstance(event, kind):
+                    return event
+        return None
+
+    def conclude(self, order: int, limit_s: float | None = None) -> Trial:
+        """Wait for the end of a trial that was started, and return what is known of it. `limit_s`: as in `hear`."""
+        self._allow(limit_s)
+        try:
+            while not self._over:
+                self._next_events()
+        except BaseException:
+            self.abandon()
+            raise
+        wrong, began_s = self._live.ending(), self._began_s
+        return Trial(
+            trial_id=uuid.uuid4().hex[:12],
+            case_id=self._request.case.case_id,
+            number=self._request.number,
+            order=order,
+            started_utc=self._started_utc,
+            duration_s=round(self._clock() - began_s, 6),
+            outcome=self._outcome(wrong),
+            facts=self._facts(),
+            measurements=self._measurements(began_s),
+            series=self._recorder.series() if self._recorder else (),
+        )
+
+    def abandon(self) -> None:
+        """End a trial that nobody waits for any more."""
+        self._live.kill()
+        self._live.ending()
+
+    def _allow(self, limit_s: float | None) -> None:
+        """Give it so much time from now on: while it waited for its turn, its time ran out for nothing."""
+        if limit_s is not None and not self._over:
+            self._limit_s = min(limit_s, self._request.procedure.timeout_s)
+            self._deadline_s = self._clock() + self._limit_s
+
+    def _next_events(self) -> Sequence[Event]:
+        """Wait for events and note them; none where the trial has ended, by itself or for its time."""
+        while True:
+            now_s = self._clock()
+            if now_s >= self._deadline_s:
+                self._ask_where(self._live)
+                self._live.kill()
+                self._over = self._timed_out = True
+                return ()
+            if now_s >= self._next_reading_s and self._recorder is not None:
+                self._recorder.read(in_window=self._in_window)
+                self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
+            wait_s = max(0.0, min(self._deadline_s, self._next_reading_s) - self._clock())
+            if select.select([self._live], [], [], wait_s)[0]:
+                events = self._live.events()
+                self._over = events is None
+                for event in events or ():
+                    self._note(event)
+                return events or ()
+
+    def _ask_where(self, live: LiveTrial) -> None:
+        """Ask a trial that hangs for its stack, and wait for the answer a moment."""
+        live.ask_where()
+        until_s, wait_s = self._clock() + _ANSWER_S, _ANSWER_S
+        while select.select([live], [], [], wait_s)[0] and (events := live.events()) is not None:
+            wait_s = max(0.0, min(_PAUSE_S, until_s - self._clock()))
+            for event in events:
+                self._note(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Live):
+            self._live_s = self._clock() - self._began_s
+        elif isinstance(event, Entered):
+            self._ending.stage, self._in_window = event.stage, event.measures
+            if self._recorder is not None:
+                # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
+                # An epoch is long, and nothing lies between it and the next.
+                self._recorder.read(in_window=event.measures and self._request.procedure.fit is None)
+        elif isinstance(event, Stack):
+            self._ending.stack += event.lines
+        elif isinstance(event, Measured):
+            self._measured = event
+        elif isinstance(event, Ended):
+            self._ended = event
+        self._watcher.heard(event)
+
+    def _outcome(self, wrong: str | None) -> Outcome:
+        if self._timed_out:
+            return self._ending.timed_out(self._limit_s)
+        if self._ended is None:
+            return self._ending.died(wrong)
+        measuring = not self._request.rehearse and self._request.evaluation is None
+        if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
+            return Outcome(Status.CRASHED, "ended without having measured anything")
+        return self._ending.said(self._ended.outcome)
+
+    def _measurements(self, began_s: float) -> tuple[Measurement, ...]:
+        known = list(self._measured.measurements) if self._measured is not None else []
+        if self._live_s is not None:
+            known.append(Measurement("start_time_s", Stage.SETUP, (round(self._live_s, 6),)))
+        if self._measured is not None:
+            for name, span in self._measured.windows_s.items():
+                moments = tuple(round(moment - began_s, 6) for moment in span)
+                known.append(Measurement("window_span_s", Stage.STEADY, moments, name))
+        return tuple(known)
+
+    def _facts(self) -> Mapping[str, Scalar]:
+        told = self._measured.facts if self._measured is not None else {}
+        ticks = self._recorder.facts() if self._recorder is not None and self._measured is not None else {}
+        return {**told, "heap": self._request.procedure.heap, **ticks, **self.facts}

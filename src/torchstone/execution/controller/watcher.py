@@ -1,0 +1,41 @@
+"""Who is told what happens while trials run: the command line draws it, the Python API may not care."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torchstone.core.schema.message import Event
+from torchstone.core.schema.run import Head, Slot
+from torchstone.core.schema.trial import Trial
+
+
+class Watcher(Protocol):
+    """Told about a run as it happens."""
+
+    def begins(self, head: Head) -> None:
+        """A run begins; its record is open."""
+
+    def starts(self, slot: Slot, order: int) -> None:
+        """A planned trial is about to start."""
+
+    def heard(self, event: Event) -> None:
+        """The trial in progress says something."""
+
+    def finished(self, trial: Trial) -> None:
+        """A trial has ended and is safely in the record."""
+
+
+class Silent:
+    """A Watcher that does nothing."""
+
+    def begins(self, head: Head) -> None:
+        """Ignore it."""
+
+    def starts(self, slot: Slot, order: int) -> None:
+        """Ignore it."""
+
+    def heard(self, event: Event) -> None:
+        """Ignore it."""
+
+    def finished(self, trial: Trial) -> None:
+        """Ignore it."""

@@ -1,0 +1,74 @@
+"""A step cut into labelled segments by one stopwatch, so that the parts of a step sum to the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from torchstone.execution.timing.clock import Clock
+from torchstone.plugins.machine_protocols import Stopwatch
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """What the segments add up to: seconds a step, and seconds a step of each phase (0 where a step lacked it).
+
+    `host_s`: the same phases by the host's clock, where it was read beside; None elsewhere.
+    """
+
+    steps_s: Sequence[float]
+    phases_s: Mapping[str, Sequence[float]]
+    host_s: Mapping[str, Sequence[float]] | None = None
+
+
+class Segments:
+    """Cuts time at every border. A cut costs one lap of the stopwatch: no synchronisation is added.
+
+    With a `clock` it is read at every border too: on a device that runs behind the host, the stopwatch tells what the
+    device did and the clock what the host did meanwhile, its waiting for batches and for the device among it.
+    """
+
+    def __init__(self, watch: Stopwatch, clock: Clock | None = None) -> None:
+        self._watch = watch
+        self._clock = clock
+        self._labels: list[str] = []
+        self._ends: list[int] = []
+        self._stamps_s: list[float] = []
+
+    def start(self) -> None:
+        """Begin the first segment."""
+        self._watch.start()
+        if self._clock is not None:
+            self._stamps_s.append(self._clock())
+
+    def cut(self, label: str) -> None:
+        """End the present segment, which was spent on `label`, and begin the next."""
+        self._watch.lap()
+        self._labels.append(label)
+        if self._clock is not None:
+            self._stamps_s.append(self._clock())
+
+    def end_step(self) -> None:
+        """The segments since the last end were one step."""
+        self._ends.append(len(self._labels))
+
+    def finish(self, lead_in: int = 0) -> Steps:
+        """Wait for the device and add up, the first `lead_in` steps and what came after the last left out."""
+        phases_s = self._added_up(self._watch.stop(), lead_in)
+        host_s = None
+        if self._clock is not None:
+            host_s = self._added_up([after - before for before, after in pairwise(self._stamps_s)], lead_in)
+        return Steps([sum(parts_s) for parts_s in zip(*phases_s.values(), strict=True)], phases_s, host_s)
+
+    def _added_up(self, laps_s: Sequence[float], lead_in: int) -> Mapping[str, Sequence[float]]:
+        borders = [0, *self._ends][lead_in:]
+        phases_s: dict[str, list[float]] = {phase: [] for phase in dict.fromkeys(self._labels)}
+        for begin, end in pairwise(borders):
+            step = dict.fromkeys(phases_s, 0.0)
+            segments: Iterable[tuple[str, float]] = zip(self._labels[begin:end], laps_s[begin:end], strict=True)
+            for label, lap_s in segments:
+                step[label] += lap_s
+            for phase, spent_s in step.items():
+                phases_s[phase].append(spent_s)
+        return phases_s

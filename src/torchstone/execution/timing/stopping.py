@@ -1,0 +1,87 @@
+"""When to stop a window. A rule is an object that answers with the reason: it never stops without saying why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from torchstone.core.stats.noise import relative_half_width
+
+
+class Reason(StrEnum):
+    """Why a window ended."""
+
+    FIXED_COUNT = "fixed_count"
+    QUIET_ENOUGH = "quiet_enough"
+    BUDGET_SPENT = "budget_spent"
+    NEVER_QUIET = "never_quiet"
+    SOURCE_ENDED = "source_ended"
+
+
+class StoppingRule(Protocol):
+    """Asked after every step, so it must answer in well under a microsecond most of the time.
+
+    `looks`: whether it asks for the times of all steps.
+    """
+
+    looks: bool
+
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+        """Return why to stop after `steps` steps and `elapsed_s` seconds, or None to go on."""
+
+
+class FixedCount:
+    """Stop after exactly so many steps."""
+
+    looks = False
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+        """Return FIXED_COUNT at the count."""
+        return Reason.FIXED_COUNT if steps >= self._steps else None
+
+
+class UntilQuiet:
+    """Stop when the mean step is known to `target` (relative half-width of its 95 % interval), or it is hopeless.
+
+    The noise is looked at after 1/8 of the budget and then at times 15 % apart, so that looking costs little and the
+    interval is not read so often that chance alone makes it narrow. When half the budget is spent and the target
+    would take more than four budgets (the half-width falls with the root of the steps), more steps will not help:
+    only more trials do. The ladder of early returns follows nvbench's stdrel criterion.
+
+    `turn`: the window is a whole number of so many steps, and two turns at least. The processes of a loader finish
+    about together, so batches come in bursts; whole turns begin and end at the same place of a burst, where part of
+    one makes a slow loader look up to twice as fast, faster than the device itself (docs/measured.md §13).
+    """
+
+    def __init__(
+        self, target: float | None, budget_s: float, min_steps: int, enough_steps: int = 0, turn: int = 1
+    ) -> None:
+        self._turn = turn
+        self._target = target
+        self.looks = target is not None
+        self._budget_s = budget_s
+        self._min_steps = max(min_steps, 2 * turn) if turn > 1 else min_steps
+        self._enough_steps = max(enough_steps, self._min_steps)
+        self._next_look_s = budget_s / 8
+
+    def consider(self, steps: int, elapsed_s: float, recent: Callable[[int], Sequence[float]]) -> Reason | None:
+        """Return the first reason that holds, or None."""
+        if elapsed_s < self._next_look_s or steps < self._min_steps or steps % self._turn:
+            return None
+        if elapsed_s >= self._budget_s:
+            return Reason.BUDGET_SPENT
+        self._next_look_s = min(elapsed_s * 1.15, self._budget_s)
+        if self._target is None or steps < self._enough_steps:
+            return None
+        half_width = relative_half_width(recent(steps))
+        if half_width is None:
+            return None
+        if half_width <= self._target:
+            return Reason.QUIET_ENOUGH
+        needed_s = elapsed_s * (half_width / self._target) ** 2
+        hopeless = elapsed_s >= self._budget_s / 2 and needed_s > 4 * self._budget_s
+        return Reason.NEVER_QUIET if hopeless else None

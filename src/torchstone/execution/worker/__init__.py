@@ -1,0 +1,1 @@
+"""What runs in the process of a trial: `python -m torchstone.execution.worker once|template`."""

@@ -1,0 +1,211 @@
+"""Carries out one request: load device, model, data and engine; set up, warm up, measure; send what was measured."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.message import (
+    Brought,
+    Ended,
+    Entered,
+    Event,
+    InspectRequest,
+    Live,
+    MemoryRequest,
+    PeaksRequest,
+    Progress,
+    Request,
+    TrialRequest,
+)
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.timing.clock import resolution_s, system_clock
+from torchstone.execution.timing.loop import Instrument, Step
+from torchstone.execution.worker.anatomy import ANATOMY, measure_anatomy
+from torchstone.execution.worker.attention_seen import attention_facts
+from torchstone.execution.worker.compiled_code import is_compiled
+from torchstone.execution.worker.device_memory import end_warm_up
+from torchstone.execution.worker.evaluating import evaluate
+from torchstone.execution.worker.fitting import fit_model
+from torchstone.execution.worker.opening import dataset_items, load_model, open_device, open_samples
+from torchstone.execution.worker.outcome import ended_by
+from torchstone.execution.worker.pinning import Pinning
+from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.settling import brought, settle
+from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.turns import take_turns
+from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
+from torchstone.extend import Batches, Engine, Prepared, Windowed
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Device
+
+Send = Callable[[Event], None]
+_LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
+
+
+def carry_out(request: Request, line: EventPipe) -> None:
+    """Do what is asked and send events; the last is always Ended, whatever the user's code raises."""
+    import torch  # noqa: F401  a process without it is not live: a new interpreter takes seconds for this
+
+    send = line.send
+    send(Live())
+    try:
+        if isinstance(request, InspectRequest):
+            from torchstone.execution.inspection import inspect
+
+            send(inspect())
+            outcome = Outcome(Status.OK)
+        elif isinstance(request, PeaksRequest):
+            from torchstone.execution.worker.best import measure_peaks
+
+            measure_peaks(request, send)
+            outcome = Outcome(Status.OK)
+        elif isinstance(request, MemoryRequest):
+            from torchstone.execution.worker.foretelling import foretell
+
+            send(foretell(request))
+            outcome = Outcome(Status.OK)
+        else:
+            outcome = _trial(request, line)
+        send(Ended(outcome))
+    except BaseException as error:
+        send(ended_by(error))
+
+
+def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
+    case, procedure, send = request.case, request.procedure, line.send
+    shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
+    pinning = Pinning(wanted=bool(procedure.pin_threads) and case.placement.device == "cpu")
+    _seed(procedure.seed)
+    tally = Tally(case)
+    tally.at_the_end = pinning.facts
+    send(Entered("building", system_clock()))
+    began_s = system_clock()
+    device = open_device(case)
+    engine: Engine = registry.load("engines", str(case.workload.task))
+    model = load_model(case)
+    if request.rehearse:
+        send(Brought(own := brought(model, case)))
+        case = own.filled(case, request.left_open)
+    case, settings = settle(case, model, device, procedure.settings)
+    request = msgspec.structs.replace(request, case=case)
+    prepared: Any = engine.prepare(case, model, device)
+    device.synchronize()
+    tally.setup("model_load_time_s", system_clock() - began_s)
+    tally.facts.update(model.facts)
+    tally.facts.update({**prepared.facts, **settings})
+    if request.evaluation is not None:
+        evaluate(request, request.evaluation, send, prepared, model)
+        return Outcome(Status.OK)
+    if procedure.fit is not None and not request.rehearse:
+        pinning.bind()
+        fit_model(request, send, engine, prepared, model, device, tally)
+        return tally.outcome()
+    samples = open_samples(case, model, procedure.seed)
+    tally.facts["dataset_items"] = dataset_items(case, samples, own=model.samples is not None)
+    batches = engine.open_batches(case, model, samples, device, procedure.seed)
+    pinning.bind()
+    try:
+        if request.turns is not None:
+            take_turns(request, line, engine, prepared, batches, device, tally, pinning)
+        else:
+            measure_prepared(request, send, engine, prepared, batches, device, tally)
+    finally:
+        batches.close()
+        del shifted
+    return tally.outcome()
+
+
+def measure_prepared(
+    request: TrialRequest,
+    send: Send,
+    engine: Engine,
+    prepared: Prepared,
+    batches: Batches,
+    device: Device,
+    tally: Tally,
+) -> None:
+    """Warm up and measure every window of a model that is ready; send what was measured."""
+    case, procedure = request.case, request.procedure
+    stage = "warm-up"
+    planned = procedure.iterations
+
+    def listen(steps: int, elapsed_s: float, step_s: float) -> None:
+        send(Progress(stage, steps, elapsed_s, step_s, planned))
+
+    send(Entered(stage, system_clock()))
+    step: Step = prepared.step
+    if procedure.nvtx:
+        from torchstone.execution.worker.profiling import with_nvtx
+
+        step, tally.facts["nvtx"] = with_nvtx(step)
+    instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
+    plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
+    first_s, warm_s = instrument.warm_up(plan)
+    tally.setup("first_step_time_s", first_s)
+    if request.rehearse:
+        return
+    tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
+    step_s = median(warm_s[-9:] or [first_s])
+    before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
+    for stage in engine.windows(case.configuration):
+        send(Entered(stage, system_clock(), measures=True))
+        if isinstance(prepared, Windowed):
+            prepared.enter(stage)
+        window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
+    tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
+    for metric, value in device.memory().items():
+        tally.steady(metric, [value])
+    for metric, values in prepared.results().items():
+        tally.steady(metric, values)
+    if procedure.phases:
+        last, stage = stage, ANATOMY
+        send(Entered(stage, system_clock(), measures=True))
+        measure_anatomy(last, window, instrument, device, procedure, tally, turn)
+    if request.host_profile:
+        from torchstone.execution.worker.host_profile import look
+
+        send(Entered("host profile", system_clock(), measures=True))
+        send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
+    send(Entered("counting", system_clock()))
+    if procedure.count_flops:
+        _count(step, step_s, batches, prepared, device, case, tally)
+    if request.trace_path is not None:
+        tally.facts["trace"] = _traced(step, batches, device, request.trace_path)
+    tally.left_out(batches.unreadable)
+    tally.facts["clock_resolution_s"] = resolution_s(system_clock)
+    send(tally.measured())
+
+
+def _count(
+    step: Step, step_s: float, batches: Batches, prepared: Prepared, device: Device, case: Case, tally: Tally
+) -> None:
+    """Count what a step needs, and on an accelerator look which attention it runs, where one more step costs little."""
+    tally.counted(prepared.count(batches.next()))
+    if "sdpa" in case.configuration and case.placement.device != "cpu" and step_s <= _LOOKED_AT_S:
+        compiles = case.configuration.get("compile", "off") not in ("off", None)
+        tally.facts.update(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
+
+
+def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:
+    from torchstone.execution.worker.profiling import trace
+
+    return trace(step, batches.next, device, path)
+
+
+def _seed(seed: int) -> None:
+    import random
+
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)

@@ -1,0 +1,155 @@
+"""Turns what a trial raised into its Outcome: out of memory, unsupported, or crashed at the user's own line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from torchstone.core.errors import Unsupported, UsageError
+from torchstone.core.schema.message import Ended
+from torchstone.core.schema.trial import DEVICE_LOST, Outcome, Status
+from torchstone.core.units import quantity
+
+# What the allocators of devices and hosts say; torch raises plain RuntimeErrors for some of them.
+_NO_MEMORY = (
+    "out of memory", "can't allocate memory", "cannot allocate memory", "alloc_cpu", "not enough memory", "bad_alloc",
+    "_status_alloc_failed", "fft_alloc_failed", "rocblas_status_memory_error", "out_of_device_memory",
+    "out_of_host_memory",
+)  # fmt: skip
+# What libraries say that could not get their workspace, and on other occasions too: it is memory where none is left.
+_PERHAPS_NO_MEMORY = re.compile(
+    r"unable to find an engine|unable to find a valid cudnn algorithm|no suitable (cudnn )?(algorithm|engine)"
+    r"|_status_(not_initialized|internal_error|insufficient_resources)|fft_internal_error|miopenstatus\w*error"
+    r"|error_out_of_resources",
+    re.IGNORECASE,
+)
+_FULL = 0.02  # of a device's memory free: less than a context and a workspace take
+# CUDA and HIP (a launch that fails so leaves the context unusable), NVML and the kernel's driver, SYCL, and our own.
+_LOST = re.compile(
+    r"device[ _]lost|unspecified launch failure|device.{0,60}no longer available|gpu is lost|fallen off the bus|\bxid\b"
+    r"|no (cuda|rocm)-capable device|uncorrectable ecc error",
+    re.IGNORECASE,
+)
+_NO_THREAD = "can't start new thread"
+_CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+\.")
+_GONE = re.compile(r"DataLoader worker \(pid")  # torch wraps the error that has the signal or the exit code in another
+_FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>.+)')
+_NOT_THE_USERS = (str(Path(__file__).resolve().parents[2]), str(Path(os.__file__).parent), "<")
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def ended_by(error: BaseException) -> Ended:
+    """Return the last event for a trial that raised."""
+    if isinstance(error, Unsupported):
+        return Ended(Outcome(Status.UNSUPPORTED, str(error)))
+    if isinstance(error, KeyboardInterrupt):
+        return Ended(Outcome(Status.INTERRUPTED, "interrupted"))
+    if isinstance(error, UsageError) and not _is_out_of_memory(error.__cause__):
+        said = _from_loader(str(error))
+        first, _, rest = said.partition("\n")
+        where = place(_frames(error.__cause__ or error))
+        return Ended(Outcome(Status.CRASHED, first + where, rest or None), mistake=said)
+    if isinstance(error, UsageError) and error.__cause__ is not None:
+        error = error.__cause__  # a lack of memory is nobody's mistake, wherever it shows
+    said, lines, frames = _told(error)
+    if _is_out_of_memory(error) or _is_out_of_memory(error.__cause__):
+        if _PERHAPS_NO_MEMORY.search(said) and (full := _full_device()) is not None:
+            said = f"{said} ({full})"
+        return Ended(Outcome(Status.OUT_OF_MEMORY, said + place(frames), lines))
+    if isinstance(error, RuntimeError) and _LOST.search(str(error)):
+        said = f"{DEVICE_LOST}: {said}"
+    return Ended(Outcome(Status.CRASHED, said + place(frames), lines))
+
+
+def is_own(file: str) -> bool:
+    """Say whether a traceback's file is the user's: not torchstone's, the interpreter's or an installed package's."""
+    return not file.startswith(_NOT_THE_USERS) and not any(part in file for part in _INSTALLED)
+
+
+def frames_in(text: str) -> list[tuple[str, int, str]]:
+    """Return (file, line, function) of each frame that a printed traceback names, in its order."""
+    return [(m["file"], int(m["line"]), m["function"]) for m in map(_FRAME.match, text.splitlines()) if m]
+
+
+def place(frames: Iterable[tuple[str, int, str]]) -> str:
+    """Return " at FILE:LINE in FUNCTION" for the innermost (last) frame that is the user's own; empty if none is."""
+    own = [frame for frame in frames if is_own(frame[0])]
+    if not own:
+        return ""
+    file, line, function = own[-1]
+    return f" at {Path(file).name}:{line} in {function}"
+
+
+def own_lines(error: BaseException) -> str:
+    """Return the traceback without the frames of torchstone and of installed libraries, unless nothing else is left."""
+    frames = traceback.extract_tb(error.__traceback__)
+    shown = [frame for frame in frames if is_own(frame.filename)] or frames[-3:]
+    return "".join(traceback.format_list(shown)) + "".join(traceback.format_exception_only(error)).strip()
+
+
+def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
+    """Return an error as one line, its traceback, and its frames; of one raised in a loader's process, those there."""
+    text = str(error).strip()
+    if _CAUGHT.match(text):
+        frames = frames_in(text)
+        last = [line for line in text.splitlines()[1:] if line and not line.startswith((" ", "Original", "Traceback"))]
+        return f"{(last or [text])[0][:300]}, in a process of the loader,", text, frames
+    if _GONE.match(text) and error.__cause__ is not None and _GONE.match(str(error.__cause__)):
+        text = str(error.__cause__).strip()
+    first = text.splitlines()[0][:300] if text else ""
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        first = f"exit code {code}" + (f": {first}" if code == 1 and not isinstance(error.code, int) else "")
+    name = type(error).__name__
+    return f"{name}: {first}" if first else name, own_lines(error), _frames(error)
+
+
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    return [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]
+
+
+def _from_loader(text: str) -> str:
+    """Return what was said in a loader's process: torch keeps the exception's type, and wraps its text."""
+    return text.rpartition("UsageError: ")[2].strip() if text.startswith("Caught UsageError") else text
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    if not isinstance(error, RuntimeError | OSError):
+        return False
+    said = str(error).lower()
+    if any(phrase in said for phrase in _NO_MEMORY) or (_NO_THREAD in said and _memory_is_limited()):
+        return True
+    return _PERHAPS_NO_MEMORY.search(said) is not None and _full_device() is not None
+
+
+def _full_device() -> str | None:
+    """Return how little memory the device in use has left, or None: it has some, or does not tell."""
+    torch = sys.modules.get("torch")
+    for module in (getattr(torch, "cuda", None), getattr(torch, "xpu", None)):
+        if module is None or not module.is_initialized() or not hasattr(module, "mem_get_info"):
+            continue
+        try:
+            free, total = module.mem_get_info()  # of the current device, which is the trial's
+        except RuntimeError:  # after some errors a device answers nothing any more
+            continue
+        if free < _FULL * total:
+            left, whole = quantity(free, "bytes"), quantity(total, "bytes")
+            return f"{left} of the device's {whole} were free"
+    return None
+
+
+def _memory_is_limited() -> bool:
+    """Say whether a thread's stack may have been refused for memory: else it is the number of threads that ended."""
+    import resource
+
+    names = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    return any(resource.getrlimit(name)[0] != resource.RLIM_INFINITY for name in names)

@@ -1,0 +1,129 @@
+"""What a trial sets for its device where the user says nothing: every `auto` becomes a value, and why is told.
+
+An engine is given values only. `precision: auto` is none of these: it changes what is computed, and so the plan has
+decided it before there is a Case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
+from torchstone.plugins.machine_protocols import Device
+
+SETTING = "setting_"  # what the names of these facts begin with
+DEVICE = "device"
+
+# The word that leaves an axis to the device, and what leaves it as torch has it.
+_LEFT: Mapping[str, Scalar] = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto"}
+_TORCHS: Mapping[str, Scalar] = {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto"}
+
+Chosen = tuple[Scalar, str]  # the value for the engine, and "value: why" for the record
+
+
+def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -> tuple[Case, Mapping[str, Scalar]]:
+    """Return the Case in values, and a fact `setting_<axis>` for each axis that could have been left to the device.
+
+    `policy` is the Procedure's `settings`: device, torch, or None in a record from before there was a choice, when
+    fused optimizer kernels were the only thing taken for the device's sake. What the user gave stands under any.
+    """
+    values, facts = dict(case.configuration), dict[str, Scalar]()
+    for axis in (axis for axis in _CHOOSE if axis in values):
+        if values[axis] != _LEFT[axis]:
+            found: Chosen = values[axis], f"{_word(values[axis])}: as asked"
+        elif policy == DEVICE:
+            found = _CHOOSE[axis](model, device, values)
+        elif policy is None and axis == "fused":
+            found = "auto", "auto: where torch has the kernels"
+        else:
+            now = _threads_now() if axis == "threads" else _word(_TORCHS[axis])
+            found = _TORCHS[axis], f"{now}: as torch has it"
+        values[axis], facts[SETTING + axis] = found
+    if "channels_last" in values:  # to models and engines it is a truth
+        values["channels_last"] = values["channels_last"] in (True, "on")
+    return msgspec.structs.replace(case, configuration=values), facts
+
+
+def brought(model: LoadedModel, case: Case) -> OwnData:
+    """Return what a user's own code gave to work on, where it is that of the Case."""
+    samples = model.samples
+    if case.workload.data != "example":
+        return OwnData()
+    if samples is None:
+        example = model.example
+        return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
+    # What is the loader's own is among the facts of its model, as plugins/models/_own_data.py finds it.
+    own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
+    fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
+    settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
+    if case.placement.device in IN_HOST_MEMORY and PIN in settings:
+        settings[PIN] = False
+    return OwnData(True, settings, fixed, getattr(samples, "why", None) if fixed else None)
+
+
+def _threads(_model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:
+    """Take fewer threads than torch, never more: it may know of a limit that is not seen here.
+
+    Where both say the same, nothing is set: torch.set_num_threads also ends MKL's own choice for small products.
+    """
+    now, wished = _threads_now(), device.preference("threads", values)
+    if wished is None:
+        return 0, f"{now}: torch's own choice"
+    number, why = int(wished[0] or 0), wished[1]
+    if number < now:
+        return number, f"{number}: {why}; torch would take {now}"
+    return 0, f"{now}: torch's own choice, {why}" if number == now else f"{now}: torch's own choice"
+
+
+def _layout(model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:
+    convolutions = sum(parameter.dim() == 4 for parameter in model.module.parameters())
+    if convolutions < 2:  # a vision transformer has one, that cuts the image into patches
+        return False, "off: the model is no convolution net"
+    if model.objection is not None and (reason := model.objection("channels_last", True)):
+        return False, f"off: {reason}"
+    wish, why = device.preference("channels_last", values) or (False, "torch's own choice")
+    return wish, f"{_word(wish)}: {why}"
+
+
+def _fused(model: LoadedModel, device: Device, _values: Mapping[str, Scalar]) -> Chosen:
+    if model.optimizer is not None:
+        return "off", "off: the model brings its own optimizer"
+    if (reason := device.objection("fused", "on")) is not None:
+        return "off", f"off: {reason}"
+    # The engine falls back where torch refuses a parameter; its fact `fused_optimizer` says how it went.
+    return "auto", "on: torch has fused optimizer kernels for this device"
+
+
+def _attention(_model: LoadedModel, device: Device, _values: Mapping[str, Scalar]) -> Chosen:
+    """Leave the order to torch, which has one for each device and looks at the shapes; tell what it chooses from."""
+    import torch
+
+    cuda: Any = torch.backends.cuda  # torch's switches are called so, and hold for every device
+    enabled = {
+        "flash": cuda.flash_sdp_enabled(), "efficient": cuda.mem_efficient_sdp_enabled(),
+        "cudnn": cuda.cudnn_sdp_enabled(), "math": cuda.math_sdp_enabled(),
+    }  # fmt: skip
+    kernels = [name for name, on in enabled.items() if on and device.objection("sdpa", name) is None]
+    return "auto", f"auto: torch's own order among {', '.join(kernels)}"
+
+
+def _threads_now() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _word(value: Scalar) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+_CHOOSE: Mapping[str, Callable[[LoadedModel, Device, Mapping[str, Scalar]], Chosen]] = {
+    "threads": _threads, "channels_last": _layout, "fused": _fused, "sdpa": _attention,
+}  # fmt: skip

@@ -1,0 +1,145 @@
+"""Collects what a trial measures, in the form in which it is sent and stored."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from resource import struct_rusage
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.message import Measured
+from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.execution.timing.loop import Window
+
+# ru_maxrss is in KiB on Linux and in bytes on macOS.
+_RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+
+
+class Tally:
+    """The measurements and facts of one trial so far."""
+
+    def __init__(self, case: Case) -> None:
+        self.facts: dict[str, Scalar] = {
+            "task": str(case.workload.task),
+            "device": case.placement.device,
+            "logical_cores": os.cpu_count(),
+        }
+        self.at_the_end: Callable[[], Mapping[str, Scalar]] = dict  # facts that are known when all is measured
+        self._measurements: list[Measurement] = []
+        self._spans_s: dict[str, tuple[float, float]] = {}
+
+    def setup(self, metric: str, value: float) -> None:
+        """Add a single value from before the steady windows."""
+        self._measurements.append(Measurement(metric, Stage.SETUP, (value,)))
+
+    def steady(self, metric: str, values: Sequence[float], window: str | None = None, phase: str | None = None) -> None:
+        """Add steady values; times are kept to the nanosecond, which is what the clock has."""
+        rounded = tuple(round(float(v), 9) if metric.endswith("_s") else float(v) for v in values)
+        self._measurements.append(Measurement(metric, Stage.STEADY, rounded, window, phase))
+
+    def warmed_up(self, laps_s: Sequence[float], *, settled: bool) -> None:
+        """Add the warm-up steps (the first step of the process is kept apart)."""
+        self._measurements.append(Measurement("step_time_s", Stage.WARMUP, tuple(round(s, 9) for s in laps_s)))
+        self.facts["warmup_steps"] = len(laps_s)
+        self.facts["warmup_settled"] = settled
+
+    def warm_up_peak(self, metric: str, value: float) -> None:
+        """Add the most memory (bytes) that a device held before the windows."""
+        self._measurements.append(Measurement(metric, Stage.WARMUP, (float(value),)))
+
+    def window(self, name: str, window: Window) -> None:
+        """Add one window: laps less the wait for data are latencies in a closed loop, laps are steps back to back."""
+        if name == "latency":
+            answers_s = [lap - wait for lap, wait in zip(window.laps_s, window.waits_s, strict=True)]
+            self.steady("latency_s", answers_s, name)
+        else:
+            self.steady("step_time_s", window.laps_s, name)
+        self.steady("data_wait_s", window.waits_s, name)
+        self.steady("items", window.items, name)
+        if window.tokens is not None:
+            self.steady("tokens", window.tokens, name)
+        self.steady("window_time_s", [window.total_s], name)
+        self.facts[f"{name}_stopped_because"] = str(window.stopped_because)
+        self._spans_s[name] = (window.begin_s, window.end_s)
+
+    def turns(self, name: str, taken: Sequence[Window]) -> None:
+        """Add all turns as one window, and beside it when each began and how long it took."""
+        if not taken:
+            return
+        whole = Window(
+            [lap for w in taken for lap in w.laps_s], [wait for w in taken for wait in w.waits_s],
+            [items for w in taken for items in w.items],
+            None if taken[0].tokens is None else [tokens for w in taken for tokens in w.tokens or ()],
+            math.fsum(w.total_s for w in taken), taken[0].begin_s, taken[-1].end_s, taken[-1].stopped_because,
+        )  # fmt: skip
+        self.window(name, whole)
+        self.steady("turn_begin_s", [w.begin_s for w in taken], name)
+        self.steady("turn_time_s", [w.total_s for w in taken], name)
+
+    def peak_memory(self) -> None:
+        """Add the peak of this process's resident memory."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.steady("peak_rss_bytes", [peak * _RSS_UNIT_BYTES])
+
+    def epoch(self, name: str, window: Window) -> None:
+        """Add one epoch as a window of its own.
+
+        The first step of all, in which loader processes start and kernels are compiled, is kept apart as ever.
+        """
+        if "warmup_steps" not in self.facts:
+            self.setup("first_step_time_s", window.laps_s[0])
+            self.warmed_up((), settled=True)
+            first_s = window.laps_s[0]
+            window = msgspec.structs.replace(
+                window, laps_s=window.laps_s[1:], waits_s=window.waits_s[1:], items=window.items[1:],
+                tokens=window.tokens[1:] if window.tokens is not None else None, total_s=window.total_s - first_s,
+                begin_s=window.begin_s + first_s,
+            )  # fmt: skip
+        self.window(name, window)
+
+    def usage(self, before: struct_rusage, after: struct_rusage) -> None:
+        """Add what the kernel counted for this process over the windows, and its peak resident memory."""
+        self.steady("minor_faults", [after.ru_minflt - before.ru_minflt])
+        self.steady("major_faults", [after.ru_majflt - before.ru_majflt])
+        self.steady("involuntary_switches", [after.ru_nivcsw - before.ru_nivcsw])
+        self.steady("peak_rss_bytes", [after.ru_maxrss * _RSS_UNIT_BYTES])
+
+    def counted(self, of_step: Counted) -> None:
+        """Add what one step needs, or why that was not counted."""
+        for metric in ("flops", "traffic_bytes", "operators"):
+            value = getattr(of_step, metric)
+            if value is not None:
+                self.setup(metric, value)
+        self.facts["flops_not_counted"] = of_step.why_not
+
+    def left_out(self, unreadable: Mapping[str, str]) -> None:
+        """Add how many items could not be read, and the first of them."""
+        if unreadable:
+            where, why = next(iter(unreadable.items()))
+            self.facts["unreadable_items"], self.facts["unreadable_first"] = len(unreadable), f"{where}: {why}"
+
+    def outcome(self) -> Outcome:
+        """Return how a trial ended that measured everything: not well, if its loss became NaN or infinite."""
+        losses = next((m.values for m in self._measurements if m.metric == "loss"), ())
+        lost = [step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)]
+        if not lost:
+            return Outcome(Status.OK)
+        laps = sum(len(m.values) for m in self._measurements if m.metric == "step_time_s")
+        steps = max(len(losses), 1 + laps)  # warm-up counts; of a long run only the first losses and the last are kept
+        first = lost[0] if lost[0] < len(losses) else steps
+        stays = len(lost) == len(losses) - lost[0] + 1
+        when = f"from step {first} of {steps}" if stays else f"in {len(lost)} of {steps} steps, first in step {first}"
+        return Outcome(Status.CRASHED, f"the loss is {losses[lost[0] - 1]:g} {when}")
+
+    def measured(self) -> Measured:
+        """Return everything as one event."""
+        whole = {**self.facts, **self.at_the_end()}
+        facts = {name: value for name, value in whole.items() if value is not None}
+        return Measured(tuple(self._measurements), facts, self._spans_s)

@@ -1,0 +1,185 @@
+"""A trial that takes turns with another process: it computes when it is told to, and waits meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from multiprocessing.process import BaseProcess
+
+import msgspec
+
+from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
+from torchstone.core.stats.steady import settled
+from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.loop import Instrument, Window
+from torchstone.execution.timing.stopping import FixedCount
+from torchstone.execution.timing.stopwatch import LatencyStopwatch
+from torchstone.execution.timing.warmup import WarmUp, least_s_on
+from torchstone.execution.worker.device_memory import end_warm_up
+from torchstone.execution.worker.pinning import Pinning, Seats
+from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.window import turn_of
+from torchstone.extend import Batches, Engine, Prepared, Windowed
+from torchstone.plugins.machine_protocols import Device
+
+_LONG_S = 0.4  # a first step
+_LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough
+
+
+class Helpers:
+    """The processes that load beside this one. Stopped while it waits for its turn, they disturb nobody.
+
+    Running on, they would fill their queue in the other side's turn, take its cores, and make this side's next steps
+    look free. Stopped, they go on where they were, and what lies ready is what lay ready.
+    """
+
+    def __init__(self, queue: int, free: Callable[[Iterable[int]], None] = lambda _: None) -> None:
+        """`queue`: batches that may lie ready; 0: nobody loads, and whatever else runs beside is left alone.
+
+        `free`: gives new ones every core.
+        """
+        self._queue, self._free = queue, free
+        self._stopped: list[BaseProcess] = []
+        self._known: set[int] = set()
+
+    def stop(self) -> bool:
+        """Stop those there are now; return whether there are any."""
+        self._stopped = multiprocessing.active_children() if self._queue else []
+        new = {process.pid for process in self._stopped if process.pid is not None} - self._known
+        self._free(new)
+        self._known |= new
+        self._send(signal.SIGSTOP)
+        return bool(self._stopped)
+
+    def go_on(self) -> None:
+        """Let those that were stopped go on: before a turn, and before they are asked to end."""
+        self._send(signal.SIGCONT)
+        self._stopped = []
+
+    def _send(self, what: signal.Signals) -> None:
+        for process in self._stopped:
+            if process.pid is not None and process.is_alive():
+                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile: the loader will say so
+                    os.kill(process.pid, what)
+
+
+class BeforeTurns(WarmUp):
+    """Decides when turns may begin: sooner than a window may, as what is left of warm-up hits both sides alike.
+
+    The first turns are those of a process that is not warm, on both sides, and the middle half of them leaves them out.
+    So one further step is enough, more are taken while steps still become faster and the budget lasts, and none where
+    a first step takes so long that a second would cost more than it tells. `compiles`: two at least, as the second may
+    compile anew. `least_s`: of an accelerator, whose clock rises meanwhile, and whose first step loads its kernels and
+    tells nothing of the second. What the user asked for (`least`) and what a loader has ready is done first, as ever.
+    """
+
+    def __init__(
+        self, least: int | None, budget_s: float, queue: int, *, compiles: bool, clock: Clock, least_s: float = 0.0
+    ) -> None:
+        """Make it when the first step begins."""
+        super().__init__(least, budget_s, queue, least_s)
+        self._least = max(least or 0, queue, 2 if compiles else 0)
+        self._compiles, self._clock, self._began_s = compiles, clock, clock()
+        self._is_long = False
+
+    def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
+        """Return whether another step is needed after `count` of them, the first of the process not among them."""
+        if count == 0:
+            self._is_long = self._clock() - self._began_s >= _LONG_S and not self._compiles
+        if count < self._least:
+            return True
+        self.settled = self._asked == 0 or settled(newest_s)
+        if self._asked is None and elapsed_s < self._least_s:
+            return True
+        return not self.settled and not self._is_long and (count == 0 or elapsed_s < self._budget_s)
+
+
+def take_turns(
+    request: TrialRequest,
+    line: EventPipe,
+    engine: Engine,
+    prepared: Prepared,
+    batches: Batches,
+    device: Device,
+    tally: Tally,
+    pinning: Pinning,
+) -> None:
+    """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""
+    case, send = request.case, line.send
+    send(Entered("warm-up", system_clock()))
+    instrument = Instrument(prepared.step, batches.next, device.synchronize, system_clock)
+    compiles, how = case.configuration.get("compile", "off") not in ("off", None), request.procedure
+    kind = case.placement.device
+    plan = BeforeTurns(
+        how.warmup, how.warmup_budget_s, batches.queue, compiles=compiles, clock=system_clock, least_s=least_s_on(kind)
+    )
+    first_s, warm_s = instrument.warm_up(plan)
+    tally.setup("first_step_time_s", first_s)
+    tally.warmed_up(warm_s, settled=plan.settled)
+    end_warm_up(device, tally)
+    stage = engine.windows(case.configuration)[-1]
+    if isinstance(prepared, Windowed):
+        prepared.enter(stage)
+    recent = sorted(warm_s[-9:] or (first_s,))
+    step_s = recent[len(recent) // 2]
+    helpers = Helpers(batches.queue, pinning.free)
+    try:
+        queue = 1 if helpers.stop() else batches.queue  # in that step their going on is seen to
+        send(Ready(step_s, lead_in_steps(queue, step_s, kind), turn_of(batches, case)))
+        seats = Seats(bound=pinning.bound)
+        taken = _turns(line, instrument, device, helpers, seats, closed=stage == "latency")
+    finally:
+        helpers.go_on()
+    tally.turns(stage, taken)
+    for metric, value in device.memory().items():
+        tally.steady(metric, [value])
+    tally.peak_memory()
+    for metric, values in prepared.results().items():
+        tally.steady(metric, values)
+    tally.left_out(batches.unreadable)
+    send(tally.measured())
+
+
+def lead_in_steps(queue: int, step_s: float, device: str) -> int:
+    """Return the steps before those of a turn: as many as lie ready in a loader, and on an accelerator two, or one.
+
+    It stood idle in the other side's turn, and its queue is empty. Steps of a tenth of a second fill it alone.
+    """
+    if device == "cpu":
+        return queue
+    return max(queue, _LEAD_IN_STEPS if step_s < _LEAD_IN_S else 1)
+
+
+def _turns(
+    line: EventPipe, instrument: Instrument, device: Device, helpers: Helpers, seats: Seats, *, closed: bool
+) -> list[Window]:
+    """Take the turns that are asked for; helpers are stopped before each is answered, as the other side goes next."""
+    taken: list[Window] = []
+    while isinstance(word := _heard(line), TakeTurn):
+        if word.cores:
+            seats.move(word.cores)
+        helpers.go_on()
+        watch = LatencyStopwatch(device.synchronize, system_clock) if closed else device.stopwatch()
+        if word.lead_in and not watch.asynchronous:
+            instrument.window(device.stopwatch(), FixedCount(word.lead_in))
+        begin_cpu_s = time.process_time()
+        if watch.asynchronous:
+            window = instrument.turn(watch, word.steps, word.lead_in)
+        else:
+            window = instrument.window(watch, FixedCount(word.steps))
+        cpu_s = time.process_time() - begin_cpu_s
+        helpers.stop()
+        line.send(TurnTaken(window.begin_s, window.total_s, cpu_s))
+        taken.append(window)
+    return taken
+
+
+def _heard(line: EventPipe) -> Word:
+    """Return the next word of the controller. One that is gone has none left to say."""
+    data = line.receive()
+    return msgspec.json.decode(data, type=Word) if data else Finish()

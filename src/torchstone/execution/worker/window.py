@@ -1,0 +1,63 @@
+"""What the Procedure says of a trial: its warm-up, how many steps, and its windows' stopwatch and stopping rule."""
+
+from __future__ import annotations
+
+import math
+
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.stats.quantile import needed
+from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.timing.loop import Instrument, Window
+from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet
+from torchstone.execution.timing.stopwatch import LatencyStopwatch
+from torchstone.execution.timing.warmup import WarmUp, least_s_on
+from torchstone.execution.worker.tally import Tally
+from torchstone.extend import Batches
+from torchstone.plugins.machine_protocols import Device
+
+
+def warm_up_plan(procedure: Procedure, queue: int, device: str, *, rehearse: bool) -> WarmUp:
+    """Return how to warm up on a kind of device; a rehearsal does one step only."""
+    if rehearse:
+        return WarmUp(0, 0.0, queue)
+    return WarmUp(procedure.warmup, procedure.warmup_budget_s, queue, least_s_on(device))
+
+
+def turn_of(batches: Batches, case: Case) -> int:
+    """Return the steps in which every process of the loader delivers equally often."""
+    pulls = int(case.configuration.get("grad_accumulation") or 1)
+    return batches.turn // math.gcd(batches.turn, pulls)
+
+
+def measure_window(
+    name: str,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    steps: int | None,
+    turn: int,
+    tally: Tally,
+    step_s: float,
+) -> Window:
+    """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
+
+    `step_s`: what a step takes, as the warm-up told.
+    """
+    latency = name == "latency"
+    watch = LatencyStopwatch(device.synchronize, system_clock) if latency else device.stopwatch()
+    tally.facts[f"{name}_stopwatch"] = (
+        "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
+    )
+    window = instrument.window(watch, _rule(procedure, steps, turn, step_s, latency=latency))
+    tally.window(name, window)
+    return window
+
+
+def _rule(procedure: Procedure, steps: int | None, turn: int, step_s: float, *, latency: bool) -> StoppingRule:
+    if steps is not None:
+        return FixedCount(steps)
+    # A latency window that may go on goes on until its p95 is supported.
+    enough = needed(0.95) if latency else 0
+    least = enough if enough * step_s <= procedure.percentiles_s else 0
+    return UntilQuiet(procedure.target, procedure.budget_s, max(procedure.min_steps, least), enough, turn)

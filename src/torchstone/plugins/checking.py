@@ -1,0 +1,22 @@
+"""Looks at a finished run with every check there is."""
+
+from __future__ import annotations
+
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Run
+from torchstone.extend import Check
+from torchstone.plugins import registry
+
+
+def look(run: Run) -> list[Finding]:
+    """Return what every check sees in a run."""
+    findings: list[Finding] = []
+    for name in registry.names("checks"):
+        try:
+            check: Check = registry.load("checks", name)
+            findings += check.look(run)
+        except Exception as error:
+            # What was measured is safe in the record; a check of a third party must not cost the run its end.
+            message = f"check {name} failed: {type(error).__name__}: {error}"
+            findings.append(Finding(name, Severity.WARNING, message, "mend or remove the plug-in", "run"))
+    return findings

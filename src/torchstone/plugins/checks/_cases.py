@@ -1,0 +1,114 @@
+"""The ground of the checks: a run's cases with their sound trials, and the steady windows of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.claim import is_imported
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Purpose, Stage, Status, Trial
+from torchstone.core.stats.readings import other_cpu_cores
+
+_STEP_METRICS = ("step_time_s", "latency_s")
+TOLERATED_CORES = 0.15  # that other processes may keep busy
+_FEW = 0.1  # of the trials
+INLINE = "inline"  # the isolation of what was measured in the user's own process, through Python
+_MORE = 1.02
+ASYNCHRONOUS = ("cuda", "rocm", "mps", "xpu")  # devices that run behind the host
+
+
+def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
+    """Yield (case_id, Case, all its trials) for each Case of the plan. One pass: an imported run may have 100,000."""
+    found: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        found.setdefault(trial.case_id, []).append(trial)
+    for case_id, case in {case.case_id: case for case in run.head.plan.cases}.items():
+        yield case_id, case, tuple(found.get(case_id, ()))
+
+
+def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
+    """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
+    for case_id, case, trials in taken(run):
+        good = tuple(t for t in trials if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE)
+        if good:
+            yield case_id, case, good
+
+
+def windows(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield (name, times of its steps or answers in seconds) of each steady window."""
+    for m in trial.measurements:
+        if m.metric in _STEP_METRICS and m.stage == Stage.STEADY and m.phase is None and m.rank == 0:
+            yield m.window or "steady", m.values
+
+
+def busy(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield the windows with the wait for data taken out of their steps: a loader's bursts are no kinds of steps."""
+    for name, times in windows(trial):
+        waits = trial.values("data_wait_s", window=name)
+        if name != "latency" and len(waits) == len(times):  # a latency leaves the wait out already
+            yield name, tuple(max(0.0, t - w) for t, w in zip(times, waits, strict=True))
+        else:
+            yield name, times
+
+
+def of_their_work(trial: Trial, window: str, slow: Sequence[bool]) -> bool:
+    """Say whether the slower steps of a window have more items or tokens to work on. Some are slow, and some are not.
+
+    Trials have one seed, and so the same batches: that most of them agree does not tell.
+    """
+    for metric in ("items", "tokens"):
+        work = trial.values(metric, window=window)
+        if len(work) == len(slow):
+            more = median(w for w, high in zip(work, slow, strict=True) if high)
+            if more > _MORE * median(w for w, high in zip(work, slow, strict=True) if not high):
+                return True
+    return False
+
+
+def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
+    return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
+
+
+def many(disturbed: int, trials: int) -> bool:
+    """Say whether so many trials were disturbed that it may have decided what is said of all: more than a tenth.
+
+    Of many short trials some meet a busy moment, whatever the machine. Their spread is in the interval.
+    """
+    return disturbed > _FEW * trials
+
+
+def longer(procedure: Procedure) -> str:
+    """Return what to type for four times as long a measurement, in the words in which its length was asked for."""
+    if procedure.epochs is not None:
+        steps = procedure.iterations
+        return f"--epochs {4 * procedure.epochs}" if steps is None else f"--steps {4 * steps}"
+    if procedure.iterations is not None:
+        return option(procedure, "iterations", 4 * procedure.iterations)
+    return budget(procedure, 4 * procedure.budget_s)
+
+
+def option(procedure: Procedure, name: str, value: int) -> str:
+    """Return an option of `torchstone run` as it is typed; from Python it is an argument of the same name."""
+    return f"{name}={value}" if procedure.isolation == INLINE else f"--{name} {value}"
+
+
+def budget(procedure: Procedure, seconds: float) -> str:
+    """Return what to type for windows of at most so many seconds; a loop of the user's own ends where it ends."""
+    here = f"budget_s={seconds:g}, or with more steps of your own loop"
+    return here if procedure.isolation == INLINE else f"--budget {seconds:g}s"
+
+
+def setting(run: Run, axis: str, value: Scalar) -> str:
+    """Return a setting as it is typed; where Python or another tool measured, its name and its value."""
+    elsewhere = is_imported(run) or run.head.procedure.isolation == INLINE
+    return f"{axis}={value}" if elsewhere else f"--axis {axis}={value}"
+
+
+def again(run: Run, here: str, there: str) -> str:
+    """Return the advice for a run of ours, or for one of another tool."""
+    return there if is_imported(run) else here

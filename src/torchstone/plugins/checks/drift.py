@@ -1,0 +1,70 @@
+"""Step times that rise or fall over the steady window, the same way in every trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import median
+
+from torchstone.core.schema.claim import is_imported
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Trial
+from torchstone.core.stats.noise import relative_half_width
+from torchstone.core.stats.steady import drift
+from torchstone.extend import Check
+from torchstone.plugins.checks._cases import longer, option, sound, windows
+
+TOLERANCE = 0.05
+
+
+class Drift:
+    """Fires where the median drift of a window is above 5 %, above what noise makes, and of one sign in all trials."""
+
+    describes = "step times that drift over the steady window"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a warning for each window of a Case that drifts."""
+        for case_id, _, trials in sound(run):
+            for name, change in _drifting(trials):
+                message = f"steps of the {name} window became {abs(change):.0%} {'slower' if change > 0 else 'faster'}"
+                yield Finding("drift", Severity.WARNING, message, _advice(run, change), case_id)
+
+
+def _drifting(trials: tuple[Trial, ...]) -> Iterator[tuple[str, float]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for trial in trials:
+        for name, times in windows(trial):
+            change = drift(times)
+            if change is not None:
+                found.setdefault(name, []).append((change, _by_chance(times, change)))
+    for name, pairs in found.items():
+        changes = [change for change, _ in pairs]
+        same_way = all(c > 0 for c in changes) or all(c < 0 for c in changes)
+        limit = max(TOLERANCE, median(chance for _, chance in pairs))
+        if same_way and median(map(abs, changes)) > limit:
+            yield name, median(changes)
+
+
+def _by_chance(times: tuple[float, ...], change: float) -> float:
+    """Return the relative change that noise alone makes of as many steps, in 99 windows of 100."""
+    # A straight line fitted to n steps of pure noise changes, end to end, by √12 times the error of their mean.
+    # Without this, 13 % of noise that resembles its neighbours drifts by 10 % in windows that have no drift.
+    rise, last = change * median(times), len(times) - 1
+    level = [time - rise * (i / last - 0.5) for i, time in enumerate(times)]  # the drift itself is no noise
+    return math.sqrt(12.0) * (relative_half_width(level, 0.99) or 0.0)
+
+
+def _advice(run: Run, change: float) -> str:
+    if is_imported(run):
+        return "let the tool warm up longer" if change < 0 else "look at temperature, clocks and neighbours there"
+    procedure = run.head.procedure
+    if change < 0:
+        if procedure.fit is not None:  # a training has no warm-up that could be longer
+            return "a cache that fills, or kernels that are tuned: believe the later epochs"
+        more = option(procedure, "warmup", 2 * procedure.warmup if procedure.warmup else 50)
+        return f"still warming up: measure again with {more}"
+    return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with {longer(procedure)}"
+
+
+PLUGIN: Check = Drift()

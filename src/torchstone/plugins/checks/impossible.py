@@ -1,0 +1,69 @@
+"""Values that cannot be: whatever made them, no figure drawn from them may be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from torchstone.core.schema.claim import claims
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Measurement, Stage, Trial
+from torchstone.core.units import quantity
+from torchstone.extend import Check
+from torchstone.plugins.checks._cases import again, sound
+
+TOLERANCE = 0.01
+_POSITIVE = ("step_time_s", "latency_s", "window_time_s")
+_NEVER_NEGATIVE = (Unit.SECOND, Unit.ITEM_RATE, Unit.TOKEN_RATE, Unit.BYTE, Unit.JOULE, Unit.WATT)
+_COUNTERS = ("device_energy_j", "package_energy_j")
+
+
+class Impossible:
+    """Fires on times that are no positive numbers, on steps longer than their window, on clocks that run backwards."""
+
+    describes = "times below 0, steps longer than their window, counters that fall"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield an error for each contradiction of a Case, from the first trial that has it."""
+        for case_id, _, trials in sound(run):
+            seen = dict.fromkeys(message for trial in trials for message in _contradictions(trial))
+            for message in seen:
+                here = f"do not use these figures; report them with `torchstone show {run.head.run_id} --json`"
+                advice = again(run, here, "do not use these figures; report them to the tool that wrote them")
+                yield Finding("impossible", Severity.ERROR, message, advice, case_id)
+
+
+def _contradictions(trial: Trial) -> Iterator[str]:
+    steady = [m for m in trial.measurements if m.stage == Stage.STEADY and m.phase is None and m.rank == 0]
+    for m in steady:
+        if m.metric in _POSITIVE and not all(0.0 < v < float("inf") for v in m.values):
+            yield f"{m.metric} of the {m.window or 'steady'} window has a value that is no positive time"
+        if m.metric == "window_span_s" and len(m.values) == 2 and m.values[1] <= m.values[0]:
+            yield f"the {m.window or 'steady'} window ended before it began"
+    yield from _too_long(steady)
+    for series in trial.series:
+        if any(later < sooner for sooner, later in pairwise(series.at_s)):
+            yield f"the clock of the readings of {series.metric} ran backwards"
+        if series.metric in _COUNTERS and any(later < sooner for sooner, later in pairwise(series.values)):
+            yield f"{series.metric} counts up, and its readings fall"
+    for name, value in claims(trial).items():
+        if name in FIGURES and FIGURES[name].unit in _NEVER_NEGATIVE and not 0.0 <= value < float("inf"):
+            yield f"{name} is said to be {value:g}"
+
+
+def _too_long(steady: list[Measurement]) -> Iterator[str]:
+    whole_s = {m.window: sum(m.values) for m in steady if m.metric == "window_time_s"}
+    for m in steady:
+        window_s = whole_s.get(m.window)
+        if m.metric in ("step_time_s", "latency_s") and window_s is not None:
+            total_s = sum(m.values)
+            if total_s > (1.0 + TOLERANCE) * window_s:
+                yield (
+                    f"the steps of the {m.window or 'steady'} window add up to {quantity(total_s, 's')}, "
+                    f"and the window took {quantity(window_s, 's')}"
+                )
+
+
+PLUGIN: Check = Impossible()

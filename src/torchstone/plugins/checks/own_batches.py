@@ -1,0 +1,30 @@
+"""A tune left the loader of the user's own batches as it is: they cannot be made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Run
+from torchstone.extend import Check
+
+
+class OwnBatches:
+    """Who tunes expects workers to be tuned: what could not be is said, with the reason and the way to have it."""
+
+    describes = "a tune of batches that are used as they come: which axes could not vary, and why"
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield a word where a tune could not vary what its data fix."""
+        if run.head.quest is None:
+            return
+        told = next((t.facts["own_fixed"] for t in run.trials if t.facts.get("own_fixed")), None)
+        if told is not None:
+            model = run.head.quest.base.workload.model
+            yield Finding(
+                "own_batches", Severity.INFO, f"not tuned of {model}: {told}",
+                "return the Dataset, of which loaders of any kind are made", "run",
+            )  # fmt: skip
+
+
+PLUGIN: Check = OwnBatches()

@@ -1,0 +1,75 @@
+"""Sentences as a data set, tokenized as they are read: by the model's tokenizer, or by one made for the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.batch import View
+
+_VOCABULARY = 30_522  # BERT's, where the model does not say
+_PADDING = ("[PAD]", "<pad>", "<|padding|>")
+
+
+def refuse_without_tokenizers(scheme: str) -> None:
+    """Raise MissingError if the library that makes tokens of text is not installed."""
+    if find_spec("tokenizers") is None:
+        raise MissingError(f"data {scheme}: needs tokenizers: pip install 'torchstone[models]'")
+
+
+class Sentences:
+    """Items of `input_ids` and `attention_mask`, int64, and `labels` if the sentences have them.
+
+    Padded and cut to `sequence_length`. `tokenizer`: the view's (the model's own), or one trained on these sentences.
+    """
+
+    def __init__(self, labelled: Iterable[tuple[str, int | None]], view: View) -> None:
+        rows = list(labelled)
+        self._sentences = [sentence for sentence, _ in rows]
+        self._labels = [label for _, label in rows]
+        self._length = int(view.configuration.get("sequence_length") or 128)
+        self.tokenizer = view.tokenizer
+        if self.tokenizer is None:
+            self.tokenizer = _trained(self._sentences, view.input.vocabulary or _VOCABULARY)
+        if not callable(self.tokenizer):
+            self.tokenizer = _fitted(self.tokenizer, self._length)
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        import torch
+
+        ids, mask = self._encode(self._sentences[index])
+        item = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+        label = self._labels[index]
+        if label is not None:
+            item["labels"] = torch.tensor(label)
+        return item
+
+    def _encode(self, sentence: str) -> tuple[list[int], list[int]]:
+        if callable(self.tokenizer):
+            found = self.tokenizer(sentence, truncation=True, padding="max_length", max_length=self._length)
+            return list(found["input_ids"]), list(found["attention_mask"])
+        encoded = self.tokenizer.encode(sentence)
+        return list(encoded.ids), list(encoded.attention_mask)
+
+
+def _trained(sentences: Sequence[str], vocabulary: int) -> Any:
+    from torchstone.plugins.data import _word_pieces
+
+    return _word_pieces.train(sentences, vocabulary)
+
+
+def _fitted(tokenizer: Any, length: int) -> Any:
+    """Return a copy of a `tokenizers.Tokenizer` that pads and cuts to `length`: the one given may be of another."""
+    from tokenizers import Tokenizer
+
+    copy = Tokenizer.from_str(tokenizer.to_str())
+    token = (tokenizer.padding or {}).get("pad_token")
+    token = token or next((word for word in _PADDING if tokenizer.token_to_id(word) is not None), _PADDING[0])
+    copy.enable_truncation(length)
+    copy.enable_padding(pad_id=tokenizer.token_to_id(token) or 0, pad_token=token, length=length)
+    return copy

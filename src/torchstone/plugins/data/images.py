@@ -1,0 +1,16 @@
+"""`images:PATH`: a folder of images, of class folders, or of split folders of either; or parquet files of images."""
+
+from __future__ import annotations
+
+from torchstone.extend import DataSource
+from torchstone.plugins.data import _image_folder, _image_parquet
+from torchstone.plugins.data._image_source import ImageSource
+
+PLUGIN: DataSource = ImageSource(
+    "images",
+    "your own images: images:PATH, a folder of them, of class folders, of train/ and test/, or parquet files",
+    {
+        "parquet files of images": _image_parquet.find,
+        "images (jpg, png, webp, bmp), in class folders, in train/, validation/, test/ or not": _image_folder.find,
+    },
+)

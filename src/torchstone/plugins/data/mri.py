@@ -1,0 +1,16 @@
+"""`mri:PATH`: brain scans for a diagnosis, Training/ and Testing/ with a folder for each class, as Kaggle has them."""
+
+from __future__ import annotations
+
+from torchstone.extend import DataSource
+from torchstone.plugins.data import _image_folder, _image_parquet
+from torchstone.plugins.data._image_source import ImageSource
+
+PLUGIN: DataSource = ImageSource(
+    "mri",
+    "MRI scans: mri:PATH, a folder with Training/ and Testing/ (or train/ and test/), a folder for each class in them",
+    {
+        "Training/ and Testing/ (or train/ and test/) with class folders": _image_folder.find_splits,
+        "parquet files": _image_parquet.find,
+    },
+)

@@ -1,0 +1,230 @@
+"""What devices that torch drives have in common: opening, synchronising, timing, memory, objections."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.plugins.devices._cores import worthwhile
+from torchstone.plugins.devices._stopwatch import EventStopwatch, WaitingStopwatch
+from torchstone.plugins.machine_protocols import Stopwatch
+
+HALF = ("bf16", "fp16")
+# What torch says at initialisation where there is nothing to initialise.
+_ABSENT = re.compile(r"not compiled with|no nvidia driver|no (cuda|hip|xpu) (gpus|devices)|no xpu", re.IGNORECASE)
+# torchstone's raw metric ← the allocator's own name for it
+STATISTICS = {
+    "allocated_bytes": "allocated_bytes.all.current",
+    "peak_allocated_bytes": "allocated_bytes.all.peak",
+    "reserved_bytes": "reserved_bytes.all.current",
+    "peak_reserved_bytes": "reserved_bytes.all.peak",
+    "allocator_retries": "num_alloc_retries",
+}
+
+
+class TorchDevice:
+    """An open accelerator. What its kind cannot do, has and likes is said in the methods that it overrides.
+
+    Whatever it asks of torch names its index: which device is torch's current one is the user's to change. `several`:
+    there may be more than one of its kind, and its module takes an index.
+    """
+
+    elapsed_waits = False
+    several = True
+
+    def __init__(self, torch: Any, module: Any, info: DeviceInfo) -> None:
+        self._torch, self._module, self._info = torch, module, info
+        self.torch_device: Any = torch.device(info.torch_kind, info.index)
+        if hasattr(module, "set_device"):
+            module.set_device(info.index)
+        self._index: tuple[int, ...] = (info.index,) if self.several else ()
+        self._timed_events = has_timed_events(module, self.synchronize, self.stream)
+
+    def synchronize(self) -> None:
+        """Wait until everything issued to this device is done."""
+        self._module.synchronize(*self._index)
+
+    def stream(self) -> tuple[Any, ...]:
+        """Return this device's own queue, as an event's `record` takes it; nothing where there is one queue only."""
+        return (self._module.current_stream(*self._index),) if self.several else ()
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch on device events, or one that waits at every lap where there are none."""
+        if not self._timed_events:
+            return WaitingStopwatch(self.synchronize)
+        return EventStopwatch(
+            lambda: self._module.Event(enable_timing=True), self.synchronize, self.elapsed_waits, self.stream
+        )
+
+    def memory(self) -> Mapping[str, int]:
+        """Return the allocator's figures, those it has."""
+        read = getattr(self._module, "memory_stats", None)
+        told = read(*self._index) if read is not None else {}
+        return {metric: int(told[name]) for metric, name in STATISTICS.items() if name in told}
+
+    def objection(self, axis: str, value: Scalar) -> str | None:
+        """Say why this device cannot do that value of that axis, or None if it can."""
+        if axis == "precision":
+            return self.precision_objection(str(value))
+        if axis == "fused" and value == "on":
+            return fused_objection(self._info)
+        if axis == "compile" and value not in ("off", None):
+            return self.compile_objection()
+        if axis == "sdpa":
+            return no_attention(self._info, str(value), self.attention())
+        if axis == "pin_memory" and value is True:
+            return self.pinning_objection()
+        return None
+
+    def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
+        """Return the threads worth having, the layout of images, or None: torch's own choice."""
+        if axis == "threads":
+            return worthwhile()
+        return self.layout_preference(str(configuration.get("precision"))) if axis == "channels_last" else None
+
+    def layout_preference(self, precision: str) -> tuple[bool, str] | None:
+        """Say whether convolutions in that number format are faster on NHWC images; by default nobody knows."""
+        return None
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has here for scaled_dot_product_attention; by default its plain formula."""
+        return ("math",)
+
+    def precision_objection(self, precision: str) -> str | None:
+        """Say what stands against a number format; by default only that TF32 is NVIDIA's."""
+        return no_tf32(self._info) if precision == "tf32" else None
+
+    def compile_objection(self) -> str | None:
+        """Say what torch.compile lacks here; by default it needs Triton, and a C compiler for its launchers."""
+        if find_spec("triton") is None:
+            return f"torch.compile for {self._info.name} needs Triton, which is not installed"
+        return None if compiler("CC", "cc", "gcc", "clang") else no_compiler("C", "CC", "gcc")
+
+    def pinning_objection(self) -> str | None:
+        """Say why page-locked memory does not help; by default it does."""
+        return None
+
+
+def torch_or_reason() -> tuple[Any, str]:
+    """Return (torch, its version), or (None, why it cannot be imported)."""
+    try:
+        torch: Any = import_module("torch")
+    except (ImportError, OSError) as error:  # OSError: a shared library of torch does not load
+        return None, f"torch cannot be imported ({error})"
+    return torch, version_of(torch)
+
+
+def found(look: Callable[[Any], Sequence[DeviceInfo]]) -> Sequence[DeviceInfo]:
+    """Return what `look` finds with torch; nothing where there is no torch.
+
+    Raises Unsupported with the words of torch or the driver where a device does not start: one that is there and cannot
+    be used is another thing than none.
+    """
+    torch, _ = torch_or_reason()
+    if torch is None:
+        return ()
+    try:
+        return look(torch)
+    except (RuntimeError, AssertionError, AttributeError, OSError) as error:
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise Unsupported(f"{version_of(torch)} cannot start the device: {said}") from error
+
+
+def version_of(torch: Any) -> str:
+    """Return torch's name and version."""
+    return f"torch {torch.__version__}"
+
+
+def properties(torch: Any, torch_kind: str) -> Sequence[Any]:
+    """Return the properties of every device of that kind, in order; none where there is no such device.
+
+    It is initialised first. Before that, torch counts what NVML sees, of which the driver may start fewer (a card in
+    error, MIG), and afterwards no more devices than the driver has. Raises what torch raises where a device does not
+    start.
+    """
+    module = torch.get_device_module(torch_kind)
+    try:
+        module.init()
+    except (RuntimeError, AssertionError) as error:
+        if _ABSENT.search(str(error)):
+            return []
+        raise
+    # torch before 2.10 goes on counting by NVML.
+    count = getattr(getattr(torch, "_C", None), f"_{torch_kind}_getDeviceCount", module.device_count)
+    return [module.get_device_properties(index) for index in range(count())]
+
+
+def pick(kind: str, devices: Sequence[DeviceInfo], index: int, missing: Callable[[], str]) -> DeviceInfo:
+    """Return the device of that index, or raise Unsupported with what there is instead."""
+    if not devices:
+        raise Unsupported(f"no {kind} device: {missing()}")
+    if not 0 <= index < len(devices):
+        raise Unsupported(f"no device {kind}:{index}; there {_count(len(devices))}, from {kind}:0")
+    return devices[index]
+
+
+def bus_id(props: Any) -> str | None:
+    """Return the PCI address as NVML and sysfs write it, 0000:3b:00.0; torch before 2.8 does not tell it."""
+    told = [getattr(props, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
+    domain, bus, device = [part if isinstance(part, int) else -1 for part in told]
+    return f"{domain:04x}:{bus:02x}:{device:02x}.0" if min(domain, bus, device) >= 0 else None
+
+
+def has_timed_events(module: Any, synchronize: Callable[[], None], stream: Callable[[], tuple[Any, ...]]) -> bool:
+    """Try two events on an idle device: some builds have the class and fail to time with it."""
+    if not hasattr(module, "Event"):
+        return False
+    try:
+        first, second = module.Event(enable_timing=True), module.Event(enable_timing=True)
+        first.record(*stream())
+        second.record(*stream())
+        synchronize()
+        return float(first.elapsed_time(second)) >= 0.0
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False  # this is what the attempt is for
+
+
+def fused_objection(info: DeviceInfo) -> str | None:
+    """Say that torch has no fused optimizer kernels for that kind, asking torch itself."""
+    try:
+        supported = import_module("torch.utils._foreach_utils")._get_fused_kernels_supported_devices()
+    except (ImportError, AttributeError):  # torch's private list: where it has moved, the kinds that always had them
+        supported = ["cuda", "xpu", "cpu"]
+    return None if info.torch_kind in supported else f"this torch has no fused optimizer kernels for {info.name}"
+
+
+def no_tf32(info: DeviceInfo) -> str:
+    """Return the objection to TF32 for a device that is not NVIDIA's."""
+    return f"TF32 is a format of NVIDIA's tensor cores (Ampere and newer); {info.name} does not have it"
+
+
+def no_attention(info: DeviceInfo, wanted: str, kernels: Sequence[str]) -> str | None:
+    """Return the objection to an attention kernel that torch does not have for a device; None: it has it."""
+    if wanted in ("auto", *kernels):
+        return None
+    return f"torch has no {wanted} attention for {info.name}, only {', '.join(kernels)}"
+
+
+def compiler(variable: str, *names: str) -> str | None:
+    """Return the path of the compiler that the variable names, else of the first found."""
+    named = os.environ.get(variable, "").split()
+    return next((path for name in (named[:1] or names) if (path := shutil.which(name))), None)
+
+
+def no_compiler(language: str, variable: str, usual: str) -> str:
+    """Return the objection to torch.compile on a machine without a compiler."""
+    how = "install Xcode's command line tools" if platform.system() == "Darwin" else f"install {usual}"
+    return f"torch.compile needs a {language} compiler and none was found: {how}, or name one in {variable}"
+
+
+def _count(number: int) -> str:
+    return "is 1" if number == 1 else f"are {number}"

@@ -1,0 +1,140 @@
+"""NVIDIA devices, through torch's CUDA backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.plugins.devices._sightings import NVIDIA, PCI, hidden, of_their_own, told
+from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
+from torchstone.plugins.machine_protocols import Device, Vendor
+
+
+class CudaDevice(TorchDevice):
+    """An open NVIDIA device."""
+
+    def precision_objection(self, precision: str) -> str | None:
+        """Say that BF16 or TF32 is older than this device's tensor cores."""
+        capability = self._info.compute_capability or "0.0"
+        if int(capability.partition(".")[0]) >= 8:
+            return None
+        card = f"{self._info.name} (compute capability {capability})"
+        if precision == "bf16":
+            return f"bf16 would be emulated on {card}: it needs 8.0 (Ampere) or newer; fp16 runs natively"
+        return f"TF32 needs compute capability 8.0 (Ampere) or newer; {card} is older" if precision == "tf32" else None
+
+    def layout_preference(self, precision: str) -> tuple[bool, str] | None:
+        """Say that tensor cores read half precision as NHWC (NVIDIA, Convolutional Layers User Guide)."""
+        if precision in HALF and precision in self._info.precisions:
+            return True, f"tensor cores take {precision} convolutions as NHWC"
+        return False, "tensor cores take NHWC in half precision, and this is none"
+
+    def attention(self) -> Sequence[str]:
+        """Return the kernels that torch has for this compute capability."""
+        ampere = "bf16" in self._info.precisions
+        return ("flash", "efficient", "cudnn", "math") if ampere else ("efficient", "math")
+
+
+class Cuda:
+    """Finds and opens NVIDIA devices."""
+
+    describes = "NVIDIA GPUs (CUDA)"
+
+    def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ) -> None:
+        self._pci, self._environment = pci, environment
+
+    def probe(self) -> Sequence[DeviceInfo]:
+        """Return the NVIDIA devices that torch sees."""
+        return found(lambda torch: _devices(torch, _driver()[0]))
+
+    def missing(self) -> str:
+        """Say what torch was built for, and whether there is an NVIDIA driver."""
+        torch, version = torch_or_reason()
+        if torch is None:
+            return version
+        if torch.version.hip:
+            return f"{version} is a build for AMD (ROCm): use device rocm; {_driver()[1]}"
+        if not torch.version.cuda:
+            return f"{version} is a build without CUDA; {_driver()[1]}"
+        return f"{version} is built for CUDA {torch.version.cuda} but sees no device; {_driver()[1]}"
+
+    def seen(self) -> Sequence[str]:
+        """Return the cards that NVML shows, or where it does not answer the kernel."""
+        if hidden(self._environment, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+            return ()
+        return _shown() or told(of_their_own(NVIDIA, self._pci), "NVIDIA")
+
+    def open(self, index: int) -> Device:
+        """Open an NVIDIA device and make it torch's current one."""
+        # Without asking for the driver: that loads NVML, in the process and the time of a trial.
+        info = pick("cuda", found(lambda torch: _devices(torch, None)), index, self.missing)
+        torch, _ = torch_or_reason()
+        return CudaDevice(torch, torch.get_device_module("cuda"), info)
+
+    def pretend(self, info: DeviceInfo) -> Device:
+        """Return an NVIDIA device that is not here."""
+        torch, _ = torch_or_reason()
+        return CudaDevice(torch, SimpleNamespace(), info)
+
+
+def _devices(torch: Any, driver: str | None) -> Sequence[DeviceInfo]:
+    if torch.version.hip:
+        return ()
+    return [
+        DeviceInfo(
+            kind="cuda", torch_kind="cuda", vendor="NVIDIA", index=index, name=props.name,
+            memory_bytes=props.total_memory, compute_capability=f"{props.major}.{props.minor}", driver=driver,
+            runtime=torch.version.cuda, uuid=_uuid(props), bus_id=bus_id(props), precisions=_precisions(props.major),
+        )
+        for index, props in enumerate(properties(torch, "cuda"))
+    ]  # fmt: skip
+
+
+def _precisions(major: int) -> tuple[str, ...]:
+    """Return what the tensor cores of that compute capability take: Volta FP16, Ampere BF16 and TF32 too."""
+    return ("fp32", "tf32", "bf16", "fp16") if major >= 8 else ("fp32", "fp16") if major == 7 else ("fp32",)
+
+
+def _uuid(props: Any) -> str | None:
+    uuid = getattr(props, "uuid", None)
+    if uuid is None:
+        return None
+    return str(uuid) if str(uuid).startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _shown() -> Sequence[str]:
+    """Return the names of the cards that NVML shows; none where it does not answer."""
+    try:
+        import pynvml
+    except ImportError:  # the kernel shows them too
+        return ()
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        names = [f"{pynvml.nvmlDeviceGetName(handle)} (by NVML)" for handle in handles]
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:  # no driver, or one in a bad state
+        return ()
+    return names
+
+
+def _driver() -> tuple[str | None, str]:
+    """Return (driver version or None, the sentence about it)."""
+    try:
+        import pynvml
+    except ImportError as error:
+        return None, f"the NVIDIA driver could not be asked ({error})"
+    try:
+        pynvml.nvmlInit()
+        version = str(pynvml.nvmlSystemGetDriverVersion())
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        return None, f"no NVIDIA driver found (NVML: {type(error).__name__.removeprefix('NVMLError_')})"
+    return version, f"NVIDIA driver {version} is there"
+
+
+PLUGIN: Vendor = Cuda()

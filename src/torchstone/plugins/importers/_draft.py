@@ -1,0 +1,187 @@
+"""A run in the making, of what another tool wrote: its machine as far as it is known, its cases, a trial for each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM, PREFIX
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot, Source
+from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
+from torchstone.plugins.importers import _reading as reading
+
+UNKNOWN = "unknown"
+_IN_A_NAME = re.compile(r"(20\d{6})[_-](\d{6})")
+_VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "mps": "Apple", "xpu": "Intel"}
+_PRECISIONS = {
+    "float32": "fp32", "fp32": "fp32", "float16": "fp16", "fp16": "fp16", "half": "fp16", "bfloat16": "bf16",
+    "bf16": "bf16", "tf32": "tf32", "tfloat32": "tf32", "amp": "fp16", "amp_bf16": "bf16", "amp_bfloat16": "bf16",
+}  # fmt: skip
+
+
+class Draft:
+    """Collects the trials of one run. `tool`: who wrote it, with its version; `sha256`: of what was read."""
+
+    def __init__(self, tool: str, path: Path, sha256: str, machine: Machine, started: object = None) -> None:
+        self._tool, self._path, self._sha256, self._machine = tool, path, sha256, machine
+        self._started = moment(started) or moment(path.name) or _written(path)
+        self._cases: dict[str, Case] = {}
+        self._trials: list[Trial] = []
+        self._taken: Counter[str] = Counter()
+
+    def add(
+        self,
+        case: Case,
+        claimed: Mapping[str, float | None],
+        measured: Sequence[Measurement] = (),
+        facts: Mapping[str, Scalar] | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        """Add a trial of a Case. `claimed`: by figure, in its unit; None is what the file does not say.
+
+        Raises UsageError if there are more than a file may have.
+        """
+        known = {f"{PREFIX}{name}": value for name, value in claimed.items() if value is not None}
+        place, case_id = len(self._trials), case.case_id
+        if place >= reading.MOST_ROWS:
+            raise UsageError(f"{self._path}: more than {reading.MOST_ROWS} results")
+        about = {"task": str(case.workload.task), "device": case.placement.device, IMPORTED_FROM: self._tool}
+        number = self._taken[case_id]
+        self._taken[case_id] += 1
+        self._cases.setdefault(case_id, case)
+        self._trials.append(
+            Trial(
+                f"t{place}", case_id, number, place, self._started, 0.0, outcome or Outcome(Status.OK),
+                {**about, **{k: v for k, v in (facts or {}).items() if v is not None}, **known},
+                tuple(m for m in measured if m.values),
+            )
+        )  # fmt: skip
+
+    def run(self, name: str | None = None) -> Run:
+        """Return the run. Its id is made of when it began and of what was read: the same file is the same run."""
+        cases = tuple(self._cases.values())
+        places = {case_id: place for place, case_id in enumerate(self._cases)}
+        slots = tuple(Slot(places[trial.case_id], trial.number) for trial in self._trials)
+        repeats = max(self._taken.values(), default=0)
+        began = datetime.fromisoformat(self._started).strftime("%Y%m%d-%H%M%S")
+        head = Head(
+            SCHEMA, f"{began}-{self._sha256[:8]}", name or self._path.stem, self._started,
+            ("import", self._path.name), self._machine, _procedure(repeats),
+            Plan(cases, slots), Source(self._path.name, self._sha256),
+        )  # fmt: skip
+        return Run(head, tuple(self._trials), (), End(self._started, "done"))
+
+
+def _procedure(repeats: int) -> Procedure:
+    """Return how it was measured, as far as that is known: by another tool, so often."""
+    return Procedure(
+        trials=repeats, warmup_budget_s=0.0, target=None, budget_s=0.0, min_steps=0, isolation=IMPORTED, heap=UNKNOWN,
+        settings=None, telemetry_period_s=0.0, count_flops=False, phases=False,
+    )  # fmt: skip
+
+
+def a_case(
+    task: Task,
+    model: str,
+    settings: Mapping[str, Scalar],
+    placement: Placement,
+    *,
+    item: str = "sample",
+    data: str = UNKNOWN,
+    family: str | None = None,
+) -> Case:
+    """Return a Case; settings that the file does not say are left out of its Configuration."""
+    known = {k: v for k, v in settings.items() if v is not None}
+    return Case(Workload(task, model, data, item, family), known, placement)
+
+
+def a_machine(
+    *,
+    host: str | None = None,
+    platform: str | None = None,
+    processor: str | None = None,
+    cores: int | None = None,
+    memory_bytes: float | None = None,
+    devices: Sequence[DeviceInfo] = (),
+    software: Mapping[str, str | None] | None = None,
+) -> Machine:
+    """Return a Machine with what is known of it."""
+    memory = int(memory_bytes) if memory_bytes and 0 < memory_bytes < 2**60 else None
+    about = Host(host or UNKNOWN, platform or UNKNOWN, processor, None, cores, memory)
+    return Machine(about, tuple(devices), {k: v for k, v in (software or {}).items() if v is not None}, {})
+
+
+def a_device(
+    kind: str, index: int, name: str | None, memory_bytes: float | None = None, capability: str | None = None
+) -> DeviceInfo:
+    """Return a device as the file names it; "unknown" where it does not."""
+    memory = int(memory_bytes) if memory_bytes and 0 < memory_bytes < 2**62 else None
+    torch_kind = "cuda" if kind == "rocm" else kind
+    return DeviceInfo(kind, torch_kind, _VENDORS.get(kind, UNKNOWN), index, name or UNKNOWN, memory, capability)
+
+
+def placed(device: object, *, amd: bool = False) -> Placement:
+    """Return the Placement that `cuda`, `cuda:1`, `cpu`, … means; a GPU of AMD's is torch's cuda too."""
+    kind, _, index = str(device or "cpu").lower().partition(":")
+    kind = {"gpu": "cuda", "hip": "rocm"}.get(kind, kind)
+    if kind not in (*_VENDORS, "cpu"):
+        kind = "cpu"
+    return Placement(
+        "rocm" if kind == "cuda" and amd else kind, int(index) if index.isdigit() and len(index) < 4 else 0
+    )
+
+
+def precision_of(said: object) -> str | None:
+    """Return our word for a number format of another tool's; None where it has none."""
+    return _PRECISIONS.get(str(said).removeprefix("torch.").lower())
+
+
+def steady(metric: str, values: Sequence[float], window: str | None = None) -> Measurement:
+    """Return raw steady values."""
+    return Measurement(metric, Stage.STEADY, tuple(values), window)
+
+
+def closed_loop(values: Sequence[float], items: float | None) -> list[Measurement]:
+    """Return a latency window of these answers, each of so many items (None: the file does not say).
+
+    Its time is theirs: more is not known.
+    """
+    return _window("latency_s", values, items, "latency")
+
+
+def back_to_back(values: Sequence[float], items: float | None) -> list[Measurement]:
+    """Return a throughput window of these steps, each of so many items (None: the file does not say)."""
+    return _window("step_time_s", values, items, "throughput")
+
+
+def _window(metric: str, values: Sequence[float], items: float | None, name: str) -> list[Measurement]:
+    return [
+        steady(metric, values, name),
+        steady("items", [items] * len(values) if items is not None else (), name),
+        steady("window_time_s", [sum(values)] if values else (), name),
+    ]
+
+
+def moment(said: object) -> str | None:
+    """Return a moment as ISO 8601, from such a text or from a file name that holds 20250302_123456."""
+    if not isinstance(said, str):
+        return None
+    if (found := _IN_A_NAME.search(said)) is not None:
+        said = f"{found[1]}T{found[2]}"
+    try:
+        when = datetime.fromisoformat(said.strip())
+        return (when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):  # OverflowError: a moment of the year 1, before it was that in Greenwich
+        return None
+
+
+def _written(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")

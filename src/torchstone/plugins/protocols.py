@@ -1,0 +1,258 @@
+"""To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
+
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in extend_machine.py.
+
+A plug-in is one file in its family's folder; the file's name is the plug-in's name; the file ends with
+`PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.
+
+No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
+are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which
+only the process of a trial calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
+from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.model import LoadedModel, ModelCard
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.plugins.machine_protocols import Device
+
+# ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ModelSource(Protocol):
+    """models/<scheme>.py: used as `<scheme>:<name>`."""
+
+    describes: str
+
+    def names(self) -> Iterable[tuple[str, str]]:
+        """Return (name, one line) of models worth listing."""
+
+    def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
+        """Describe a model without torch. Raises UsageError if there is no such model or an option is wrong."""
+
+    def preload(self, name: str) -> None:
+        """Import what `load` will need, running no parallel operation: called in the template before it forks."""
+
+    def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
+        """Build the model on the CPU. Raises Unsupported, or UsageError where the user's own model is at fault."""
+
+
+# ── data/ ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Samples(Protocol):
+    """A data set in the process of a trial: what torch calls a map-style Dataset, of dictionaries of tensors.
+
+    Text has a `tokenizer` too: what made token ids of it, and must make those of every other split. `augments` says
+    whether items are changed at random. `label(index)` may tell the class of an item without reading the item.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Mapping[str, Any] | Unreadable:
+        """Return one item: `input_ids`, `attention_mask`, `pixel_values`, `waveform` or `features`, and `labels`."""
+
+
+class Streamable(Protocol):
+    """Data of a user's own that comes in batches only: what a py: function may return in place of a data set."""
+
+    def open_batches(self, configuration: Mapping[str, Scalar]) -> Batches:
+        """Open a feed. Raises UsageError where the axes ask for batches that its loader does not give."""
+
+
+class DataSource(Protocol):
+    """data/<scheme>.py: used as `<scheme>` or `<scheme>:<path>`.
+
+    `options`: what may be said beside the path (columns, keys, what to do with an item that cannot be read). `split`
+    and `limit` are everybody's, and not the source's business: a View names the split, and others cut it.
+    """
+
+    describes: str
+    options: tuple[str, ...]
+
+    def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
+        """Read enough to know that it is sound, without torch. Raises UsageError naming file and row if it is not."""
+
+    def samples(self, path: str, view: View) -> Samples:
+        """Open the data, or one split of it, for a model with that input."""
+
+
+# ── engines/ ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Batches(Protocol):
+    """An open feed. `queue`: batches that may lie ready in it, so that a slow loader is not felt at first.
+
+    `turn`: after how many batches their coming repeats (1: they come evenly). The processes of a loader finish what
+    they were asked for about together, so batches come in bursts of up to all that may lie ready.
+    """
+
+    queue: int
+    turn: int
+    next: Callable[[], Batch]
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Return the items left out so far, and why."""
+
+    def begin_epoch(self, number: int) -> None:
+        """Leave what remains of this epoch and begin with that one (from 1).
+
+        Its order, and the random changes of its items, depend on the seed and the number alone.
+        """
+
+    def close(self) -> None:
+        """End the processes of a loader."""
+
+
+Mark = Callable[[str], None]  # told the name of a phase where it ends
+
+
+class Prepared(Protocol):
+    """A model, an optimizer and a device, ready to step. `facts`: what was set without being asked for."""
+
+    facts: Mapping[str, Scalar]
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Do one step; `pull` gives the next batch. Call `mark` with a phase (core/schema/phase.py) when it ends.
+
+        What is marked after the last phase, or not at all, is the step's rest. Measured windows pass a mark that does
+        nothing; the pass that tells where the time goes passes one that reads the stopwatch. Never wait for it.
+        """
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return raw metrics known only to the engine (loss, fingerprint). Called after the last window."""
+
+    def count(self, batch: Batch) -> Counted:
+        """Count operations, traffic and operators of one step outside timing, and say what could not be counted."""
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """What a Prepared is beside, if its steps differ from window to window: those of a server that streams do."""
+
+    def enter(self, window: str) -> None:
+        """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
+
+
+class Trainable(Prepared, Protocol):
+    """What the engine `train` prepares: a model that can be judged and saved between its steps.
+
+    `losses`: the loss of each step is added to it, where it is a list: a number, or a tensor that is still computed.
+    """
+
+    module: Any
+    optimizer: Any
+    scaler: Any  # of the loss, for fp16; None without
+    losses: list[Any] | None
+
+    def answers(self, batch: Batch) -> Any:
+        """Return the output for a batch, without gradients; the caller has called module.eval()."""
+
+    def loss_of(self, batch: Batch) -> float:
+        """Return the mean loss of a batch, without gradients; the caller has called module.eval()."""
+
+    def open_whole(self, samples: Samples) -> Batches:
+        """Open a feed of every item once, in order; the last batch may be short."""
+
+
+class Engine(Protocol):
+    """engines/<task>.py: one task, as a user would write it."""
+
+    describes: str
+    axes: tuple[str, ...]
+
+    def preload(self) -> None:
+        """Import what `prepare` will need, running no parallel operation: called in the template before it forks."""
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the windows to measure in turn: "latency" (closed loop) or "throughput" (back to back)."""
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open the feed; without samples, of the model's example. Raises Unsupported if there is too little data."""
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Move the model to the device and set it up. Raises Unsupported with the reason."""
+
+
+@runtime_checkable
+class MemoryForetold(Protocol):
+    """What an Engine is beside, if the peak memory of its step can be told without taking it."""
+
+    def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
+        """Return the peak of the Case on a device that need not be here: only what it objects to and prefers is asked.
+
+        `drawn`: a few items as one batch, of which only shapes and types count. Raises Unsupported with the reason.
+        """
+
+
+# ── searchers/ ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Searcher(Protocol):
+    """searchers/<name>.py: says which Configuration to try next."""
+
+    describes: str
+
+    def search(self, brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
+        """Yield one Probe after another, be sent its Reading, and return the points worth a final duel, best first.
+
+        Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
+        """
+
+
+# ── checks/ ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Check(Protocol):
+    """checks/<name>.py: looks at a finished run."""
+
+    describes: str
+
+    def look(self, run: Run) -> Iterator[Finding]:
+        """Yield what is wrong, with advice that knows what the user already did."""
+
+
+# ── exporters/ ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Exporter(Protocol):
+    """exporters/<format>.py: writes a stored run for other programs. `folder`: where, below the output folder."""
+
+    describes: str
+    suffix: str
+    folder: str
+
+    def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
+        """Write the run (whole formats) or its rows (tables: one mapping a row, equal keys) to `path`."""
+
+
+# ── importers/ ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Importer(Protocol):
+    """importers/<tool>.py: reads what another tool wrote, so that it can be checked and compared.
+
+    What the tool itself claims of a figure stands beside its raw values as a fact `claimed_<figure>` of a trial.
+    """
+
+    describes: str
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        """Tell from a file's name and its first 64 KiB whether that tool wrote it. Never raises."""
+
+    def read(self, path: Path) -> Sequence[Run]:
+        """Return its runs: what is missing in the file is missing in them. Raises UsageError naming the place."""

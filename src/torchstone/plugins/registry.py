@@ -1,0 +1,137 @@
+"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them.
+
+A third party's plug-in has a name of its own. One that takes the name of ours is never used: `hf:gpt2` in a record
+must mean the same everywhere. Two packages that offer the same name are both left out until one of them is removed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from torchstone.core.errors import MissingError, unknown
+
+_HERE = Path(__file__).parent
+_SINGULAR = {
+    "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
+    "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
+    "importers": "foreign format",
+}  # fmt: skip
+
+_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
+
+_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
+
+
+@cache
+def names(family: str) -> tuple[str, ...]:
+    """Return the names of a family's plug-ins, sorted: file names, and entry points `torchstone.<family>`."""
+    return tuple(sorted(_own(family) | set(_foreign(family))))
+
+
+def load(family: str, name: str) -> Any:
+    """Import one plug-in and return it.
+
+    Raises UsageError naming what there is, MissingError if it is a third party's and cannot be used, with the reason.
+    """
+    if name not in names(family):
+        raise unknown(_SINGULAR.get(family, family), name, names(family))
+    if name in _own(family):
+        return import_module(f"{__package__}.{_FOLDERS.get(family, family)}.{name}").PLUGIN
+    what, entries = f"{_SINGULAR.get(family, family)} {name}", _foreign(family)[name]
+    if len(entries) > 1:
+        packages = ", ".join(_package(entry) for entry in entries)
+        raise MissingError(f"{what}: {len(entries)} packages offer it ({packages}); uninstall all but one")
+    try:
+        plugin = entries[0].load()
+    except Exception as error:  # somebody else's code: whatever it raises, the others go on
+        said = f"{type(error).__name__}: {error}"
+        raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
+    if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
+        raise MissingError(
+            f"{what} of {_package(entries[0])} is no plug-in: {entries[0].value} must name an object of a Protocol in "
+            "torchstone.extend, with a text `describes`"
+        )
+    return plugin
+
+
+def usable(family: str) -> Iterator[tuple[str, Any]]:
+    """Yield (name, plug-in) of all that can be loaded: one that cannot must not cost the others.
+
+    Our own are expected to load: what they raise goes on.
+    """
+    for name in names(family):
+        try:
+            plugin = load(family, name)
+        except MissingError:  # `torchstone list` tells; who names it is told, too
+            continue
+        yield name, plugin
+
+
+def shadowed(family: str) -> list[tuple[str, str]]:
+    """Return (name, why) of third parties' plug-ins that are never used, since ours have their names."""
+    what = _SINGULAR.get(family, family)
+    return [
+        (entry.name, f"of {_package(entry)} is not used: torchstone's own {what} has this name")
+        for entry in sorted(_entry_points().select(group=f"torchstone.{family}"), key=_package)
+        if entry.name in _own(family)
+    ]
+
+
+@cache
+def _own(family: str) -> frozenset[str]:
+    return frozenset(
+        file.stem for file in (_HERE / _FOLDERS.get(family, family)).glob("*.py") if not file.name.startswith("_")
+    )
+
+
+def _foreign(family: str) -> dict[str, list[Any]]:
+    """Return the entry points by name. The same line of a package that is found twice on the path is one."""
+    found: dict[str, dict[tuple[str, str], Any]] = {}
+    for entry in _entry_points().select(group=f"torchstone.{family}"):
+        if entry.name not in _own(family):
+            found.setdefault(entry.name, {}).setdefault((_package(entry), entry.value), entry)
+    return {name: list(entries.values()) for name, entries in found.items()}
+
+
+def _package(entry: Any) -> str:
+    dist = entry.dist
+    return f"package {dist.name} {dist.version}" if dist is not None else f"{entry.value}"
+
+
+@cache
+def _entry_points() -> Any:  # EntryPoints
+    """Read the metadata of everything that is installed, once, and only where a package names a family of ours.
+
+    To import what reads it (email, zipfile and socket come with it) takes longer than all else that `list` does.
+    """
+    if not _anything_offered():
+        return SimpleNamespace(select=lambda group: ())  # noqa: ARG005  as EntryPoints.select is called
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+def _anything_offered() -> bool:
+    """Say whether a package on the path may have an entry point of ours; what cannot be looked into, may."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    for folder in map(Path, sys.path):
+        if folder.is_file():  # a zip file with packages in it
+            return True
+        if any(_offers(about) for kind in ("dist-info", "egg-info") for about in folder.glob(f"*.{kind}")):
+            return True
+    return False
+
+
+def _offers(about: Path) -> bool:
+    try:
+        return b"[torchstone." in (about / "entry_points.txt").read_bytes()
+    except OSError:  # it has none
+        return False

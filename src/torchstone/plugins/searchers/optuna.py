@@ -1,0 +1,97 @@
+"""Optuna's tree-structured Parzen estimator, for spaces that are not like those the adaptive search knows.
+
+Bergstra, Bardenet, Bengio & Kégl, Algorithms for hyper-parameter optimization, NeurIPS 2011. Optuna only asks; trials,
+records and `resume` are ours, and nothing is stored by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.extend import Searcher
+from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_of
+
+REPEATS = 20  # times it may ask in a row for what is known or not allowed, before a new point is drawn at random
+
+
+class Optuna:
+    """Lets Optuna's TPE sampler choose, among the points that are allowed and new."""
+
+    describes = "Optuna's TPE sampler (needs the extra `search`)"
+
+    def search(self, brief: Brief) -> Search:
+        ledger = Ledger(brief)
+        for point, tell in _asked(brief):
+            if not ledger.open(ledger.mean_cost_s()):
+                break
+            reading = yield Probe(point, why="TPE")
+            ledger.write(reading)
+            tell.append(reading)
+        return ledger.best()
+
+
+def _asked(brief: Brief) -> Iterator[tuple[Point, list[Reading]]]:
+    """Yield points, each new, with a list into which its reading goes."""
+    optuna = _library()
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=brief.seed))
+    distributions = {axis: _distribution(optuna, values) for axis, values in brief.axes.items()}
+    left = {key_of(point): point for point in brief.points}
+    scores: dict[object, float] = {}
+    random = Random(brief.seed)
+    while left:
+        for _ in range(REPEATS):
+            trial = study.ask(distributions)
+            key = key_of({axis: brief.axes[axis][trial.params[axis]] for axis in brief.axes})
+            if key in left:
+                break
+            if key in scores:
+                study.tell(trial, scores[key])
+            else:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        else:
+            trial, key = None, random.choice(list(left))
+        point = left.pop(key)
+        heard: list[Reading] = []
+        yield point, heard
+        scores[key] = _score(heard[0], scores)
+        if trial is not None:
+            study.tell(trial, scores[key])
+        else:
+            params = {axis: brief.axes[axis].index(value) for axis, value in point.items() if axis in brief.axes}
+            study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=scores[key]))
+
+
+def _score(reading: Reading, scores: Mapping[object, float]) -> float:
+    """Return what TPE is told: a trial that failed or is not allowed is worse than every other."""
+    value = value_of(reading)
+    if value is None or not reading.allowed:
+        return min(scores.values(), default=0.0) - 1.0
+    return math.log(value) if value > 0.0 else value
+
+
+def _distribution(optuna: Any, values: tuple[Scalar, ...]) -> Any:
+    """Return a distribution over the places of an axis' values: in order where they are numbers."""
+    ordered = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values) and len(values) > 2
+    if ordered:
+        return optuna.distributions.IntDistribution(0, len(values) - 1)
+    return optuna.distributions.CategoricalDistribution(tuple(range(len(values))))
+
+
+def _library() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingError(
+            "searcher optuna needs the library of that name: pip install 'torchstone[search]'"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+PLUGIN: Searcher = Optuna()

@@ -1,0 +1,25 @@
+"""Points drawn at random, none twice.
+
+Better than a grid of the same size where few of the axes matter (Bergstra & Bengio, Random search for hyper-parameter
+optimization, JMLR 13, 2012), and the honest mark for any cleverer search.
+"""
+
+from __future__ import annotations
+
+from random import Random as Generator
+
+from torchstone.core.schema.search import Brief
+from torchstone.extend import Searcher
+from torchstone.plugins.searchers._ledger import Search, in_turn
+
+
+class Random:
+    """Tries points in a seeded random order, until the budget is spent or none is left."""
+
+    describes = "points drawn at random, none twice"
+
+    def search(self, brief: Brief) -> Search:
+        return in_turn(brief, Generator(brief.seed).sample(brief.points, len(brief.points)))
+
+
+PLUGIN: Searcher = Random()

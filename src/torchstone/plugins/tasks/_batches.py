@@ -1,0 +1,211 @@
+"""Where batches come from: a few of them resident on the device, or a DataLoader that works for every one."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, default_collate
+
+from torchstone.core.errors import Unsupported, UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch, Unreadable
+from torchstone.core.schema.model import LoadedModel
+from torchstone.extend import Batches
+from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.tasks._epochs import Epochs, Order
+from torchstone.plugins.tasks._settings import nhwc
+
+_RESIDENT_BATCHES = 4  # distinct ones, taken in turn, so that no cache learns a single batch by heart
+
+
+class ExampleRows:
+    """A model's own example batch as a data set: repeated along its first dimension as often as needed."""
+
+    def __init__(self, example: Mapping[str, Any], least: int) -> None:
+        self._example = example
+        self._rows = len(next(iter(example.values())))
+        self._length = max(self._rows, least)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return {name: tensor[index % self._rows] for name, tensor in self._example.items()}
+
+
+def collate(rows: Sequence[Mapping[str, Any] | Unreadable]) -> Batch:
+    """Stack items to a batch; count its items, and its tokens by the attention mask. Unreadable ones are left out.
+
+    Raises UsageError if none is left: what was wrong with the first is worth more than an empty batch.
+    """
+    unreadable = tuple(row for row in rows if isinstance(row, Unreadable))
+    whole = [row for row in rows if not isinstance(row, Unreadable)]
+    if not whole:
+        raise UsageError(f"{unreadable[0].where}: {unreadable[0].why}; nothing else in its batch can be read either")
+    tensors = default_collate(whole)
+    mask = tensors.get("attention_mask")
+    return Batch(tensors, len(whole), int(mask.sum()) if mask is not None else None, unreadable)
+
+
+class Resident:
+    """A few batches, already on the device, in turn, for ever."""
+
+    def __init__(self, drawn: Sequence[Batch], configuration: Mapping[str, Scalar], device: Device) -> None:
+        layout = torch.channels_last if nhwc(configuration) else None
+        batches: list[Batch] = []
+        for batch in drawn:
+            tensors = {name: _placed(tensor, device, layout) for name, tensor in batch.tensors.items()}
+            batches.append(Batch(tensors, batch.items, batch.tokens, batch.unreadable))
+        self.queue, self.turn = 0, 1
+        self.unreadable = {bad.where: bad.why for batch in batches for bad in batch.unreadable}
+        self.next: Callable[[], Batch] = itertools.cycle(batches).__next__
+
+    def begin_epoch(self, number: int) -> None:
+        """Nothing to begin: the same few batches have no end."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _placed(tensor: Any, device: Device, layout: Any) -> Any:
+    if layout is not None and tensor.dim() == 4:
+        return tensor.to(device.torch_device, memory_format=layout)
+    return tensor.to(device.torch_device)
+
+
+class Loaded:
+    """Batches from a DataLoader, epoch after epoch. `queue`: how many may wait in it before the loader is felt."""
+
+    def __init__(self, samples: Any, configuration: Mapping[str, Scalar], device: Device, seed: int) -> None:
+        self._order = Order(len(samples), seed)
+        rows: Any = Epochs(samples, seed)
+        workers, prefetch, same = _loader_settings(samples, configuration, seed)
+        self._loader = DataLoader(rows, sampler=self._order, drop_last=True, persistent_workers=workers > 0, **same)
+        self.queue = workers * prefetch
+        self.turn = max(1, self.queue)
+        self.unreadable: dict[str, str] = {}
+        self._batches: Iterator[Batch] | None = self._epochs()
+        self.next: Callable[[], Batch] = self._batches.__next__
+
+    def _epochs(self) -> Iterator[Batch]:
+        while True:
+            for batch in self._loader:
+                if batch.unreadable:
+                    self.unreadable.update((bad.where, bad.why) for bad in batch.unreadable)
+                yield batch
+
+    def begin_epoch(self, number: int) -> None:
+        """Begin with the items of that epoch; the loader's processes stay."""
+        self._order.epoch = number
+        self._batches = self._epochs()
+        self.next = self._batches.__next__
+
+    def close(self) -> None:
+        """End the loader's processes."""
+        self.next = _closed
+        self._batches = None
+        iterator = getattr(self._loader, "_iterator", None)
+        if iterator is not None and hasattr(iterator, "_shutdown_workers"):
+            iterator._shutdown_workers()
+
+
+def _end_with(trial: int, _worker: int) -> None:
+    """Have the kernel end a loader's process with its trial: torch itself looks whether it still lives every 5 s."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+        if os.getppid() != trial:  # it was killed just before
+            os._exit(1)
+
+
+class Whole:
+    """Every item of a data set once, in its order; the last batch may be short. `next` then raises StopIteration."""
+
+    def __init__(self, samples: Any, configuration: Mapping[str, Scalar]) -> None:
+        workers, prefetch, same = _loader_settings(samples, configuration, 0)
+        self.queue = workers * prefetch
+        self.turn = max(1, self.queue)
+        self.unreadable: dict[str, str] = {}
+        self.next: Callable[[], Batch] = self._next
+        self._batches: Iterator[Batch] | None = iter(DataLoader(samples, shuffle=False, **same))
+
+    def _next(self) -> Batch:
+        if self._batches is None:
+            raise StopIteration
+        batch = next(self._batches)
+        self.unreadable.update((bad.where, bad.why) for bad in batch.unreadable)
+        return batch
+
+    def begin_epoch(self, number: int) -> None:
+        """Nothing to begin: it is read once."""
+
+    def close(self) -> None:
+        """End the loader's processes."""
+        self._batches = None
+
+
+def _loader_settings(samples: Any, configuration: Mapping[str, Scalar], seed: int) -> tuple[int, int, dict[str, Any]]:
+    """Return how many processes load, how many batches each keeps ready, and what every DataLoader here is given."""
+    # How many workers are too many is what is measured here; torch would say its opinion twice a trial.
+    warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+    workers = int(configuration.get("num_workers") or 0)
+    prefetch = int(configuration.get("prefetch_factor") or 2) if workers else None
+    return workers, prefetch or 0, {
+        "batch_size": int(configuration["batch_size"] or 1), "collate_fn": _collate_of(samples),
+        "num_workers": workers, "prefetch_factor": prefetch, "worker_init_fn": partial(_end_with, os.getpid()),
+        "pin_memory": bool(configuration.get("pin_memory")), "generator": torch.Generator().manual_seed(seed),
+    }  # fmt: skip
+
+
+def _closed() -> Batch:
+    raise StopIteration
+
+
+def _collate_of(samples: Any) -> Callable[[Sequence[Any]], Batch]:
+    """Return how items become a batch: the user's own way where the data has one."""
+    own: Callable[[Sequence[Any]], Batch] | None = getattr(samples, "collate", None)
+    return own or collate
+
+
+def _drawn(samples: Any, size: int, seed: int) -> list[Batch]:
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
+    wanted, stack = min(_RESIDENT_BATCHES, len(order) // size), _collate_of(samples)
+    return [stack([samples[i] for i in order[n * size : (n + 1) * size]]) for n in range(wanted)]
+
+
+def open_batches(
+    configuration: Mapping[str, Scalar], model: LoadedModel, samples: Any, device: Device, seed: int
+) -> Batches:
+    """Return the feed that the configuration asks for; without samples, of the model's own example.
+
+    Raises Unsupported if there is less than one batch of data.
+    """
+    size = int(configuration["batch_size"] or 1)
+    if samples is None:
+        if model.example is None:
+            raise Unsupported("the model came without an example batch, and no data was named")
+        samples = ExampleRows(model.example, size * _RESIDENT_BATCHES)
+    if hasattr(samples, "open_batches"):  # the user's own, which come in batches only
+        return _of_stream(samples.open_batches(configuration), configuration, device)
+    if len(samples) < size:
+        raise Unsupported(f"batch_size={size}: the data set has {len(samples)} items, less than one batch")
+    if configuration.get("feed") == "loader":
+        return Loaded(samples, configuration, device, seed)
+    return Resident(_drawn(samples, size, seed), configuration, device)
+
+
+def _of_stream(stream: Batches, configuration: Mapping[str, Scalar], device: Device) -> Batches:
+    if configuration.get("feed") == "loader":
+        return stream
+    drawn = [stream.next() for _ in range(_RESIDENT_BATCHES)]
+    stream.close()
+    return Resident(drawn, configuration, device)

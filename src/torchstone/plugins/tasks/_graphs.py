@@ -1,0 +1,75 @@
+"""CUDA graphs, which two modes of torch.compile record: where a step begins, and what may be kept of one.
+
+A graph that is replayed writes to the memory of the time before. What a step gave out is therefore gone after the next:
+reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"
+(torch/_inductor/cudagraph_trees.py of torch 2.13). Written from those sources; it has not run on a device yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.extend import Mark
+from torchstone.plugins.machine_protocols import Device
+
+_MODES = ("reduce-overhead", "max-autotune")  # those with "triton.cudagraphs" in torch._inductor.list_mode_options()
+_HAVE_NONE = ("cpu", "mps")
+_ACCUMULATING = (
+    "torch's CUDA graphs write the gradients of a batch over those of the one before (pytorch#169545); "
+    "say compile=default, or grad_accumulation=1 with a larger batch"
+)
+
+Fetch = Callable[[Callable[[], Batch], Mark], Mapping[str, Any]]
+
+
+def are_recorded(configuration: Mapping[str, Scalar], device: Device) -> bool:
+    """Say whether torch records the steps of that configuration on that device as graphs, or may do so."""
+    return configuration.get("compile") in _MODES and _kind(device) not in _HAVE_NONE
+
+
+def refuse_accumulation(configuration: Mapping[str, Scalar], device: Device) -> None:
+    """Raise Unsupported where gradients of several batches would be added up in memory that graphs write over."""
+    times = int(configuration.get("grad_accumulation") or 1)
+    if times > 1 and are_recorded(configuration, device):
+        raise Unsupported(f"compile={configuration['compile']}, grad_accumulation={times}: {_ACCUMULATING}")
+
+
+def marking_steps(fetch: Fetch, configuration: Mapping[str, Scalar], device: Device) -> Fetch:
+    """Return `fetch`, which begins every step, telling torch so where steps are graphs; else as it is.
+
+    What the step before gave out may be written over from there on, and no sooner: a model that is called twice in a
+    step would else lose what its first call gave.
+    """
+    if not are_recorded(configuration, device):
+        return fetch
+
+    def begin(pull: Callable[[], Batch], mark: Mark) -> Mapping[str, Any]:
+        torch.compiler.cudagraph_mark_step_begin()
+        return fetch(pull, mark)
+
+    return begin
+
+
+def keeper(configuration: Mapping[str, Scalar], device: Device) -> Callable[[torch.Tensor], Any]:
+    """Return what is kept of a step's loss, a tensor of one number, without waiting for it.
+
+    On the CPU reading it waits for nothing and keeps nothing alive. A device's loss stays there, and is copied where a
+    graph would write over it.
+    """
+    if _kind(device) == "cpu":
+        return torch.Tensor.item
+    return _copied if are_recorded(configuration, device) else torch.Tensor.detach
+
+
+def _copied(loss: torch.Tensor) -> torch.Tensor:
+    return loss.detach().clone()
+
+
+def _kind(device: Device) -> str:
+    return str(torch.device(device.torch_device).type)

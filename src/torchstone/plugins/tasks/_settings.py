@@ -1,0 +1,156 @@
+"""Turns a Configuration into torch's own switches, as a user would set them; refuses what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.phase import DATA, TRANSFER
+from torchstone.extend import Mark
+from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.tasks import _attention
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def refuse(configuration: Mapping[str, Scalar], model: LoadedModel, device: Device) -> None:
+    """Raise Unsupported, with the reason, for the first value that the device or the model cannot do."""
+    for axis, value in configuration.items():
+        for says in (device.objection, model.objection):
+            reason = says(axis, value) if says is not None else None
+            if reason is not None:
+                raise Unsupported(f"{axis}={value}: {reason}")
+
+
+def set_numerics(configuration: Mapping[str, Scalar]) -> None:
+    """Set the process-wide switches: threads, the kernel of attention, and whether fp32 products may run in TF32."""
+    threads = configuration.get("threads")
+    if threads:
+        torch.set_num_threads(int(threads))
+    _attention.allow(configuration.get("sdpa"))
+    tf32 = configuration.get("precision") == "tf32"
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
+def in_effect(configuration: Mapping[str, Scalar], device: Device) -> Mapping[str, Scalar]:
+    """Return what torch has settled on by itself, and how the precision is carried out, for the record."""
+    return {
+        "threads_in_effect": torch.get_num_threads(),
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "flash_attention_allowed": torch.backends.cuda.flash_sdp_enabled(),
+        "precision_in_effect": _carried_out(
+            str(configuration.get("precision")), torch.device(device.torch_device).type
+        ),
+    }
+
+
+def _carried_out(precision: str, kind: str) -> str | None:
+    """Say what a number format's name leaves open, and others may do otherwise under the same name; None: nothing."""
+    if precision in _DTYPES:
+        return f"{precision}: autocast; weights, and what the optimizer keeps, stay as the model has them, usually fp32"
+    if kind != "cuda" or torch.version.hip is not None:
+        return None
+    return {
+        "fp32": "fp32: TF32 is off in products and in cuDNN's convolutions (torch's default has it on in the latter)",
+        "tf32": "tf32: products and cuDNN's convolutions take fp32 numbers as TF32",
+    }.get(precision)
+
+
+Work = Callable[[Any, Mapping[str, Any]], Any]
+Pull = Callable[[], Batch]
+
+
+def in_precision(work: Work, configuration: Mapping[str, Scalar], device: Device) -> Work:
+    """Return `work` under autocast for bf16 and fp16, and insisting on the kernel of attention that was asked for.
+
+    For the other formats, and torch's own order of kernels, it is as it was, at no cost a step.
+    """
+    work = _attention.insisting(work, configuration.get("sdpa"), compiles=configuration.get("compile", "off") != "off")
+    dtype = _DTYPES.get(str(configuration.get("precision")))
+    if dtype is None:
+        return work
+    kind = torch.device(device.torch_device).type
+
+    def under_autocast(module: Any, tensors: Mapping[str, Any]) -> Any:
+        with torch.autocast(device_type=kind, dtype=dtype):
+            return work(module, tensors)
+
+    return under_autocast
+
+
+def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device: Device) -> torch.nn.Module:
+    """Move the module to the device, with the memory layout and checkpointing asked for."""
+    if configuration.get("gradient_checkpointing"):
+        switch_checkpointing(module, on=True)
+    if nhwc(configuration):
+        if not any(parameter.dim() == 4 for parameter in module.parameters()):
+            raise Unsupported("channels_last=on: the model has no convolution, there is no layout to change")
+        layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
+        module = module.to(**layout)
+    return module.to(device.torch_device)
+
+
+def nhwc(configuration: Mapping[str, Scalar]) -> bool:
+    """Say whether images are laid out as NHWC. An `auto` that nobody decided is as torch has it: NCHW."""
+    return configuration.get("channels_last") in (True, "on")
+
+
+def switch_checkpointing(module: Any, *, on: bool) -> None:
+    """Switch activation checkpointing by the method that the models of transformers and timm, or the user's, have."""
+    word = "enable" if on else "disable"
+    for name in (
+        f"activation_checkpointing_{word}",
+        f"gradient_checkpointing_{word}",
+    ):  # the second: transformers < 5.20
+        if hasattr(module, name):
+            getattr(module, name)()
+            return
+    if hasattr(module, "set_grad_checkpointing"):  # timm
+        module.set_grad_checkpointing(on)
+        return
+    if on:
+        raise Unsupported(
+            "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
+            "or call torch.utils.checkpoint in its forward"
+        )
+
+
+def compiled(module: torch.nn.Module, configuration: Mapping[str, Scalar]) -> Any:
+    """Return the module under torch.compile in the mode asked for, or as it is."""
+    mode = configuration.get("compile", "off")
+    if mode == "off":
+        return module
+    return torch.compile(module, mode=None if mode == "default" else str(mode))
+
+
+def fetcher(configuration: Mapping[str, Scalar], device: Device) -> Callable[[Pull, Mark], Mapping[str, Any]]:
+    """Return what pulls a batch and brings it to the device, in the layout asked for. Resident batches are there."""
+    if configuration.get("feed") == "resident":
+
+        def take(pull: Pull, mark: Mark) -> Mapping[str, Any]:
+            tensors = pull().tensors
+            mark(DATA)
+            return tensors
+
+        return take
+    pinned, last = bool(configuration.get("pin_memory")), nhwc(configuration)
+
+    def move(pull: Pull, mark: Mark) -> Mapping[str, Any]:
+        tensors = pull().tensors
+        mark(DATA)
+        moved = {name: tensor.to(device.torch_device, non_blocking=pinned) for name, tensor in tensors.items()}
+        if last:
+            for name, tensor in moved.items():
+                if tensor.dim() == 4:
+                    moved[name] = tensor.contiguous(memory_format=torch.channels_last)
+        mark(TRANSFER)
+        return moved
+
+    return move

@@ -1,0 +1,128 @@
+"""Inference as a user would write it: eval, inference_mode, autocast, torch.compile; latency and throughput windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.phase import FORWARD
+from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.machine_protocols import Device
+
+
+class PreparedInference:
+    """A model in eval mode on its device."""
+
+    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
+        import torch
+
+        from torchstone.plugins.tasks import _compile_pool, _graphs, _settings
+
+        _settings.refuse(case.configuration, model, device)
+        _settings.set_numerics(case.configuration)
+        self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
+        self._compile_pool = _compile_pool.CompilePool(case.configuration, device)
+        self._module = _settings.compiled(self._plain, case.configuration)
+        self._inference_mode = torch.inference_mode
+        fetch = _settings.fetcher(case.configuration, device)
+        self._fetch = _graphs.marking_steps(fetch, case.configuration, device)
+        self._plain_forward = model.forward
+        self._forward = _settings.in_precision(model.forward, case.configuration, device)
+        self._precision = case.configuration.get("precision")
+        self._looked = False
+        self._moments: Any = None
+        self.facts: Mapping[str, Scalar] = _settings.in_effect(case.configuration, device)
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Answer one batch."""
+        tensors = self._fetch(pull, mark)
+        with self._inference_mode():
+            output = self._forward(self._module, tensors)
+        mark(FORWARD)
+        if not self._looked:
+            self._looked, self._moments = True, _moments(output)
+
+    def enter(self, window: str) -> None:
+        """End what compiled during the warm-up."""
+        self._compile_pool.close()
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return the fingerprint: mean and standard deviation of the first output."""
+        return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
+
+    def count(self, batch: Batch) -> Counted:
+        """Count one forward pass."""
+        import torch
+
+        from torchstone.plugins.tasks import _flops
+
+        def work(module: Any, tensors: Mapping[str, Any]) -> None:
+            with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module
+                self._plain_forward(module, tensors)
+
+        return _flops.count(self._plain, work, batch.tensors, self._precision)
+
+
+def _moments(output: Any) -> Any:
+    """Return mean and standard deviation of the first tensor in an output, or None where there is none."""
+    import torch
+
+    waiting = [output]
+    while waiting:
+        part = waiting.pop(0)
+        if isinstance(part, torch.Tensor):
+            values = part if part.is_floating_point() else part.float()
+            return (values.mean(), values.std(correction=0))
+        if isinstance(part, Mapping):
+            waiting[:0] = part.values()
+        elif isinstance(part, list | tuple):
+            waiting[:0] = part
+        elif hasattr(part, "__dict__"):
+            waiting[:0] = vars(part).values()
+    return None
+
+
+class Infer:
+    """Engine for task infer."""
+
+    describes = "forward passes in eval mode: latency in a closed loop, throughput back to back"
+    axes: tuple[str, ...] = (
+        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "channels_last", "sdpa",
+        "threads", "num_workers", "pin_memory", "prefetch_factor", "feed", "mode",
+    )  # fmt: skip
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.plugins.tasks import _batches, _compile_pool, _flops, _graphs, _settings  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the windows that `mode` asks for."""
+        mode = str(configuration.get("mode", "both"))
+        return ("latency", "throughput") if mode == "both" else (mode,)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open the feed that the configuration asks for."""
+        from torchstone.plugins.tasks._batches import open_batches
+
+        return open_batches(case.configuration, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Set the model up. Raises Unsupported with the reason."""
+        return PreparedInference(case, model, device)
+
+    def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
+        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
+        from torchstone.plugins.tasks import _peak_memory
+
+        return _peak_memory.peak_memory(self, case, model, drawn, device)
+
+
+PLUGIN: Engine = Infer()

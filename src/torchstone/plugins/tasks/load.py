@@ -1,0 +1,70 @@
+"""The loader alone: batches are taken as fast as they come and nothing is computed. What the loader *could* deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.phase import DATA
+from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.machine_protocols import Device
+
+
+class PreparedLoading:
+    """Nothing to compute with: a step takes one batch and drops it."""
+
+    facts: Mapping[str, Scalar] = {}
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Take one batch."""
+        pull()
+        mark(DATA)
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return nothing: no loss, no output."""
+        return {}
+
+    def count(self, batch: Batch) -> Counted:
+        """Return nothing: there are no operations."""
+        return Counted(why_not="not counted: the loader alone computes nothing")
+
+
+class Load:
+    """Engine for task load."""
+
+    describes = "the loader alone: batches taken back to back, nothing computed"
+    axes: tuple[str, ...] = (
+        "batch_size", "sequence_length", "image_size", "audio_s", "num_workers", "pin_memory", "prefetch_factor",
+        "threads",
+    )  # fmt: skip
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.plugins.tasks import _batches, _settings  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Return the one window there is: batches back to back."""
+        return ("throughput",)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open a DataLoader, whatever the feed."""
+        from torchstone.plugins.tasks._batches import open_batches
+
+        return open_batches({**case.configuration, "feed": "loader"}, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Refuse what the device cannot do (pinning), set the threads, and leave the model where it is."""
+        from torchstone.plugins.tasks import _settings
+
+        _settings.refuse(case.configuration, model, device)
+        _settings.set_numerics(case.configuration)
+        return PreparedLoading()
+
+
+PLUGIN: Engine = Load()

@@ -1,0 +1,107 @@
+"""The folder analysis_results/: plots of each device and over devices, and a table of averages."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from torchstone.analysis.compare.participants import Participant, device_of
+from torchstone.analysis.rows import case_rows
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.run import Run
+from torchstone.plugins import registry
+from torchstone.report.charts import comparison as charts
+from torchstone.report.charts import training_comparison as training_charts
+from torchstone.report.charts.comparison import Spec
+from torchstone.report.charts.pictures import draw
+
+# Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
+_MEANS = {
+    "mean_throughput": "throughput", "mean_step_time_s": "step_time",
+    "mean_latency_per_batch_p50_s": "latency_per_batch_p50_s",
+    "mean_latency_per_batch_p95_s": "latency_per_batch_p95_s",
+    "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",
+    "mean_peak_rss_bytes": "peak_rss_bytes", "mean_device_temperature_c": "device_temperature_c",
+    "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
+    "mean_device_memory_used_bytes": "mean_device_memory_used_bytes",
+}  # fmt: skip
+_OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
+_GAUGES = {
+    "mean_device_utilization": "device_utilization", "mean_device_memory_used_bytes": "device_memory_used_bytes",
+    "mean_device_temperature_c": "device_temperature_c", "mean_power_w": "device_power_w",
+}  # fmt: skip
+
+
+def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Path]:
+    """Write plots and statistics below `folder`/analysis_results; return the files.
+
+    Raises MissingError without vl-convert, TorchstoneError if a file cannot be written.
+    """
+    top = folder / "analysis_results"
+    drawn = charts.points(participants)
+    named = {one.label: f"{one.letter}_{_file_name(one.label)}" for one in participants}
+    pictures = {
+        **{f"{named[label]}_performance": charts.of_device(label, drawn) for label in named},
+        **{f"comparison_{q.name}": _compared(q, drawn, participants) for q in charts.QUANTITIES},
+        "comparison_training_loss": charts.losses(participants),
+        "comparison_epochs": training_charts.epochs(participants),
+    }
+    try:
+        written = [
+            draw(spec, top / "plots" / f"{name}.svg") for name, spec in pictures.items() if spec is not None
+        ]  # fmt: skip
+        table = top / "stats" / "comparative_statistics.csv"
+        table.parent.mkdir(parents=True, exist_ok=True)
+        rows = [row for one in participants for row in _averages(one)]
+        registry.load("exporters", "csv").write(participants[0].runs[0], rows, table)
+    except OSError as fault:
+        raise TorchstoneError(f"cannot write {top}: {fault.strerror}") from fault
+    return [*written, table]
+
+
+def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[Participant]) -> Spec | None:
+    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
+    curves = training_charts.curves(quantity.name, of)
+    over_time = {curve.run_id for curve in curves}
+    rest = [point for point in drawn if point.row["run_id"] not in over_time]
+    panels = [*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves)]
+    return charts.whole(quantity.name.capitalize(), panels) if panels else None
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:60] or "run"
+
+
+def _averages(one: Participant) -> Iterator[dict[str, Scalar]]:
+    for run in one.runs:
+        device, rows = device_of(run), case_rows(run)
+        yield {
+            "letter": one.letter, "label": one.label, "run_id": run.head.run_id, "run_name": run.head.name,
+            "host": run.head.machine.host.hostname, "device": device.name if device is not None else None,
+            "cases": len(rows), "trials": len(run.trials),
+            **{column: _mean([row.get(figure) for row in rows]) for column, figure in _MEANS.items()},
+            **_reached(one, run),
+        }  # fmt: skip
+
+
+def _mean(values: Sequence[Scalar]) -> float | None:
+    known = [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]
+    return fmean(known) if known else None
+
+
+def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+    """Return what a training to an end reached, its means over epochs, and those of its gauges over all its time."""
+    metrics = one.trainings.get(run.head.run_id)
+    epochs = metrics.epochs if metrics else ()
+    read = {series.metric: series.values for series in metrics.telemetry} if metrics else {}
+    gauges = {column: _mean(read[gauge]) for column, gauge in _GAUGES.items() if gauge in read}
+    return {
+        "train_accuracy": metrics.final_train_accuracy if metrics else None,
+        "val_accuracy": metrics.final_val_accuracy if metrics else None,
+        **{f"mean_{name}": _mean([getattr(epoch, name) for epoch in epochs]) for name in _OF_EPOCHS},
+        **gauges,
+    }

@@ -1,0 +1,85 @@
+"""A diagnosis in words, the same in a terminal and in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from torchstone.core import units
+from torchstone.core.schema.comparison import Judgement
+from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Diagnosis, Tried
+
+_VERDICTS = {
+    Judgement.SAME: "no difference", Judgement.UNCLEAR: "not certain", Judgement.WORSE: "slower",
+    Judgement.BETTER: "", Judgement.NOT_COMPARABLE: "",
+}  # fmt: skip
+
+
+_TOLD = 20.0  # times as fast: a bound beyond says no more than that there is next to nothing else
+
+
+def limit_words(cause: Cause) -> str:
+    """Return how much of the step a cause explains, and what that allows."""
+    if cause.id == OUT_OF_MEMORY:
+        return "no step came to its end"
+    share = f"{100 * cause.share:.0f} % of the step"
+    if cause.sound:
+        return share
+    bound = cause.bound
+    if bound.value >= _TOLD:
+        return f"{share}: next to nothing else is left"
+    if cause.own_code:
+        most = f"about {_times(bound.value)} times as fast without it, at most {_times(bound.high or bound.value)}"
+        return f"{share}: {most} (estimated from its share, not measured)"
+    return f"{share}: up to {_times(bound.value)} times as fast without it"
+
+
+def gain_words(tried: Tried) -> str:
+    """Return the gain with its interval: "2.13 [2.02, 2.24]"; a dash where there is none."""
+    gain = tried.gain
+    if gain is None:
+        return "–"
+    text = units.MISSING if gain.is_wide else _times(gain.value)
+    if gain.low is not None and gain.high is not None and not gain.is_wide:
+        text += f" [{_times(gain.low)}, {_times(gain.high)}]"
+    verdict = tried.verdict or Judgement.UNCLEAR
+    if verdict == Judgement.BETTER and gain.low is not None and gain.low <= 1.0:
+        verdict = Judgement.UNCLEAR  # faster in its contest, by less than occasions differ
+    return f"{text} {_VERDICTS.get(verdict, '')}".rstrip()
+
+
+def memory_words(tried: Tried) -> str:
+    """Return the peak memory and how it changes: "1.2 GiB (+12 %)"."""
+    if tried.memory_bytes is None:
+        return "–"
+    text = units.quantity(tried.memory_bytes, "bytes")
+    return text if tried.memory_ratio is None else f"{text} ({100 * (tried.memory_ratio - 1.0):+.0f} %)"
+
+
+def open_remedies(cause: Cause, tried: Sequence[Tried]) -> list[str]:
+    """Return the remedies in words that no what-if has measured."""
+    measured = _axes([one for one in tried if one.gain is not None or one.first_look is not None])
+    return [remedy.text for remedy in cause.remedies if remedy.axis not in measured]
+
+
+def in_own_code(cause: Cause, tried: Sequence[Tried]) -> list[str]:
+    """Return how to do in a program of one's own what was measured to help."""
+    helped = _axes([one for one in tried if one.helps])
+    return [remedy.text for remedy in cause.remedies if remedy.how and remedy.axis in helped]
+
+
+def _axes(tried: Sequence[Tried]) -> set[str]:
+    heap = {"heap" for one in tried if one.what_if.heap is not None}
+    return {axis for one in tried for axis in one.what_if.settings} | heap
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else units.significant(value, 3)
+
+
+def document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis as --json gives it: each cause with what its removal could gain at most."""
+    causes = [{**msgspec.structs.asdict(cause), "bound": cause.bound} for cause in diagnosis.causes]
+    return {**msgspec.structs.asdict(diagnosis), "causes": causes}

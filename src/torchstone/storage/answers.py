@@ -1,0 +1,30 @@
+"""The answers of earlier tunes, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.run import Head
+from torchstone.storage.index import current
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A tune that found something, without its trials."""
+
+    head: Head
+    answer: Answer
+
+
+def answers(folder: Path) -> Iterator[Answered]:
+    """Yield every tune of a store that has an answer, newest first."""
+    with current(folder) as (connection, _):
+        found = connection.execute(
+            "SELECT head, answer FROM runs WHERE answer IS NOT NULL ORDER BY started_utc DESC, run_id DESC"
+        )
+        for head, answer in found:
+            yield Answered(decode(head.encode(), Head), decode(answer.encode(), Answer))

@@ -1,0 +1,64 @@
+"""The numbers of a stored trial, which may come from anywhere, within what statistics can take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.trial import Series, Trial
+
+# float32 ends at 3.4e38 and begins at 1.4e-45: no clock, counter or loss goes beyond. What lies between can be squared,
+# summed and divided without an overflow.
+LARGEST, SMALLEST = 1e40, 1e-45
+_MAY_BE_INFINITE = ("loss", "fingerprint")  # a training that diverged is data: who reads these expects it
+
+
+def bounded(trial: Trial) -> Trial:
+    """Return a trial with NaN for what no measurement in any unit can be, infinities too, and 0 for what is as small.
+
+    Kept are infinities among losses and fingerprints. Of 1e308 s, or of inf beside -inf, no mean can be taken.
+    """
+    facts: dict[str, Scalar] = {
+        name: _number(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+        for name, value in trial.facts.items()
+    }
+    measurements = tuple(
+        m if _within(m.values) else msgspec.structs.replace(m, values=_bounded(m.values, m.metric in _MAY_BE_INFINITE))
+        for m in trial.measurements
+    )
+    series = tuple(map(_readings, trial.series))
+    return msgspec.structs.replace(trial, facts=facts, measurements=measurements, series=series)
+
+
+def _readings(series: Series) -> Series:
+    """Return a Series with as many moments as values."""
+    at_s, values = series.at_s, series.values
+    if len(at_s) == len(values) and _within(at_s) and _within(values):
+        return series
+    both = min(len(at_s), len(values))
+    return msgspec.structs.replace(series, at_s=_bounded(at_s[:both]), values=_bounded(values[:both]))
+
+
+def _within(values: Sequence[float]) -> bool:
+    """Say whether nothing has to be changed. Without a loop: raw values are most of a record.
+
+    Comparisons with NaN are false, so one that hides a value from `max` or `min` is itself what these return.
+    """
+    if not values:
+        return True
+    sizes = map(abs, filter(None, values))
+    return max(values) <= LARGEST and min(values) >= -LARGEST and min(sizes, default=1.0) >= SMALLEST
+
+
+def _bounded(values: Sequence[float], infinite: bool = False) -> tuple[float, ...]:
+    return tuple(v if infinite and math.isinf(v) else _number(v) for v in values)
+
+
+def _number(value: float) -> float:
+    size = abs(value)
+    if not size <= LARGEST:  # an int of hundreds of digits too, which no float can hold
+        return math.nan
+    return value if size >= SMALLEST or size == 0 else 0.0

@@ -1,0 +1,138 @@
+"""The database behind the index: its tables, opening it, and making it anew when it is old or damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.storage.filesystem import is_network
+
+# Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
+FIGURES_VERSION = 5
+_LAYOUT = 3
+VERSION = _LAYOUT * 1000 + FIGURES_VERSION
+_PATIENCE_S = 30.0
+_FILE = "torchstone.sqlite"
+_TABLES = """
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
+    device TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL, ok INTEGER NOT NULL,
+    file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    head TEXT NOT NULL, findings TEXT NOT NULL, answer TEXT, comparison TEXT
+) STRICT;
+CREATE INDEX runs_by_time ON runs (started_utc);
+CREATE TABLE trials (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, trial_id TEXT NOT NULL,
+    case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, purpose TEXT NOT NULL,
+    status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL,
+    PRIMARY KEY (run_id, place)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE problems (
+    file TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, message TEXT NOT NULL
+) STRICT;
+"""
+
+
+@contextlib.contextmanager
+def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open the index of an output folder, made if it is not there. Where nothing can be written it lives in memory.
+
+    Raises UsageError if a newer torchstone made it, TorchstoneError if it cannot be opened.
+    """
+    connection = _prepared(None, folder) if in_memory else _connected(folder)
+    try:
+        yield connection
+    except sqlite3.Error as fault:
+        raise TorchstoneError(
+            f"the index {folder / _FILE}: {fault}. It may be deleted: records make it anew"
+        ) from fault
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Hold the one write lock from the start: a lock taken half-way cannot be waited for."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # a full disk ends it by itself
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def is_unwritable(fault: sqlite3.Error) -> bool:
+    """Say whether a full or failing disk is at fault: the records can make the index anew in memory."""
+    code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # above are the details
+    return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def _connected(folder: Path) -> sqlite3.Connection:
+    writable = folder.is_dir() and os.access(folder, os.W_OK)
+    path = folder / _FILE
+    try:
+        return _prepared(path, folder) if writable else _prepared(None, folder)
+    except sqlite3.DatabaseError as fault:
+        if writable and is_unwritable(fault):
+            return _prepared(None, folder)
+        if not writable or getattr(fault, "sqlite_errorcode", None) not in (
+            sqlite3.SQLITE_NOTADB,
+            sqlite3.SQLITE_CORRUPT,
+        ):
+            raise TorchstoneError(f"cannot open the index {path}: {fault}") from fault
+    for suffix in ("", "-wal", "-shm"):  # damaged, and nothing in it that the records do not hold
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return _prepared(path, folder)
+
+
+def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path or ":memory:", timeout=_PATIENCE_S, isolation_level=None)
+    try:
+        # The write-ahead log needs memory shared by all processes: on a network file system it corrupts the file.
+        _set_journal(connection, "truncate" if is_network(folder) else "wal")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if _version_of(connection) // 1000 > _LAYOUT:
+            raise UsageError(
+                f"{path}: this index was made by a newer torchstone: upgrade torchstone, or delete the index"
+            )
+        if _version_of(connection) != VERSION:
+            make(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] not in (mode, "memory"):
+        try:
+            connection.execute(f"PRAGMA journal_mode = {mode}")
+        except sqlite3.OperationalError as fault:  # SQLite's own patience does not hold for this statement
+            if is_unwritable(fault) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def make(connection: sqlite3.Connection, anew: bool = False) -> None:
+    """Make empty tables, unless another process just did and `anew` is not asked for."""
+    with transaction(connection):
+        if _version_of(connection) == VERSION and not anew:
+            return
+        for table in ("trials", "runs", "problems"):
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
+        for statement in _TABLES.split(";")[:-1]:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")

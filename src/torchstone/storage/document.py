@@ -1,0 +1,115 @@
+"""The document of a run: `benchmark_<vendor>_<YYYYmmdd_HHMMSS>.json`, everything in one self-contained file."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.codec import check_stamp, decode
+from torchstone.core.schema.document import Document, document_bytes
+from torchstone.core.schema.performance_summary import PerformanceSummary
+from torchstone.core.schema.run import Run
+from torchstone.storage.bounds import bounded
+from torchstone.storage.reading import Said, as_said, checked_id, read_bounded
+from torchstone.storage.record import flush_folder
+from torchstone.storage.unwritten import unwritten
+
+
+class _Headed(msgspec.Struct):
+    head: Said
+
+
+def write_document(
+    run: Run,
+    folder: Path,
+    rows: Sequence[Mapping[str, Scalar]] = (),
+    summary: Sequence[PerformanceSummary] | None = None,
+) -> Path:
+    """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file.
+
+    Raises MissingError if there is no room for it.
+    """
+    stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return write_new(folder, stem, document_bytes(run, rows, summary))
+    except OSError as fault:
+        raise unwritten(folder / f"{stem}.json", fault, folder, run.head.run_id) from fault
+
+
+def read_document(path: Path) -> Run:
+    """Return the run in a document. Raises UsageError naming the file and what is wrong with it."""
+    with read_bounded(path) as file:
+        if file.read(1) != b"{":
+            raise UsageError(f"{path}: not a torchstone document")
+        data = b"{" + file.read()
+    try:
+        check_stamp(data, "document", "document")
+        found: Document = decode(data, Document)
+        checked_id(found.head.run_id)
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
+    cases = {case.case_id for case in found.head.plan.cases}
+    for trial in found.trials:
+        if trial.case_id not in cases:
+            raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
+    head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
+    trials = tuple(map(bounded, found.trials))
+    return Run(head, trials, found.findings, found.end, found.answer, found.comparison)
+
+
+def vendor_of(run: Run) -> str:
+    """Return who made what the run was measured on: cpu, nvidia, amd, apple, intel; the device's kind if unknown."""
+    cases = run.head.plan.cases
+    placement = cases[0].placement if cases else None
+    if placement is None or placement.device == "cpu":
+        return "cpu"
+    device = run.head.machine.device(placement.device, placement.index)
+    return re.sub(r"[^a-z0-9]+", "", (device.vendor if device else placement.device).lower()) or "unknown"
+
+
+def _moment(utc: str) -> str:
+    try:
+        found = datetime.fromisoformat(utc)
+    except ValueError:
+        return re.sub(r"[^0-9A-Za-z]+", "", utc)[:32] or "undated"
+    return (found.astimezone(UTC) if found.tzinfo else found).strftime("%Y%m%d_%H%M%S")
+
+
+def write_new(folder: Path, stem: str, data: bytes) -> Path:
+    """Write `<stem>.json`, or `<stem>_2.json` where that is taken, whole or not at all; return its path."""
+    descriptor, name = tempfile.mkstemp(prefix=".writing_", suffix=".json", dir=folder)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        path = _claimed(folder, stem)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(folder)
+    return path
+
+
+def _claimed(folder: Path, stem: str) -> Path:
+    number = 1
+    while True:
+        path = folder / (f"{stem}.json" if number == 1 else f"{stem}_{number}.json")
+        try:
+            # The name is taken before it is filled: of two processes that end in one second neither loses its file.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            return path
+        except FileExistsError:
+            number += 1

@@ -1,0 +1,184 @@
+"""Every Case that was measured, over all stored runs: from the index alone, with those figures that are asked for."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.run import Source
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.storage.index import Problem, current
+
+# What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
+_FEW = ("few_trials", "few_samples")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One Case in one run. `trials`: the figures of each replicate that ended well; `facts`: of the first of them.
+
+    `procedure`: as it was recorded; `code`: digests of the user's own files; `unwell`: trials that did not end well.
+    """
+
+    run_id: str
+    name: str
+    started_utc: str
+    machine: Machine
+    case: Case
+    case_id: str
+    trials: tuple[Mapping[str, float], ...]
+    facts: Mapping[str, Scalar]
+    findings: tuple[Finding, ...]
+    procedure: Mapping[str, Any]
+    source: Source | None = None
+    code: Mapping[str, str] = {}
+    unwell: int = 0
+
+    @property
+    def device(self) -> DeviceInfo | None:
+        """What it ran on, where the record tells."""
+        return self.machine.device(self.case.placement.device, self.case.placement.index)
+
+    @property
+    def device_name(self) -> str:
+        """The name of the device; the Placement's word where the record does not tell."""
+        return self.device.name if self.device is not None else str(self.case.placement)
+
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """The findings that make its figures doubtful; that there are few of them is not one."""
+        return tuple(f for f in self.findings if f.severity != Severity.INFO and f.check not in _FEW)
+
+    def values(self, figure: str) -> list[float]:
+        """Return that figure of every trial that has it."""
+        return [trial[figure] for trial in self.trials if figure in trial]
+
+
+class _Plan(msgspec.Struct):
+    cases: tuple[msgspec.Raw, ...]
+
+
+class _Head(msgspec.Struct):
+    """What is wanted of a head; a long plan's order is not."""
+
+    machine: msgspec.Raw
+    procedure: dict[str, Any]
+    plan: _Plan
+    source: Source | None = None
+    code: dict[str, str] = {}
+    contest: Any = None  # of an ab
+
+
+class _Findings(msgspec.Struct):
+    findings: tuple[Finding, ...]
+
+
+class Store(msgspec.Struct, frozen=True):
+    """What is stored, oldest run first. `runs`: how many there are, those without a figure too."""
+
+    measured: tuple[Measured, ...]
+    runs: int
+    problems: tuple[Problem, ...] = ()
+
+
+def measured(folder: Path, figures: Sequence[str]) -> Store:
+    """Return every measured Case of an output folder with these figures of its trials.
+
+    Left out are the trials of searches, since the best of many looks better than it is, and the short turns of `ab`.
+    """
+    with current(folder) as (connection, problems):
+        trials = _trials(connection, figures)
+        unwell = dict(_unwell(connection))
+        rows = connection.execute(
+            "SELECT run_id, name, started_utc, head, findings FROM runs ORDER BY started_utc, run_id"
+        ).fetchall()
+    known = _Known()
+    found = tuple(one for row in rows for one in _of_run(row, trials, unwell, known))
+    return Store(found, len(rows), problems)
+
+
+class _Known:
+    """Machines and Cases that come again and again, decoded once."""
+
+    def __init__(self) -> None:
+        self._machines: dict[bytes, Machine] = {}
+        self._cases: dict[bytes, tuple[str, Case]] = {}
+
+    def machine(self, raw: msgspec.Raw) -> Machine:
+        text = bytes(raw)
+        if text not in self._machines:
+            self._machines[text] = decode(text, Machine)
+        return self._machines[text]
+
+    def case(self, raw: msgspec.Raw) -> tuple[str, Case]:
+        text = bytes(raw)
+        if text not in self._cases:
+            case: Case = decode(text, Case)
+            self._cases[text] = case.case_id, case
+        return self._cases[text]
+
+
+_Trials = dict[tuple[str, str], tuple[list[Mapping[str, float]], str]]
+
+
+def _of_run(
+    row: Sequence[str], trials: _Trials, unwell: Mapping[tuple[str, str], int], known: _Known
+) -> Iterator[Measured]:
+    run_id, name, started_utc, text, noted = row
+    head: _Head = decode(text.encode(), _Head)
+    if head.contest is not None:
+        return
+    by_case: dict[str, list[Finding]] = {}
+    found: _Findings = decode(noted.encode(), _Findings)
+    for finding in found.findings:
+        by_case.setdefault(finding.subject, []).append(finding)
+    for raw in head.plan.cases:
+        case_id, case = known.case(raw)
+        values, facts = trials.get((run_id, case_id), ([], "{}"))
+        if values:
+            yield Measured(
+                run_id, name, started_utc, known.machine(head.machine), case, case_id, tuple(values),
+                decode(facts.encode(), dict[str, Scalar]), tuple(by_case.get(case_id, ())), head.procedure,
+                head.source, head.code, unwell.get((run_id, case_id), 0),
+            )  # fmt: skip
+
+
+def _trials(connection: sqlite3.Connection, figures: Sequence[str]) -> _Trials:
+    read = _reader(figures)
+    found: _Trials = {}
+    rows = connection.execute(
+        "SELECT run_id, case_id, facts, figures FROM trials WHERE status = ? AND purpose = ? ORDER BY run_id, place",
+        (str(Status.OK), str(Purpose.REPLICATE)),
+    )
+    for run_id, case_id, facts, text in rows:
+        found.setdefault((run_id, case_id), ([], facts))[0].append(read(text))
+    return found
+
+
+def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:
+    """Return what reads these figures from a row: all others are passed over, which takes a tenth of the time."""
+    wanted = msgspec.defstruct("Wanted", [(name, float | msgspec.UnsetType, msgspec.UNSET) for name in figures])
+    row = msgspec.defstruct("Row", [("values", wanted)])
+    decoder = msgspec.json.Decoder(row)
+
+    def read(text: str) -> Mapping[str, float]:
+        found: dict[str, float] = msgspec.to_builtins(decoder.decode(text).values)  # type: ignore[attr-defined]
+        return found
+
+    return read
+
+
+def _unwell(connection: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], int]]:
+    rows = connection.execute(
+        "SELECT run_id, case_id, COUNT(*) FROM trials WHERE status != ? GROUP BY run_id, case_id", (str(Status.OK),)
+    )
+    for run_id, case_id, count in rows:
+        yield (run_id, case_id), count

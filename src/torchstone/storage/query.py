@@ -1,0 +1,216 @@
+"""Questions to the index: which runs there are, and one run with its figures, without reading its record."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.figures import Figures, figures
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.claim import IMPORTED_FROM
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.run import Head, Run
+from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.storage.index import current
+from torchstone.storage.reading import MOST_LINE_BYTES, read_bounded, read_record
+from torchstone.storage.storing import CUT_OFF
+
+_SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
+_NEWEST = "ORDER BY started_utc DESC, run_id DESC"
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """A line of `runs`. `status`: done, interrupted, out of time or cut off; `ok` counts trials that ended well."""
+
+    run_id: str
+    name: str
+    started_utc: str
+    status: str
+    host: str
+    device: str
+    cases: int
+    trials: int
+    ok: int
+    file: str
+
+
+class TrialRow(msgspec.Struct, frozen=True):
+    """One trial as the index knows it: how it ended and its figures, without its raw values.
+
+    `duration_s`: None of another tool's, where it is not known.
+    """
+
+    trial_id: str
+    case_id: str
+    number: int
+    order: int
+    outcome: Outcome
+    duration_s: float | None
+    facts: Mapping[str, Scalar]
+    figures: Figures
+    purpose: Purpose = Purpose.REPLICATE
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One run as the index knows it. `path` is its record (or document)."""
+
+    row: RunRow
+    path: Path
+    head: Head
+    findings: tuple[Finding, ...]
+    trials: tuple[TrialRow, ...]
+    answer: Answer | None = None
+    comparison: Comparison | None = None
+
+
+class _Findings(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...]
+
+
+def runs(
+    folder: Path, limit: int | None = None, name: str | None = None, device: str | None = None
+) -> tuple[RunRow, ...]:
+    """Return the stored runs, newest first: those whose name holds `name` and that used `device` (cuda, or cuda:1)."""
+    with current(folder) as (connection, _):
+        found = connection.execute(
+            f"{_SELECT} WHERE (:name IS NULL OR instr(name, :name)) AND (:device IS NULL"
+            " OR instr(' ' || device || ' ', ' ' || :device || ' ') OR instr(' ' || device, ' ' || :device || ':'))"
+            f" {_NEWEST} LIMIT :limit",
+            {"name": name, "device": device, "limit": -1 if limit is None else limit},
+        )
+        return tuple(RunRow(*row) for row in found)
+
+
+def find(folder: Path, word: str) -> Entry:
+    """Return the run that `word` means, with its figures: `latest`, an id, a path, a name (its newest run), a prefix.
+
+    Raises UsageError if there is none, naming the nearest, or if a prefix fits several, naming them.
+    """
+    with current(folder) as (connection, _):
+        row = _row(connection, word)
+        if row is None:
+            return entry_of(read_run(Path(word)), Path(word))
+        path = folder / "records" / row.file
+        head, findings, answer, comparison = connection.execute(
+            "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
+        ).fetchone()
+        return Entry(
+            row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
+            _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
+            decode(comparison.encode(), Comparison) if comparison is not None else None,
+        )  # fmt: skip
+
+
+def trainings(folder: Path) -> tuple[Path, ...]:
+    """Return the folders into which the recorded trainings wrote their checkpoints, newest first: some may be gone."""
+    with current(folder) as (connection, _):
+        newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
+        found = connection.execute(newest_first, ('"fit":{',))
+        fits: list[Fit | None] = [decode(head.encode(), Head).procedure.fit for (head,) in found]
+    return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
+
+
+def locate(folder: Path, word: str) -> Path:
+    """Return the record (or document) of the run that `word` means. Raises UsageError as `find` does."""
+    with current(folder) as (connection, _):
+        row = _row(connection, word)
+        return Path(word) if row is None else folder / "records" / row.file
+
+
+def read_run(path: Path) -> Run:
+    """Return the run in a record, a document or a file of another tool. Raises UsageError if it is none of them."""
+    from torchstone.storage import foreign
+    from torchstone.storage.document import read_document
+
+    if (tool := foreign.recognised(path)) is not None:
+        runs = foreign.looked_at(tool, path)
+        if len(runs) != 1:
+            raise UsageError(f"{path} holds {len(runs)} runs: `torchstone import {path}`, and name one of them")
+        return runs[0]
+    with read_bounded(path) as file:
+        beginning = file.readline(MOST_LINE_BYTES)[:24]
+    return read_document(path) if beginning.startswith(b'{"record":"document"') else read_record(path)
+
+
+def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
+    """Return the row of the run, or None if `word` is a file."""
+    if word == "latest":
+        if row := connection.execute(f"{_SELECT} {_NEWEST} LIMIT 1").fetchone():
+            return RunRow(*row)
+        raise UsageError("no run is stored here yet: `torchstone run demo` makes one")
+    if row := connection.execute(f"{_SELECT} WHERE run_id = ?", (word,)).fetchone():
+        return RunRow(*row)
+    if _is_path(word):
+        return None
+    if row := connection.execute(f"{_SELECT} WHERE name = ? {_NEWEST} LIMIT 1", (word,)).fetchone():
+        return RunRow(*row)
+    starting = connection.execute(
+        f"{_SELECT} WHERE substr(run_id, 1, length(?1)) = ?1 AND ?1 != '' {_NEWEST}", (word,)
+    ).fetchall()
+    if len(starting) == 1:
+        return RunRow(*starting[0])
+    if starting:
+        more = f", … ({len(starting)} in all)" if len(starting) > 8 else ""
+        raise UsageError(f"'{word}' fits several runs: {', '.join(row[0] for row in starting[:8])}{more}")
+    raise _none(connection, word)
+
+
+def _is_path(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):  # too long, or with a NUL: no path
+        return False
+
+
+def _none(connection: sqlite3.Connection, word: str) -> UsageError:
+    known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else " `torchstone runs` lists what is stored."
+    return UsageError(f"no run '{word}' (a path, an id, the beginning of one, a name, or latest).{hint}")
+
+
+def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]:
+    found = connection.execute(
+        "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures FROM trials"
+        " WHERE run_id = ? ORDER BY place",
+        (run_id,),
+    )
+    # Decoders made once: for 10,000 trials, making one a row would be most of the time of `show`.
+    facts_of = msgspec.json.Decoder(dict[str, Scalar]).decode
+    figures_of = msgspec.json.Decoder(Figures).decode
+    return tuple(
+        TrialRow(
+            trial_id, case_id, number, order, Outcome(Status(status), message),
+            None if f'"{IMPORTED_FROM}"' in facts else duration_s,
+            facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
+            figures_of(figures), Purpose(purpose),
+        )
+        for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures in found
+    )  # fmt: skip
+
+
+def entry_of(run: Run, path: Path) -> Entry:
+    """Return a run that was read whole (from `path`) as the index would know it."""
+    head = run.head
+    trials = tuple(_trial_row(trial) for trial in run.trials)
+    row = RunRow(
+        head.run_id, head.name, head.started_utc, run.end.status if run.end else CUT_OFF,
+        head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
+        len(head.plan.cases), len(trials), sum(t.outcome.status == Status.OK for t in trials), path.name,
+    )  # fmt: skip
+    return Entry(row, path, head, run.findings, trials, run.answer, run.comparison)
+
+
+def _trial_row(t: Trial) -> TrialRow:
+    duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
+    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, duration_s, t.facts, figures(t), t.purpose)

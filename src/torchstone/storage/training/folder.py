@@ -1,0 +1,117 @@
+"""The folder of a training: what was trained on what, the checkpoints, the metrics, the test's results."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Placement, Workload
+from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.procedure import Procedure
+from torchstone.storage.reading import read_bounded
+
+CARD = "training.json"
+METRICS = "training_metrics.json"
+TOKENIZER = "tokenizer.json"
+STATE = "training_state.safetensors"
+SCHEMA = 1
+_CHECKPOINT = re.compile(r"checkpoint_epoch_(\d{1,6})\.safetensors")
+_NAMED = re.compile(r"(?:checkpoint_epoch_)?(\d{1,6})(?:\.safetensors|\.pth?)?", re.ASCII)  # .pt: as other tools end it
+_LISTED = 20
+
+
+class TrainingCard(msgspec.Struct, frozen=True, tag="training", tag_field="record"):
+    """What was asked of a training: enough to go on with it, and to judge what came of it."""
+
+    schema: int
+    run_id: str
+    name: str
+    workload: Workload
+    configuration: Mapping[str, Scalar]
+    placement: Placement
+    procedure: Procedure
+    labels: tuple[str, ...] = ()
+
+
+def write_json(path: Path, term: object) -> None:
+    """Write a term beside its place and move it there: whoever reads sees the old one or the new one, whole."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(encode(term) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_card(folder: Path) -> TrainingCard:
+    """Return what was asked of the training in a folder. Raises UsageError if there is none, or its file is not one."""
+    path = folder / CARD
+    if not path.is_file():
+        raise UsageError(f"{folder}: no training lies here (there is no {CARD}); name the --output of a `train`")
+    with read_bounded(path) as file:
+        data = file.read()
+    try:
+        card: TrainingCard = decode(data, TrainingCard)
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
+    if card.schema > SCHEMA:
+        raise UsageError(f"{path}: written by a newer torchstone (schema {card.schema}); upgrade torchstone")
+    return card
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """Return the weights that there are, by the epoch after which they were saved."""
+    found = {int(m[1]): path for path in folder.iterdir() if (m := _CHECKPOINT.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
+def checkpoint_of(folder: Path, word: str) -> int:
+    """Return the epoch that a word names: 3, checkpoint_epoch_3.safetensors (or .pt), or the path of such a file.
+
+    Raises UsageError listing what there is, and for a file that lies in another folder.
+    """
+    found, path = checkpoints(folder), Path(word)
+    named = _NAMED.fullmatch(path.name)
+    if named is None or int(named[1]) not in found:
+        numbers = [str(number) for number in found]
+        more = f", … ({len(numbers)} in all)" if len(numbers) > _LISTED else ""
+        raise UsageError(
+            f"--checkpoint {word}: there are {', '.join(numbers[:_LISTED])}{more}, best and last in {folder} "
+            f"(or by file: {found[max(found)].name})"
+        )
+    if len(path.parts) > 1 and folder.resolve() not in (path.parent.resolve(), (folder / path).parent.resolve()):
+        raise UsageError(
+            f"--checkpoint {word}: not a file of {folder}; "
+            f"type torchstone evaluate {path.parent} --checkpoint {path.name}"
+        )
+    return int(named[1])
+
+
+def training_of(word: str) -> Path | None:
+    """Return the folder of the training that the path of a checkpoint names; None for a word without a folder."""
+    path = Path(word)
+    return path.parent if len(path.parts) > 1 and (path.parent / CARD).is_file() else None
+
+
+def newest(folder: Path, recorded: Sequence[Path] = ()) -> Path:
+    """Return the training that began, or was gone on with, last: below a folder, or one of those `recorded` elsewhere.
+
+    One without a checkpoint does not count. Raises UsageError if there is none.
+    """
+    below = [path.parent for path in folder.glob(f"*/{CARD}")]
+    there = [*below, *(path for path in recorded if (path / CARD).is_file())]
+    found = [path for path in there if checkpoints(path)]
+    if found:
+        return max(found, key=lambda path: (path / CARD).stat().st_mtime_ns)
+    if recorded:
+        raise UsageError(f"{recorded[0]}: no checkpoint of the latest training lies here; name the folder of one")
+    raise UsageError(f"{folder}: holds no training yet; name its folder, or run `torchstone train` first")

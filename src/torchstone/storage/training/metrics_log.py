@@ -1,0 +1,116 @@
+"""training_metrics.json: written anew after every epoch, so that what was reached is on disk whatever comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.schema.case import Workload
+from torchstone.core.schema.fit import EpochEnded
+from torchstone.core.schema.trial import Series, Trial
+from torchstone.storage.training.folder import METRICS, write_json
+
+
+class EpochMetrics(msgspec.Struct, frozen=True):
+    """One epoch. `train_loss` is the mean over its steps, while it learnt; all else is of the model at its end."""
+
+    epoch: int
+    learning_rate: float
+    train_loss: float
+    train_accuracy: float | None
+    val_loss: float | None
+    val_accuracy: float | None
+    steps: int
+    items: int
+    train_time_s: float
+    data_wait_s: float
+    validation_time_s: float
+    checkpoint_time_s: float
+    throughput: float
+    batch_times_s: tuple[float, ...]
+    checkpoint: str
+    best: bool
+    began_s: float  # since the training began, as the times of `telemetry`
+    ended_s: float
+
+
+class TrainingMetrics(msgspec.Struct, frozen=True):
+    """The whole file. `throughput` in items a second of training; `telemetry` comes when the training has ended."""
+
+    run_id: str
+    model: str
+    data: str
+    device: str
+    item: str
+    epochs: tuple[EpochMetrics, ...]
+    avg_epoch_time_s: float
+    total_runtime_minutes: float
+    throughput: float
+    final_train_accuracy: float | None
+    final_val_accuracy: float | None
+    best_epoch: int
+    outcome: str = "running"
+    message: str | None = None
+    stopped_early: str | None = None
+    telemetry: tuple[Series, ...] = ()
+
+
+class Diary:
+    """Collects the epochs of one training and keeps its file up to date. `before`: those of the part before a cut."""
+
+    def __init__(
+        self, folder: Path, run_id: str, workload: Workload, device: str, before: Sequence[EpochMetrics] = ()
+    ) -> None:
+        self._path = folder / METRICS
+        self._run_id, self._workload, self._device = run_id, workload, device
+        self._epochs = list(before)
+        self._began_s: float | None = None
+
+    @property
+    def epochs(self) -> tuple[EpochMetrics, ...]:
+        """What is known so far."""
+        return tuple(self._epochs)
+
+    def begins(self, at_s: float) -> None:
+        """Count moments from here: the clock that all processes share."""
+        self._began_s = at_s
+
+    def add(self, ended: EpochEnded) -> EpochMetrics:
+        """Add an epoch, in place of one of its number, write the file and return the entry."""
+        origin_s = self._began_s if self._began_s is not None else ended.began_s
+        told, held = ended.training, ended.validation
+        entry = EpochMetrics(
+            ended.number, ended.learning_rate, ended.loss, told.accuracy if told else None,
+            held.loss if held else None, held.accuracy if held else None, ended.steps, ended.items, ended.train_time_s,
+            ended.data_wait_s, ended.validation_time_s, ended.checkpoint_time_s, ended.items / ended.train_time_s,
+            ended.batch_times_s, ended.checkpoint, ended.best, ended.began_s - origin_s, ended.ended_s - origin_s,
+        )  # fmt: skip
+        self._epochs = [*(e for e in self._epochs if e.epoch != entry.epoch), entry]
+        write_json(self._path, self._metrics())
+        return entry
+
+    def close(self, trial: Trial) -> TrainingMetrics | None:
+        """Write how it ended, with what the gauges read; None if no epoch did."""
+        if not self._epochs:
+            return None
+        early = trial.facts.get("stopped_early")
+        metrics = msgspec.structs.replace(
+            self._metrics(), outcome=str(trial.outcome.status), message=trial.outcome.message,
+            stopped_early=str(early) if early is not None else None, telemetry=trial.series,
+        )  # fmt: skip
+        write_json(self._path, metrics)
+        return metrics
+
+    def _metrics(self) -> TrainingMetrics:
+        epochs = self._epochs
+        trained_s = sum(e.train_time_s for e in epochs)
+        whole_s = sum(e.ended_s - e.began_s for e in epochs)
+        best = max((e.epoch for e in epochs if e.best), default=0)
+        last = epochs[-1]
+        return TrainingMetrics(
+            self._run_id, self._workload.model, self._workload.data, self._device, self._workload.item, tuple(epochs),
+            trained_s / len(epochs), whole_s / 60.0, sum(e.items for e in epochs) / trained_s, last.train_accuracy,
+            last.val_accuracy, best,
+        )  # fmt: skip

@@ -1,1 +1,0 @@
-"""What runs in the process of a trial: `python -m torchstone.worker once|template`."""

@@ -1,0 +1,230 @@
+"""One pair: a process of each side, both alive, taking turns. Its value is one number, the replicate of a contest."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.machine import DeviceInfo, Room
+from torchstone.core.schema.message import Finish, Ready, TrialRequest, Turns, TurnTaken
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status, Trial
+from torchstone.core.stats.trimmed import Location, trimmed, trimmed_mean
+from torchstone.execution.controller.room import beside, room_of
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Watcher
+from torchstone.execution.timing.clock import system_clock
+from torchstone.plugins.machine_protocols import Launcher
+from torchstone.workflows.ab import waiting
+from torchstone.workflows.ab.turns import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
+
+_ALIGNMENT_BYTES = 64  # a cache line
+_KNOWN = 8  # couples, from which on their spread tells how well their middle is known
+
+
+class Contender(msgspec.Struct, frozen=True):
+    """One side: what it is called, what it computes, and where (a work tree of another revision, a device)."""
+
+    label: str
+    case: Case
+    folder: Path | None = None
+    device: DeviceInfo | None = None
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """Where the time of a pair went: until both sides were warm, their turns, of that measured, and until they ended.
+
+    The rest of the turns are steps before those that are measured, and the way of words and answers.
+    """
+
+    warm_s: float = 0.0
+    turns_s: float = 0.0
+    measured_s: float = 0.0
+    end_s: float = 0.0
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """What a pair said: the time of an item of B ÷ A, as logarithms, of each couple of turns; and its two trials."""
+
+    logs: tuple[float, ...]
+    trials: tuple[Trial, Trial]
+    spans: Spans = Spans()
+
+    @property
+    def location(self) -> Location | None:
+        """The pair's own logarithm of the ratio and its error, of the middle half; None where a side failed.
+
+        The error of fewer than 8 couples is 0, as a spread of so few tells nothing: see Standing.add.
+        """
+        if not self.logs:
+            return None
+        found = trimmed(self.logs, 0.25) if len(self.logs) >= _KNOWN else None
+        return found or Location(trimmed_mean(self.logs, 0.25), 0.0, 1.0)
+
+
+class _Side:
+    """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
+
+    def __init__(
+        self, contender: Contender, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
+    ) -> None:
+        self._drive, self._stops = drive, stops
+        self._items = items_of(contender.case)
+        self._launcher, self._plan = launcher, plan
+        self.ready: Ready | None = None
+        self.times_s: list[float] = []  # of an item, a turn each
+        self.measured_s = 0.0
+
+    def warm_up(self) -> bool:
+        """Start it and wait until it is warm; False where it ended before."""
+        self._drive.start(self._launcher)
+        # A new interpreter in place of a fork: nobody would end it if it were stopped and we were gone (waiting.py).
+        self._stops = self._stops and NOT_FORKED not in self._drive.facts
+        by_s = self._plan.ready_by_s
+        self.ready = self._drive.hear(Ready, max(0.05, by_s - system_clock()) if by_s is not None else None)
+        if self._stops and self.ready is not None:
+            waiting.stop(self._drive.pid)
+        return self.ready is not None
+
+    def turn(self, steps: int, ready: Ready, cores: tuple[int, ...]) -> bool:
+        """Have it take one turn; False where it ended meanwhile."""
+        word = word_for(steps, ready, cores)
+        if self._stops:
+            waiting.go_on(self._drive.pid)
+        self._drive.say(word)
+        taken = self._drive.hear(TurnTaken, most_s(self._plan, (steps + word.lead_in) * ready.step_s))
+        if self._stops and taken is not None:
+            waiting.stop(self._drive.pid)
+        if taken is None or taken.elapsed_s <= 0.0:
+            return False
+        self.times_s.append(taken.elapsed_s / (steps * self._items))
+        self.measured_s += taken.elapsed_s
+        return True
+
+    def let_go(self) -> None:
+        """Tell it that there are no further turns."""
+        if self._stops and self.ready is not None:
+            waiting.go_on(self._drive.pid)
+        self._drive.say(Finish())
+
+    def finish(self, order: int) -> Trial:
+        """Return its trial, when it has ended."""
+        return self._drive.conclude(order, most_s(self._plan))
+
+    def abandon(self) -> None:
+        """End it at once."""
+        self._drive.abandon()
+
+
+def items_of(case: Case) -> int:
+    """Return the items of a step: sides with other batch sizes are compared by the time of an item."""
+    return int(case.configuration.get("batch_size") or 1) * int(case.configuration.get("grad_accumulation") or 1)
+
+
+def take_pair(
+    sides: Sequence[tuple[Contender, Launcher]],
+    number: int,
+    procedure: Procedure,
+    plan: TurnPlan,
+    dice: random.Random,
+    watcher: Watcher,
+    about: dict[str, Scalar],
+) -> Pair:
+    """Start both sides one after the other, in random order, let them take their turns, and end them.
+
+    `about`: further facts for both trials.
+    """
+    living: dict[int, _Side] = {}
+    room: Room | None = None  # what the first leaves the second
+    began_s = system_clock()
+    try:
+        first = dice.randrange(2)
+        are_warm = True
+        for which in (first, 1 - first):
+            contender, launcher = sides[which]
+            room = room_of(contender.device) if living else None
+            shift = dice.randrange(0, max(plan.shift_bytes, _ALIGNMENT_BYTES), _ALIGNMENT_BYTES)
+            request = TrialRequest(contender.case, procedure, number, turns=Turns(shift))
+            drive, stops = TrialDrive(request, None, watcher), waiting.is_stopped(contender.case, procedure)
+            living[which] = _Side(contender, launcher, drive, plan, stops=stops)
+            are_warm = living[which].warm_up()
+            if not are_warm:
+                break
+        warm_s = system_clock() - began_s
+        cores = cores_to_choose(sides[0][0].case, sides[1][0].case) if plan.bind else ((), 0)
+        logs = _Taking(living[0], living[1], plan, dice, number).turns(warm_s, *cores) if are_warm else []
+        ends_s = system_clock()
+        for side in living.values():
+            side.let_go()
+        trials = {which: side.finish(2 * number + which) for which, side in living.items()}
+    except BaseException:
+        for side in living.values():
+            side.abandon()
+        raise
+    measured_s = sum(side.measured_s for side in living.values())
+    spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)
+    about = {**about, **{f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}}
+    made = tuple(
+        _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about, room)
+        for which in (0, 1)
+    )
+    return Pair(tuple(logs), (made[0], made[1]), spans)
+
+
+class _Taking:
+    """The turns of one pair."""
+
+    def __init__(self, a: _Side, b: _Side, plan: TurnPlan, dice: random.Random, number: int) -> None:
+        self._a, self._b, self._plan, self._dice, self._number = a, b, plan, dice, number
+
+    def turns(self, warm_s: float, ours: Sequence[int], needed: int) -> list[float]:
+        """Take them, and return the logarithms of B ÷ A."""
+        a, b = self._a, self._b
+        if a.ready is None or b.ready is None:
+            return []
+        known = warm(self._plan, a.ready, b.ready, warm_s)
+        planned = go(self._plan, known)
+        until_s = self._until_s(planned, known)
+        for taken, a_first in enumerate(order(self._dice, self._number)):
+            if taken >= planned.couples or (taken and system_clock() >= until_s):  # enough, or it crawls
+                break
+            cores = tuple(self._dice.sample(ours, needed))
+            began_s = system_clock()
+            if not self._couple(a_first, planned.steps, cores):
+                break
+            if taken == 0 and self._plan.decide is not None:
+                couple_s = system_clock() - began_s
+                step_s = couple_s / (planned.steps + known.lead_in)
+                known = msgspec.structs.replace(known, step_s=step_s, spent_s=warm_s + couple_s)
+                planned = msgspec.structs.replace(go(self._plan, known), steps=planned.steps)
+                until_s = self._until_s(planned, known)
+        return self._logs()
+
+    def _couple(self, a_first: bool, steps: int, cores: tuple[int, ...]) -> bool:
+        one, other = (self._a, self._b) if a_first else (self._b, self._a)
+        if one.ready is None or other.ready is None:
+            return False
+        return one.turn(steps, one.ready, cores) and other.turn(steps, other.ready, cores)
+
+    def _until_s(self, planned: Go, known: Warm) -> float:
+        patience_s = system_clock() + most_s(self._plan, planned.couples * known.couple_s(planned.steps))
+        return patience_s if planned.until_s is None else min(patience_s, planned.until_s)
+
+    def _logs(self) -> list[float]:
+        return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
+
+
+def _unstarted(contender: Contender, number: int) -> Trial:
+    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair did not get ready")
+    return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
+
+
+def _told(trial: Trial, side: str, number: int, about: dict[str, Scalar], room: Room | None) -> Trial:
+    facts = {**trial.facts, "side": side, "pair": number, **about}
+    return msgspec.structs.replace(trial, facts=facts, outcome=beside(trial.outcome, room))

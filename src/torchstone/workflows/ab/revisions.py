@@ -1,0 +1,93 @@
+"""Revisions of the user's code: each in a work tree of its own, which is removed again."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+
+WORK_TREE = "."  # the word for the files as they are now
+_PATIENCE_S = 120.0
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One revision: the user's word for it, its commit (None: the work tree), and how it is called in tables."""
+
+    word: str
+    commit: str | None
+    label: str
+
+
+def find(word: str, here: Path) -> Revision:
+    """Return what the word means in the repository around `here`, without touching anything.
+
+    Raises UsageError where there is no repository or no such revision, MissingError where there is no git.
+    """
+    if word == WORK_TREE:
+        changed = uncommitted(here)
+        what = f"{changed} changed file{'s' * (changed > 1)}"
+        return Revision(word, None, f"work tree ({what})" if changed else "work tree (no change)")
+    if word.startswith("-"):
+        raise UsageError(f"'{word}' is no revision")
+    try:
+        commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}").strip()
+    except UsageError:
+        try:
+            _git(here, "rev-parse", "--git-dir")
+        except UsageError as fault:  # there is no repository, or one that git does not trust
+            raise UsageError(f"'{word}' is neither a recipe nor a file (.yaml, .json, .toml), and {fault}") from None
+        raise UsageError(
+            f"'{word}' is neither a recipe, a file, nor a revision of this repository; `git log --oneline` lists some"
+        ) from None
+    return Revision(word, commit, word if commit.startswith(word) else f"{word} ({commit[:9]})")
+
+
+def uncommitted(here: Path) -> int:
+    """Return how many tracked files differ from the last commit."""
+    return len(_git(here, "status", "--porcelain", "--untracked-files=no").splitlines())
+
+
+@contextlib.contextmanager
+def checked_out(revision: Revision, here: Path) -> Iterator[Path]:
+    """Give the folder that corresponds to `here` in the revision; a work tree of its own is removed at the end.
+
+    Raises UsageError where the revision does not have that folder.
+    """
+    if revision.commit is None:
+        yield here
+        return
+    inside = Path(_git(here, "rev-parse", "--show-prefix").strip())
+    with tempfile.TemporaryDirectory(prefix="torchstone-ab-") as made:
+        tree = Path(made) / "tree"
+        _git(here, "worktree", "add", "--detach", "--quiet", str(tree), revision.commit)
+        try:
+            if not (tree / inside).is_dir():
+                raise UsageError(f"{revision.label} has no folder {inside}: start in one that both revisions have")
+            yield tree / inside
+        finally:
+            _git(here, "worktree", "remove", "--force", str(tree))
+
+
+def _git(here: Path, *words: str) -> str:
+    """Return what git says. No hook of the repository runs: it may be a stranger's."""
+    try:
+        done = subprocess.run(
+            ["git", "-c", "core.hooksPath=/dev/null", *words],
+            cwd=here, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise MissingError("comparing revisions needs git, which is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise TorchstoneError(f"git {words[0]} did not end within {_PATIENCE_S:.0f} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it failed"]
+        # Advice may follow, over several lines, on what to type.
+        said = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
+        raise UsageError(f"git {words[0]}: {said}")
+    return done.stdout

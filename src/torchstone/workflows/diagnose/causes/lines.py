@@ -1,0 +1,21 @@
+"""The user's own lines as places that can be shown."""
+
+from __future__ import annotations
+
+from torchstone.core.schema.host_profile import HostLine, HostProfile
+from torchstone.workflows.diagnose.diagnosis import Place
+
+_MOST = 3
+_WORTH = 0.03
+
+
+def place(line: HostLine, times: float = 1.0) -> Place:
+    """Return a line with its share multiplied."""
+    return Place(line.file, line.line, line.code, min(1.0, times * line.share), line.runs_per_step)
+
+
+def places(look: HostProfile | None, of: float) -> tuple[Place, ...]:
+    """Return the lines that take most of what was looked at, their shares as parts of `of` the step."""
+    if look is None:
+        return ()
+    return tuple(place(line, of) for line in look.lines[:_MOST] if line.share >= _WORTH)

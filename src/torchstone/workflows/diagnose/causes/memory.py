@@ -1,0 +1,102 @@
+"""Memory that is given back and fetched again in every step, or that is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.analysis.advice.choices import SAFE_SHARE
+from torchstone.analysis.advice.usual import MEMORY, band
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.host_profile import HostProfile
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.evidence import Evidence
+
+_WORTH = 0.10
+_FAULTS = 100  # a step
+_SWAPS = 0.5  # page faults a step that read a disk
+_FLUSHING = 0.3  # of the step: what flushes are taken to cost until a smaller batch says more
+
+
+def thrashing(e: Evidence) -> Cause | None:
+    """Return the cause: page faults of a heap that is given back in every step, or swapping (S4-60)."""
+    look = e.look
+    if look is None or e.accelerator:
+        return None
+    cpu_s = look.user_s + look.system_s
+    share = look.system_s / cpu_s if cpu_s > 0.0 else 0.0
+    swaps = look.major_faults >= _SWAPS
+    if swaps:
+        share = max(share, 1.0 - look.main_busy)
+    if share < _WORTH or (look.minor_faults < _FAULTS and not swaps):
+        return None
+    title = (
+        "the host swaps: pages are read from disk in every step"
+        if swaps
+        else "memory is given back and fetched again in every step: page faults"
+    )
+    what = [WhatIf({}, "glibc keeps what it was given", heap="fixed")] if e.heap not in ("fixed", "huge") else []
+    keeps = "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc"
+    remedies = (
+        Remedy(keeps, "heap", how=True),
+        *_smaller_words(e),
+        Remedy("buffers that are made once, and written with out= or in place"),
+    )
+    return Cause(
+        "thrashing", Kind.MEMORY, title, share, tuple(_faults(look)),
+        usual=("memory pressure", "swapping", "large temporaries", "access patterns"), remedies=remedies,
+        what_ifs=(*what, *_smaller(e)) if swaps or not what else tuple(what),
+    )  # fmt: skip
+
+
+def _faults(look: HostProfile) -> Iterator[str]:
+    yield f"{look.minor_faults:,.0f} page faults a step without the disk, {look.major_faults:,.1f} that read from it"
+    cpu_s = look.user_s + look.system_s
+    if cpu_s > 0.0:
+        spent = f"{units.quantity(look.system_s, 's')} of {units.quantity(cpu_s, 's')} a step"
+        yield f"the kernel takes {100 * look.system_s / cpu_s:.0f} % of the CPU time ({spent})"
+    if look.major_faults >= _SWAPS:
+        yield f"the main thread waits {100 * (1.0 - look.main_busy):.0f} % of the time"
+
+
+def short_memory(e: Evidence) -> Cause | None:
+    """Return the cause: a device whose allocator had to flush its cache and try again (S2-31, S2-43, S4-60)."""
+    retries = e.figures.get("allocator_retries") or 0.0
+    if retries <= 0.0:
+        return None
+    held = e.device.memory_bytes if e.device is not None else None
+    peak = e.figures.get("peak_reserved_bytes")
+    full = (
+        f", the peak is {units.quantity(peak / held, 'ratio')} of {units.quantity(held, 'bytes')} "
+        f"(usual: {band(MEMORY)}, safe: up to {100 * SAFE_SHARE:.0f} %)"
+        if held and peak
+        else ""
+    )
+    remedies = (
+        *_smaller_words(e),
+        Remedy("PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"),
+        Remedy("a smaller model: less depth or width"),
+    )
+    return Cause(
+        "short_memory", Kind.MEMORY, "memory is short: the allocator flushes its cache and tries again", _FLUSHING,
+        (f"it did {retries:.0f} times{full}",), usual=("memory pressure", "growth of the backward pass"),
+        remedies=remedies, what_ifs=tuple(_smaller(e)),
+    )  # fmt: skip
+
+
+def _smaller_words(e: Evidence) -> Iterator[Remedy]:
+    yield Remedy("half the batch, with grad_accumulation doubled: the effective batch stays", "batch_size")
+    yield Remedy("mixed precision: precision=bf16", "precision")
+    if e.trains:
+        yield Remedy("gradient_checkpointing=true: less memory for a longer backward pass", "gradient_checkpointing")
+
+
+def _smaller(e: Evidence) -> Iterator[WhatIf]:
+    size, accumulation = e.batch_size, e.setting("grad_accumulation")
+    if size > 1:
+        settings: dict[str, Scalar] = {"batch_size": size // 2}
+        if isinstance(accumulation, int):
+            settings["grad_accumulation"] = 2 * accumulation
+        yield WhatIf(settings, "the same work in smaller pieces")
+    if e.setting("gradient_checkpointing") is False:
+        yield WhatIf({"gradient_checkpointing": True}, "activations computed again instead of kept")

@@ -1,0 +1,44 @@
+"""Batches are copied to the device while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchstone.core import units
+from torchstone.core.schema.phase import TRANSFER
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.evidence import Evidence
+
+_WORTH = 0.10
+
+
+def transfer(e: Evidence) -> Cause | None:
+    """Return the cause, or None where there is nothing to copy or it takes next to nothing (S2-27, S4-61)."""
+    share = e.share(TRANSFER)
+    if not e.accelerator or share < _WORTH:
+        return None
+    pageable = e.setting("pin_memory") is False
+    title = (
+        "batches are copied from pageable memory: the device waits for them"
+        if pageable
+        else "copying batches to the device takes long"
+    )
+    pin = (WhatIf({"pin_memory": True}, "page-locked batches, copied while the device computes"),) if pageable else ()
+    remedies = (
+        Remedy("pin_memory=true, and .to(device, non_blocking=True)", "pin_memory", how=True),
+        Remedy("more workers, so that batches are there in time to be copied", "num_workers"),
+        Remedy("smaller numbers in a batch: uint8 images, normalised on the device"),
+    )
+    return Cause(
+        "transfer", Kind.IO, title, share, tuple(_evidence(e, share)), usual=("pageable memory", "large batches"),
+        remedies=remedies, what_ifs=pin,
+    )  # fmt: skip
+
+
+def _evidence(e: Evidence, share: float) -> Iterator[str]:
+    yield f"transfer is {100 * share:.0f} % of the step ({units.quantity(e.phase_s(TRANSFER), 's')})"
+    operators = e.look.operators if e.look is not None else None
+    if operators is not None and operators.pageable_copies:
+        yield f"{operators.pageable_copies:g} copies a step are from pageable memory: the host waits for each"
+    if (waits_s := e.host_s.get(TRANSFER)) is not None:
+        yield f"the host spends {units.quantity(waits_s, 's')} a step on it"

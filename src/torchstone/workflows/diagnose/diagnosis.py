@@ -1,0 +1,148 @@
+"""The words of a diagnosis: causes with their evidence, what-ifs that were tried, and what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.analysis.advice.advice import Advice
+from torchstone.config.typed import word
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.estimate import Estimate
+
+OUT_OF_MEMORY = "out_of_memory"  # the one cause of a case that has no step
+BROKEN_LOSS = "the loss is NaN or infinite"  # with the candidate's settings alone
+_LEAST = 0.02  # of the step that is taken to remain, whatever goes
+_REMAINS = 0.65  # of the time of what remains (docs/diagnosing.md: 0.75 was measured)
+
+
+class Kind(StrEnum):
+    """The class of a bottleneck: what there is too little of."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    IO = "I/O"
+    OVERHEAD = "overhead"  # of none: the host, or the device, is busy with what is not the work itself
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A line of the user's own code. `share` is of the step (of the loading of a batch, where that was looked at)."""
+
+    file: str
+    line: int
+    code: str
+    share: float
+    runs_per_step: float | None = None
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """Settings that might help, to be tried against the present ones. `heap`: of the process, where that is meant.
+
+    `ceiling`: no settings to take, but the most that any could gain (a loader that is never waited for).
+    """
+
+    settings: Mapping[str, Scalar]
+    why: str
+    heap: str | None = None
+    ceiling: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called, as it is typed."""
+        told = {**self.settings, **({"heap": self.heap} if self.heap is not None else {})}
+        return ", ".join(f"{axis}={word(value)}" for axis, value in told.items())
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """Advice in words. `axis`: what is tried in its place where the engine has that axis.
+
+    `how`: it says how that is done in a program of one's own, and is worth telling all the more once it was measured.
+    """
+
+    text: str
+    axis: str | None = None
+    how: bool = False
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One cause. `share`: of the step, what it explains: at most that would go away with it. `high`: its upper limit.
+
+    `usual`: what is usually behind it. `sound`: nothing is wrong, it is what a step consists of.
+    """
+
+    id: str
+    kind: Kind
+    title: str
+    share: float
+    evidence: tuple[str, ...]
+    high: float | None = None
+    where: tuple[Place, ...] = ()
+    usual: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    what_ifs: tuple[WhatIf, ...] = ()
+    own_code: bool = False  # no setting changes it
+    sound: bool = False
+
+    @property
+    def bound(self) -> Estimate:
+        """How many times as fast without it: estimated from its share of the step (Amdahl, AFIPS 1967).
+
+        The interval begins at 1, for what takes its place costs something, too. Its end takes the share at its upper
+        limit, and lets what remains become faster by as much as was seen where a loop between operators was removed:
+        their data stay in the caches.
+        """
+        value = 1.0 / max(_LEAST, 1.0 - self.share)
+        most = 1.0 / max(_LEAST, _REMAINS * (1.0 - max(self.share, self.high or 0.0)))
+        return Estimate(value, 1.0, most, 0.95, "ratio", "share of the step, not measured", 1, 1)
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What came of a what-if. `gain`: how many times as fast, by items; None where there is none, `message` says why.
+
+    `memory_ratio`: peak of the candidate ÷ present. `loss`: what it does to what is computed. `first_look`: times the
+    present rate in one short trial, which only says what is worth more.
+    """
+
+    cause: str
+    what_if: WhatIf
+    verdict: Judgement | None = None
+    gain: Estimate | None = None
+    memory_bytes: float | None = None
+    memory_ratio: float | None = None
+    loss: str | None = None
+    message: str | None = None
+    first_look: float | None = None
+
+    @property
+    def helps(self) -> bool:
+        """Whether it is faster here, and at another time, by all of its stated interval; and its loss is a number."""
+        low = self.gain.low if self.gain is not None else None
+        return self.verdict == Judgement.BETTER and low is not None and low > 1.0 and self.loss != BROKEN_LOSS
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What is wrong with one Case, most of it first, and what to do.
+
+    `pattern`: what the recorded Cases say together. `limits`: what bounds
+    the step, by the device's peaks. `applied`: what to take, all that helped at once. `unmeasured`: why
+    nothing was measured here, where that is so. `fed`: what fed the step.
+    """
+
+    run_id: str
+    about: str
+    case: Case
+    throughput: float | None
+    step_s: float | None
+    causes: tuple[Cause, ...]
+    tried: tuple[Tried, ...] = ()
+    applied: Tried | None = None
+    pattern: tuple[Advice, ...] = ()
+    limits: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    checklist: tuple[str, ...] = ()
+    unmeasured: str | None = None
+    fed: str | None = None

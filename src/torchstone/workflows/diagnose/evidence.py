@@ -1,0 +1,116 @@
+"""Evidence: all that is known of one Case when its causes are looked for. What was not measured is None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.core.figures import PHASE
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.host_profile import HostLine, HostProfile
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
+
+_COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """`figures`: of the whole step (core/schema/metric.py). Rates in items/s.
+
+    device_rate: with batches that lie on the device. loader_rate: of the loader alone as it is set, loader_alone_rate
+    with one process. larger: (batch size, median step in s) of a larger batch, small_s: the step of the present one
+    just before; both with resident batches where a loader is in the way. look: of the step; loader_look: of the loader
+    in the trial's own process.
+    """
+
+    case: Case
+    figures: Mapping[str, float]
+    facts: Mapping[str, Scalar] = {}
+    device: DeviceInfo | None = None
+    cores: int | None = None
+    heap: str = "fixed"
+    device_rate: float | None = None
+    loader_rate: float | None = None
+    loader_alone_rate: float | None = None
+    larger: tuple[int, float] | None = None
+    small_s: float | None = None
+    look: HostProfile | None = None
+    loader_look: HostProfile | None = None
+    host_s: Mapping[str, float] = {}
+
+    @property
+    def accelerator(self) -> bool:
+        """Whether the device is not the CPU."""
+        return self.case.placement.device != "cpu"
+
+    @property
+    def trains(self) -> bool:
+        """Whether steps have a backward pass."""
+        return self.case.workload.task == Task.TRAIN
+
+    @property
+    def batch_size(self) -> int:
+        """Items of a batch."""
+        return self._number("batch_size") or 1
+
+    @property
+    def items(self) -> int:
+        """Items of a step."""
+        return self.batch_size * (self._number("grad_accumulation") or 1)
+
+    def fixes(self, axis: str) -> bool:
+        """Whether the user's own batches are used as they come, so that an axis can have no other value."""
+        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/_own_data.py
+        return axis in told.partition(" (")[0].split(", ")
+
+    @property
+    def workers(self) -> int:
+        """Processes that load."""
+        return self._number("num_workers")
+
+    def _number(self, axis: str) -> int:
+        """Return a count; 0 for what is none: a stranger's record may have any word there."""
+        value = self.case.configuration.get(axis)
+        return value if isinstance(value, int) and value > 0 else 0
+
+    @property
+    def step_s(self) -> float | None:
+        """The mean step: by total time over all items, so that late batches count."""
+        rate = self.figures.get("throughput")
+        return self.items / rate if rate else self.figures.get("step_time_mean")
+
+    def phase_s(self, name: str) -> float | None:
+        """Mean time of a phase of the step."""
+        return self.figures.get(f"{PHASE}{name}_s")
+
+    def share(self, *names: str) -> float:
+        """The share of the step in these phases; 0 where they were not measured."""
+        whole = sum(self.phase_s(name) or 0.0 for name in PHASES)
+        return sum(self.phase_s(name) or 0.0 for name in names) / whole if whole > 0.0 else 0.0
+
+    @property
+    def computing(self) -> float:
+        """The share of the step in the passes of the model."""
+        return self.share(*_COMPUTES)
+
+    def setting(self, axis: str) -> Scalar:
+        """A value of the Configuration; None where the Case has no such axis."""
+        return self.case.configuration.get(axis)
+
+    @property
+    def own_lines(self) -> tuple[HostLine, ...]:
+        """The user's own lines of the step, those of its loading left out."""
+        return tuple(line for line in self.look.lines if line.phase != "data") if self.look is not None else ()
+
+    @property
+    def overhead_s(self) -> float | None:
+        """What a step costs whatever its batch, by two batch sizes: time = overhead + batch × slope."""
+        small_s = self.small_s or self.step_s
+        if self.larger is None or small_s is None:
+            return None
+        times = self.larger[0] / self.batch_size
+        if times <= 1.0:
+            return None
+        return min(small_s, max(0.0, (times * small_s - self.larger[1]) / (times - 1.0)))

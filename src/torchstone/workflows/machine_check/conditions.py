@@ -1,0 +1,190 @@
+"""What was seen of a machine, judged: fit, noisy or unfit to measure on, each with what to do about it.
+
+Pure functions on numbers. Limits are shares of time, of cores and of memory; where a figure of this project stands
+behind one, it is beside it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.core.units import quantity
+
+
+class Fitness(StrEnum):
+    """Whether a condition, or a machine as a whole, lets numbers be believed."""
+
+    FIT = "fit"
+    NOISY = "noisy"  # differences of a few percent will not be found, or only with many trials
+    UNFIT = "unfit"  # what is measured now says little
+    UNKNOWN = "unknown"  # this system does not tell; stands in nobody's way
+
+
+_ORDER = (Fitness.UNKNOWN, Fitness.FIT, Fitness.NOISY, Fitness.UNFIT)
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One thing that was looked at: what was seen, in words and as a number where it is one, and the advice."""
+
+    name: str
+    seen: str
+    fitness: Fitness
+    advice: str | None = None
+    value: float | None = None
+
+
+def worst(conditions: list[Condition]) -> Fitness:
+    """Return the verdict on the machine: that of its worst condition."""
+    found = max((c.fitness for c in conditions), key=_ORDER.index, default=Fitness.UNKNOWN)
+    return Fitness.FIT if found == Fitness.UNKNOWN else found
+
+
+def _graded(name: str, seen: str, value: float, noisy: float, unfit: float, advice: str) -> Condition:
+    fitness = Fitness.UNFIT if value > unfit else Fitness.NOISY if value > noisy else Fitness.FIT
+    return Condition(name, seen, fitness, advice if fitness != Fitness.FIT else None, value)
+
+
+def _untold(name: str, why: str = "this system does not tell") -> Condition:
+    return Condition(name, why, Fitness.UNKNOWN)
+
+
+def clock(resolution_s: float) -> Condition:
+    """Judge the smallest step of the clock, cost of reading it included."""
+    return _graded(
+        "clock", f"steps of {quantity(resolution_s, 's')}", resolution_s, 1e-6, 1e-3,
+        "measure steps of many batches: the clock is too coarse for short ones (clocksource should be tsc)",
+    )  # fmt: skip
+
+
+def lost_time(share: float, longest_s: float) -> Condition:
+    """Judge how much of a core's time a spinning loop lost, and the longest pause in it."""
+    seen = f"a core loses {quantity(share, 'ratio')} of its time, at most {quantity(longest_s, 's')} at once"
+    return _graded(
+        "interruptions", seen, share, 0.005, 0.05,
+        "something takes the cores away: stop it, or ask for cores that are yours alone",
+    )  # fmt: skip
+
+
+def within(spread: float) -> Condition:
+    """Judge the relative spread of steps inside one process."""
+    return _graded(
+        "spread of steps", f"±{quantity(spread, 'ratio')} (robust standard deviation, inside a process)", spread,
+        0.05, 0.3, "take longer windows (--budget), and find what disturbs the steps",
+    )  # fmt: skip
+
+
+def between(spread: float, processes: int) -> Condition:
+    """Judge the relative spread of the medians of equal processes: this, not the steps', is the noise floor."""
+    return _graded(
+        "spread of processes", f"±{quantity(spread, 'ratio')} between {processes} processes of the same code", spread,
+        0.03, 0.2, "compare with `torchstone ab`, which takes turns, and take more trials in `run` (--trials 10)",
+    )  # fmt: skip
+
+
+def steal(share: float | None) -> Condition:
+    """Judge the share of the CPU time that the hypervisor gave to others while this machine was busy."""
+    if share is None:
+        return _untold("steal")
+    return _graded(
+        "steal", f"{quantity(share, 'ratio')} of the CPU time went to other virtual machines", share, 0.005, 0.05,
+        "the host is overbooked: ask for dedicated cores, or come back at another hour",
+    )  # fmt: skip
+
+
+def neighbours(cores: float | None, total: int, names: str) -> Condition:
+    """Judge how many cores others keep busy (one busy process makes a 2-thread step 5 to 15 times slower)."""
+    if cores is None:
+        return _untold("neighbours")
+    seen = f"others keep {cores:.2f} of {total} cores busy{f': {names}' if names else ''}"
+    return _graded("neighbours", seen, cores, 0.15, max(0.3, 0.25 * total), "stop what else runs, or wait for its end")
+
+
+def device_neighbours(count: float | None) -> Condition:
+    """Judge the processes of others on the accelerator."""
+    if count is None:
+        return _untold("device's neighbours")
+    seen = f"{count:.0f} other process{'es' * (count != 1)} on the device"
+    return _graded("device's neighbours", seen, count, 0.0, 1.0, "wait for them, or take another device (--device)")
+
+
+def throttling(held: float | None, events: int | None) -> Condition:
+    """Judge whether a power or thermal limit holds clocks down: of the device, and the CPU's counter of events."""
+    if held is None and events is None:
+        return _untold("throttling")
+    parts = [f"the device's clock is held down {quantity(held, 'ratio')} of the time"] if held is not None else []
+    parts += [f"{events} events of the CPU during the check"] if events is not None else []
+    bad = bool(held) or bool(events)
+    advice = "see to cooling and power limits; let it cool down, and measure short" if bad else None
+    return Condition("throttling", "; ".join(parts), Fitness.NOISY if bad else Fitness.FIT, advice)
+
+
+def governor(word: str | None) -> Condition:
+    """Judge what chooses the CPU's clock."""
+    if word is None:
+        return _untold("governor", "the system does not tell (a virtual machine has none)")
+    bad = word != "performance"
+    advice = "`sudo cpupower frequency-set -g performance` keeps the clock up" if bad else None
+    return Condition("governor", word, Fitness.NOISY if bad else Fitness.FIT, advice)
+
+
+def turbo(word: str | None) -> Condition:
+    """Tell whether the clock may rise above its base: it stands in nobody's way, but it depends on heat and company."""
+    if word is None:
+        return _untold("turbo")
+    advice = "the clock depends on heat and on how many cores are busy: let `ab` take turns" if word == "on" else None
+    return Condition("turbo", word, Fitness.FIT, advice)
+
+
+def swapping(swapped_bytes: float | None) -> Condition:
+    """Judge what was swapped in and out during the check."""
+    if swapped_bytes is None:
+        return _untold("swap")
+    seen = "nothing swapped" if swapped_bytes <= 0 else f"{quantity(swapped_bytes, 'bytes')} swapped during the check"
+    return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free memory: swapping measures the disk")
+
+
+def memory(free_bytes: float | None, total_bytes: float | None) -> Condition:
+    """Judge the memory that is free."""
+    if free_bytes is None or not total_bytes:
+        return _untold("memory")
+    share = free_bytes / total_bytes
+    seen = f"{quantity(free_bytes, 'bytes')} of {quantity(total_bytes, 'bytes')} free"
+    fitness = Fitness.UNFIT if share < 0.03 else Fitness.NOISY if share < 0.15 else Fitness.FIT
+    return Condition("memory", seen, fitness, "stop what holds it" if fitness != Fitness.FIT else None, share)
+
+
+def disk(free_bytes: int, folder: str) -> Condition:
+    """Judge the room for records."""
+    fitness = Fitness.UNFIT if free_bytes < 50 << 20 else Fitness.NOISY if free_bytes < 1 << 30 else Fitness.FIT
+    advice = "make room, or name another folder (--output-dir)" if fitness != Fitness.FIT else None
+    return Condition("disk", f"{quantity(float(free_bytes), 'bytes')} free in {folder}", fitness, advice, free_bytes)
+
+
+def temperature(name: str, celsius: float | None) -> Condition:
+    """Judge a temperature: near its limit a chip lowers its clock."""
+    if celsius is None:
+        return _untold(name)
+    return _graded(name, f"{celsius:.0f} °C", celsius, 80.0, 93.0, "let it cool down; see to fans and air")
+
+
+def alone(holder: str | None) -> Condition:
+    """Judge whether another torchstone measures on the device."""
+    if holder is None:
+        return Condition("other torchstones", "none measures on this device", Fitness.FIT)
+    return Condition("other torchstones", holder, Fitness.UNFIT, "wait for its end (--when-busy wait does)")
+
+
+def settled(difference: float | None, verdict: str) -> Condition:
+    """Judge an A/A test: what difference a minute of `ab` would find, and whether equal code was called equal."""
+    name = "A/A test"
+    if difference is None:
+        return Condition(name, f"it came to no end: {verdict}", Fitness.UNFIT, "see the conditions above")
+    if verdict in ("better", "worse"):
+        seen = f"equal code was called {verdict}: one such alarm in a hundred is expected, more are not"
+        return Condition(name, seen, Fitness.NOISY, "run the check again", difference)
+    return _graded(
+        name, f"a minute of `torchstone ab` settles differences from {quantity(difference, 'ratio')} up", difference,
+        0.03, 0.15, "for smaller differences give it more time (`ab --within 5m`), or a calmer machine",
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+"""What a run leaves besides its record: the document, the table of its Cases, and the summary that is printed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.rows import case_rows
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.performance_summary import performance_summaries
+from torchstone.core.schema.run import Run
+from torchstone.execution.controller.open_run import missing
+from torchstone.plugins import registry
+from torchstone.storage.document import write_document
+from torchstone.storage.query import find
+from torchstone.storage.unwritten import unwritten
+
+
+class Results(msgspec.Struct, frozen=True):
+    """A run that has ended. `remaining`: how many trials of its plan it lacks."""
+
+    summary: RunSummary
+    document: Path
+    table: Path
+    remaining: int
+
+
+def table_path(folder: Path, run_id: str) -> Path:
+    """Return where the table of a run's Cases lies. It is written last: where it is, the run wants nothing."""
+    return folder / "data" / f"{run_id}_cases.csv"
+
+
+def published(run: Run, folder: Path) -> Results:
+    """Write document and table, and return them with the summary. Raises MissingError if there is no room for them."""
+    rows = case_rows(run)
+    diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
+    document = write_document(run, folder, summary=performance_summaries(rows, diverged))
+    table = table_path(folder, run.head.run_id)
+    try:
+        _write_table(run, rows, table)
+    except OSError as fault:
+        raise unwritten(table, fault, folder, run.head.run_id) from fault
+    return Results(summarize(find(folder, run.head.run_id)), document, table, sum(1 for _ in missing(run)))
+
+
+def _write_table(run: Run, rows: Sequence[Mapping[str, Scalar]], table: Path) -> None:
+    table.parent.mkdir(exist_ok=True)
+    # Beside its place and then moved: half a table would say that the run is complete.
+    with tempfile.TemporaryDirectory(prefix=".writing_", dir=table.parent) as folder:
+        written = Path(folder) / table.name
+        registry.load("exporters", "csv").write(run, rows, written)
+        written.replace(table)

@@ -1,0 +1,167 @@
+"""Going on with a run that was killed, interrupted or out of time: what its record lacks is taken, and only that.
+
+Before a trial is added, it is checked that it would measure the same thing: the request, the user's own code and
+data, and the machine are compared with what the record's head says of them. Nothing is written before all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.config.recipe_files import digest_of
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Head, Plan, Run
+from torchstone.execution import machine_facts
+from torchstone.execution.controller.device_lock import WhenBusy, held
+from torchstone.execution.controller.open_run import RESUMED, OpenRun, finish, missing
+from torchstone.execution.controller.same_machine import of_devices, of_host
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.watcher import Watcher
+from torchstone.execution.plan import Ask, sketch
+from torchstone.plugins import registry
+from torchstone.storage.record import RecordWriter
+from torchstone.workflows.run.results import Results, published, table_path
+
+
+class Resumption:
+    """One `torchstone resume`. `force`: go on even where something has changed, and say so in a finding.
+
+    `go_on` takes what is missing and ends the run; a run with a quest is given one that knows how to search.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        folder: Path,
+        watcher: Watcher,
+        busy: WhenBusy,
+        *,
+        force: bool = False,
+        go_on: Callable[[OpenRun, Run], Run] = finish,
+    ) -> None:
+        self._path = path
+        # A record named by its path may belong to another output folder than the present one.
+        self._folder = path.parent.parent if path.parent.name == "records" else folder
+        self._watcher = watcher
+        self._busy = busy
+        self._force = force
+        self._go_on = go_on
+        self._changes: list[str] = []
+
+    def carry_out(self, time_limit_s: float | None = None) -> Results:
+        """Take what is missing and return the whole run's results. `time_limit_s` replaces that of the record.
+
+        Raises UsageError where there is nothing to do, or where the rest would not measure the same as the beginning.
+        """
+        writer, so_far = RecordWriter.reopen(self._path)
+        with writer:
+            head = so_far.head
+            if _is_complete(so_far):
+                if table_path(self._folder, head.run_id).exists():
+                    raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are taken")
+                return published(so_far, self._folder)  # the disk was full when it had measured everything
+            if head.contest is not None:
+                raise UsageError(f"{head.run_id} is an ab: what was cut off cannot be judged; do it again")
+            if (fit := head.procedure.fit) is not None:
+                raise UsageError(
+                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` goes on with it"
+                )
+            own = self._own_cases(head)
+            self._insist(head, "has changed since it was begun")
+            self._changes += of_host(head.machine, machine_facts.host(), machine_facts.settings())
+            self._insist(head, "was begun on another machine, or with other settings")
+            how = head.procedure
+            if time_limit_s is not None:
+                how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
+            session = Session(how, [workload.model for workload in _workloads(head)], self._watcher)
+            run = self._taken(writer, so_far, session, own)
+        return published(run, self._folder)
+
+    def _taken(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
+        head = so_far.head
+        here = [head.plan.cases[place] for place in head.measurable]
+        placements = list(dict.fromkeys(case.placement for case in (here if head.quest is None else _cases(head))))
+        with session:
+            machine, _ = session.inspect()
+            self._changes += of_devices(head.machine, machine, placements)
+            self._insist(head, "was begun with other devices or libraries")
+            with held(placements, machine, head.run_id, self._busy):
+                session.rehearse(own)
+                rest = Plan(head.plan.cases, tuple(slot for _, slot in missing(so_far)))
+                self._watcher.begins(msgspec.structs.replace(head, plan=rest))
+                return self._go_on(OpenRun(session, writer, so_far, self._folder, self._notes()), so_far)
+
+    def _insist(self, head: Head, what: str) -> None:
+        if self._changes and not self._force:
+            raise UsageError(f"{head.run_id} {what}: {'; '.join(self._changes)}; --force goes on all the same")
+
+    def _notes(self) -> list[Finding]:
+        if not self._changes:
+            return []
+        message = f"resumed although something had changed: {'; '.join(self._changes)}"
+        return [Finding(RESUMED, Severity.WARNING, message, "measure it again in one go", "run")]
+
+    def _own_cases(self, head: Head) -> list[Case]:
+        """Return a Case of each workload that is the user's own, and note what has changed of the request."""
+        for workload in _workloads(head):
+            if workload.model.partition(":")[0] not in registry.names("models"):
+                raise UsageError(f"{head.run_id} was measured in a program of yours: only that can go on with it")
+        if head.source is not None:
+            self._changes += _change_of(head.source.word, head.source.sha256)
+        own = []
+        for workload in _workloads(head):
+            try:
+                found = sketch(_ask(workload))
+            except UsageError as fault:
+                self._changes.append(str(fault))
+                continue
+            now, then = dict(found.workload.fixed), dict(workload.fixed)
+            self._changes += [
+                f"{workload.model}, {workload.data}: {name} was {then.get(name)}, is {now.get(name)}"
+                for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)
+            ]  # fmt: skip
+            if head.code.get(workload.model, found.code_sha256) != found.code_sha256:
+                self._changes.append(f"{workload.model}: its file was edited")
+            if found.own:
+                own.append(next(case for case in _cases(head) if case.workload == workload))
+        return own
+
+
+def _change_of(word: str, sha256: str) -> list[str]:
+    try:
+        return [] if digest_of(word) == sha256 else [f"{word} was edited"]
+    except UsageError as fault:
+        return [f"what it came from is not there ({fault})"]
+
+
+def _is_complete(run: Run) -> bool:
+    return run.end is not None and run.end.status == "done" and not any(missing(run))
+
+
+def _cases(head: Head) -> Sequence[Case]:
+    """Return the Cases that were asked for. Those that a search added are of the same workload, or of its parts."""
+    return head.plan.cases if head.quest is None else (head.quest.base,)
+
+
+def _workloads(head: Head) -> list[Workload]:
+    found: list[Workload] = []
+    for case in _cases(head):
+        if case.workload not in found:
+            found.append(case.workload)
+    return found
+
+
+def _ask(workload: Workload) -> Ask:
+    """Return what the workload was asked for with, as far as it is part of what it is."""
+    fixed = workload.fixed
+    options: dict[str, str | int] = {}
+    if (weights := fixed.get("weights")) in ("random", "pretrained"):
+        options["weights"] = str(weights)
+    if isinstance(classes := fixed.get("classes"), int):
+        options["classes"] = classes
+    return Ask(str(workload.task), workload.model, workload.data, options, data_options=workload.data_options)

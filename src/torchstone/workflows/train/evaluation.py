@@ -1,0 +1,220 @@
+"""Judges a checkpoint of a training on data it was held out from, or on new data, and writes the test's files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import DataCard
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.fit import Evaluation, Judged
+from torchstone.core.schema.message import Event, TrialRequest
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.execution import plan
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Silent
+from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end
+from torchstone.report.charts.training import confusion_chart
+from torchstone.storage.training.folder import (
+    METRICS,
+    TOKENIZER,
+    TrainingCard,
+    checkpoint_of,
+    checkpoints,
+    read_card,
+    write_json,
+)
+from torchstone.workflows.train.asking import absolute
+from torchstone.workflows.train.gauges import Readings, summary_of, write_gauges
+from torchstone.workflows.train.quality import TestMetrics, quality_of
+
+FOLDER = "test_results"
+PREDICTIONS, FIGURES, GAUGES, PICTURE = (
+    "predictions.csv", "test_metrics.json", "gpu_performance_metrics.csv", "confusion_matrix.png",
+)  # fmt: skip
+_TESTED_ON = ("test", "validation", "train")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What to judge. `data`: other data than the training's own.
+
+    `checkpoint`: best, last, an epoch's number, or the name or path of its file.
+    """
+
+    folder: Path
+    checkpoint: str = "best"
+    data: str | None = None
+    data_options: Mapping[str, Scalar] = {}
+    batch_size: int | None = None
+    device: str | None = None
+
+
+class TestResults(msgspec.Struct, frozen=True):
+    """What a test came to, and where its files are. `quality` is None where items have no classes."""
+
+    run_id: str
+    epoch: int
+    data: str
+    split: str | None
+    loss: float
+    items: int
+    throughput: float  # items/s, answers read
+    time_per_batch_s: float  # median
+    quality: TestMetrics | None
+    gauges: Mapping[str, Readings]
+    files: Mapping[str, str]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON has it: the figures of quality at the top, and all else beside them."""
+        whole: dict[str, Any] = msgspec.to_builtins(self)
+        quality = whole.pop("quality") or {}
+        return {**quality, **whole}
+
+
+def evaluate(asked: Asked) -> TestResults:
+    """Judge a checkpoint. Raises UsageError where training, checkpoint or data are not there or do not fit."""
+    folder = asked.folder.absolute()
+    card = read_card(folder)
+    epoch, weights = _checkpoint(folder, asked.checkpoint)
+    case, request = _request(card, asked, folder, weights)
+    results = folder / FOLDER
+    with Session(request.procedure, [card.workload.model]) as session:
+        machine, found = session.inspect()
+        placement = plan.place(asked.device or str(card.placement), found, machine)
+        case = msgspec.structs.replace(case, placement=placement)
+        results.mkdir(exist_ok=True)
+        listener = _Listener()
+        drive = TrialDrive(
+            msgspec.structs.replace(request, case=case), machine.device(placement.device, placement.index), listener
+        )
+        trial = drive.run(session.launcher, 0)
+    judged = listener.judged
+    if judged is None or trial.outcome.status != Status.OK:
+        raise UsageError(drive.mistake) if drive.mistake else TorchstoneError(f"evaluate: {trial.outcome.message}")
+    return _written(card, case, epoch, judged, trial, results, request)
+
+
+class _Listener(Silent):
+    """Keeps the one event that matters."""
+
+    judged: Judged | None = None
+
+    def heard(self, event: Event) -> None:
+        """Keep it."""
+        if isinstance(event, Judged):
+            self.judged = event
+
+
+def _checkpoint(folder: Path, word: str) -> tuple[int, Path]:
+    found = checkpoints(folder)
+    if not found:
+        raise UsageError(f"{folder}: no epoch of this training has ended; there is nothing to judge")
+    if word == "last":
+        number = max(found)
+    elif word == "best":
+        number = _best(folder, found)
+    else:
+        number = checkpoint_of(folder, word)
+    return number, found[number]
+
+
+def _best(folder: Path, found: Mapping[int, Path]) -> int:
+    from torchstone.core.schema.codec import decode
+    from torchstone.storage.training.metrics_log import TrainingMetrics
+
+    path = folder / METRICS
+    if path.is_file():
+        metrics: TrainingMetrics = decode(path.read_bytes(), TrainingMetrics)
+        if metrics.best_epoch in found:
+            return metrics.best_epoch
+    return max(found)
+
+
+def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, TrialRequest]:
+    """Return the Case with the data to judge on, and the request for it."""
+    from torchstone.extend import DataSource
+    from torchstone.plugins import registry
+
+    data = card.workload.data if asked.data is None else _named(card, asked.data)
+    own = data == card.workload.data
+    scheme, _, path = data.partition(":")
+    if not has_end(data):
+        raise UsageError(f"evaluate: data {data} has no end and no truth; name --data")
+    source: DataSource = registry.load("data", scheme)
+    before = {n: v for n, v in card.workload.data_options.items() if n not in EVERYBODYS}
+    # A source that divides data by itself has not divided what the training never saw: all of it is judged on.
+    whole = {"held_out": "all"} if not own and "held_out" in source.options else {}
+    options = checked_options(data, source, {**before, **whole, **asked.data_options})
+    found = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
+    split, held_out = options.get("split"), None
+    if found.splits:
+        split = _split(data, found, split, classes=bool(card.labels))
+    elif split is not None:
+        raise UsageError(f"data {data}: comes in one piece; leave out split={split}")
+    elif own and card.procedure.fit is not None:
+        held_out, options = card.procedure.fit.validation, dict(card.workload.data_options)
+    if found.classes is None and card.labels:
+        raise UsageError(f"data {data}: has no labels to compare the answers with; name another split or data")
+    workload = msgspec.structs.replace(card.workload, data=data, data_options=options)
+    configuration = {**card.configuration, **({"batch_size": asked.batch_size} if asked.batch_size else {})}
+    case = Case(workload, configuration, card.placement)
+    tokenizer = folder / TOKENIZER
+    evaluation = Evaluation(
+        str(weights), str(folder / FOLDER / PREDICTIONS), str(split) if split else None, card.labels,
+        str(tokenizer) if tokenizer.is_file() else None, held_out,
+    )  # fmt: skip
+    how = msgspec.structs.replace(card.procedure, fit=None, epochs=None)
+    return case, TrialRequest(case, how, 0, evaluation=evaluation)
+
+
+def _split(data: str, found: DataCard, asked: Scalar, *, classes: bool) -> str:
+    """Return the split to judge on: the one asked for, or the first with labels. GLUE's test sets have none."""
+    there = [name for name in _TESTED_ON if name in found.splits]
+    labelled = [name for name in there if not classes or name not in found.unlabelled]
+    if asked is None:
+        return (labelled or there)[0]
+    if asked not in found.splits:
+        raise UsageError(f"data {data}: has no split {asked}; it has {', '.join(found.splits)}")
+    if asked not in labelled and labelled:
+        has = f"--split {labelled[0]} has some"
+        raise UsageError(f"data {data}: split {asked} has no labels to compare the answers with; {has}")
+    return str(asked)
+
+
+def _named(card: TrainingCard, word: str) -> str:
+    """Return data in full: a bare path is read as the training's own data was."""
+    from torchstone.plugins import registry
+
+    own = card.workload.data.partition(":")[0]
+    full = word if word.partition(":")[0] in registry.names("data") else f"{own}:{word}"
+    return absolute(msgspec.structs.replace(card.workload, data=full)).data
+
+
+def _written(
+    card: TrainingCard, case: Case, epoch: int, judged: Judged, trial: Trial, folder: Path, request: TrialRequest
+) -> TestResults:
+    from statistics import median
+
+    predictions = folder / PREDICTIONS
+    quality = quality_of(predictions, card.labels, len(card.labels)) if judged.quality.accuracy is not None else None
+    files = {"predictions": str(predictions), "metrics": str(folder / FIGURES), "gauges": str(folder / GAUGES)}
+    write_gauges(trial, folder / GAUGES)
+    if quality is not None:
+        with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
+            (folder / PICTURE).write_bytes(confusion_chart(quality))
+            files["picture"] = str(folder / PICTURE)
+    split = request.evaluation.split if request.evaluation is not None else None
+    results = TestResults(
+        card.run_id, epoch, case.workload.data, split, judged.quality.loss, judged.quality.items,
+        judged.quality.items / sum(judged.batch_times_s), median(judged.batch_times_s), quality,
+        summary_of(trial.series), files,
+    )  # fmt: skip
+    write_json(folder / FIGURES, results.document())
+    return results

@@ -1,0 +1,117 @@
+"""Puts the answer of a tune together from what its record holds: the choices, the gain, the epoch, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from torchstone.analysis.advice.choices import best_efficiency, choice_of, highest_throughput, is_safe, pareto
+from torchstone.analysis.advice.feeding import feeding
+from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.core import units
+from torchstone.core.schema.answer import Answer, Choice
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.search import Part, Point, Reading
+from torchstone.core.schema.trial import Trial
+from torchstone.storage.query import entry_of
+from torchstone.workflows.tune.duel import gain
+from torchstone.workflows.tune.space import Space
+
+# What --apply writes of a Configuration: the settings of a training, not those of the measurement.
+APPLIED = (
+    "batch_size", "num_workers", "pin_memory", "prefetch_factor", "precision", "compile", "channels_last", "fused",
+    "gradient_checkpointing", "threads", "optimizer", "grad_accumulation", "learning_rate",
+)  # fmt: skip
+
+
+def answer_of(
+    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[Reading]
+) -> Answer:
+    """Return the Answer. `duel`: its trials by Case id; `ranking`: Case ids, best first, at least one."""
+    quest, head = space.quest, run.head
+    summary = summarize(entry_of(run, Path()))
+    cases = {case.case_id: case for case in summary.cases}
+    choices = {case_id: choice_of(case, head.machine, space.axes) for case_id, case in cases.items()}
+    fought = [choices[case_id] for case_id in ranking]
+    present_id = space.case(quest.present).case_id if quest.present is not None else None
+    efficient = best_efficiency(fought)
+    best = next((choice for choice in fought if is_safe(choice)), fought[0])
+    if quest.objective == "efficiency" and efficient is not None:
+        best = efficient
+    whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
+    measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
+    against = duel.get(present_id or "", ())
+    return Answer(
+        recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
+        pareto=pareto(measured), present=choices.get(present_id or ""),
+        gain=gain(duel[best.case_id], against, quest) if against and best.case_id != present_id else None,
+        epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
+        settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),
+        searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),
+        points=len(space.points), probes=len(readings),
+    )  # fmt: skip
+
+
+def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
+    """Return what the search decided, and what follows from it."""
+    follows = {"learning_rate"} if space.quest.learning_rate_rule is not None else set()
+    if space.quest.constraints.effective_batch is not None:
+        follows.add("grad_accumulation")
+    named = {*space.axes, *follows}
+    return {name: case.configuration[name] for name in APPLIED if name in named and name in case.configuration}
+
+
+def _everything_s(readings: Sequence[Reading], points: int) -> float | None:
+    """Estimate what a full trial of every point would cost from the whole steps that were probed."""
+    whole = [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None]
+    costs = [r.cost_s / max(r.probe.effort, 0.1) for r in whole]
+    return points * sum(costs) / len(costs) if costs else None
+
+
+def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterator[str]:
+    fed = nearest(readings, best.point, Part.LOADER, ("num_workers", "pin_memory", "batch_size"))
+    eaten = nearest(readings, best.point, Part.DEVICE, ("precision", "batch_size"))
+    if best.throughput is not None and fed is not None and eaten is not None:
+        share = case.estimates.get("data_wait_share")
+        workers = case.configuration.get("num_workers")
+        yield feeding(
+            fed.value, eaten.value, best.throughput, share.value if share is not None else None,
+            int(workers) if isinstance(workers, int) else None,
+        ).sentence  # fmt: skip
+    if (told := _axis_told(readings, "num_workers", Part.LOADER)) is not None:
+        yield f"the loader alone: {told}"
+    if (told := _axis_told(readings, "precision", Part.DEVICE)) is not None:
+        yield f"the device alone: {told}"
+    yield from _memory(best, readings)
+
+
+def nearest(readings: Sequence[Reading], point: Point, part: Part, axes: Sequence[str]) -> Reading | None:
+    """Return the reading of that part that shares most of the named axes (the first weigh most) with a point."""
+    known = [r for r in readings if r.probe.part == part and r.value is not None]
+    same = lambda r: tuple(r.probe.point.get(axis) == point.get(axis) for axis in axes)
+    return max(known, key=same, default=None)
+
+
+def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None:
+    """Return the best rate seen with each value of an axis: "950 items/s with num_workers 0, 3,400 items/s with 4"."""
+    best: dict[Scalar, float] = {}
+    for r in readings:
+        if r.probe.part == part and r.value is not None and axis in r.probe.point:
+            value = r.probe.point[axis]
+            best[value] = max(r.value, best.get(value, 0.0))
+    if len(best) < 2:
+        return None
+    rates = [(value, units.quantity(rate, "items/s")) for value, rate in sorted(best.items(), key=str)]
+    (first, rate), *others = rates
+    return ", ".join([f"{rate} with {axis} {first}", *(f"{rate} with {value}" for value, rate in others)])
+
+
+def _memory(best: Choice, readings: Sequence[Reading]) -> Iterator[str]:
+    hit = [r for r in readings if r.status == "out_of_memory"]
+    if best.memory_bytes is not None and best.memory_share is not None:
+        room = (
+            f"{units.quantity(best.memory_bytes, 'bytes')}, {units.quantity(best.memory_share, 'ratio')} of the memory"
+        )
+        ran = f"; {len(hit)} of {len(readings)} probes ran out" if hit else "; no probe ran out of it"
+        yield f"the peak is {room}{ran}"

@@ -1,0 +1,170 @@
+"""From a tune's words to its Quest: the workload, the axes that vary, the present settings, the constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema import page_locking
+from torchstone.core.schema.answer import Constraints, Quest
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.page_locking import PIN
+from torchstone.execution import plan
+from torchstone.plugins import registry
+from torchstone.plugins.data_choice import has_end
+from torchstone.workflows.tune.scoring import OBJECTIVES
+from torchstone.workflows.tune.space import usual_axes
+
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest, WorkloadRequest
+
+
+class TuneRequest(msgspec.Struct, frozen=True):
+    """What a tune asks for. `fixed`: axes given on the command line with one value. `present`: what the user has now.
+
+    `found`: what the file says that the answer is for; the axes that the workload lacks are not minded.
+    `max_memory_share` is of the device's memory. `only`: nothing else varies.
+    """
+
+    run: RunRequest
+    objective: str = "throughput"
+    searcher: str = "adaptive"
+    fixed: Mapping[str, Scalar] = {}
+    present: Mapping[str, Scalar] = {}
+    found: Mapping[str, Scalar] = {}
+    only: tuple[str, ...] = ()
+    constraints: Constraints = Constraints()
+    max_memory_share: float | None = None
+    learning_rate_rule: str | None = None
+    most_cost_s: float | None = None
+    most_probes: int | None = None
+
+
+class TuneSketch:
+    """A checked tune before it is known on which device. Raises UsageError for whatever is wrong with its words."""
+
+    def __init__(self, request: TuneRequest) -> None:
+        self.request = request
+        if request.objective not in OBJECTIVES:
+            raise unknown("objective", request.objective, OBJECTIVES)
+        registry.load("searchers", request.searcher)
+        self._asked = _one_workload(request.run.workloads)
+        asked = self._asked
+        single = {axis: values[0] for axis, values in asked.axes.items()}
+        one = msgspec.structs.replace(asked, axes={axis: (value,) for axis, value in single.items()})
+        # How soon an answer comes is a question about the model; how many come a second, about its data, too.
+        self.sketch = plan.sketch(msgspec.structs.replace(one.ask(), fed=request.objective != "latency"))
+        self.base = dict(self.sketch.configurations[0])
+        for axis in (*request.present, *request.only):
+            if axis not in self.base:
+                raise unknown(f"axis of {asked.task} {asked.model}", axis, self.base)
+        self._own = OwnData()
+        self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
+
+    def take(self, data: OwnData) -> None:
+        """Begin from the data that the user's own code brought: a loader's settings are what the user has now.
+
+        Raises UsageError where what is to vary is fixed by them.
+        """
+        several = [axis for axis, values in self._asked.axes.items() if len(values) > 1]
+        if both := [axis for axis in (*self.request.only, *several) if axis in data.fixed]:
+            raise UsageError(f"{self.sketch.workload.model}: {both[0]} cannot vary: {data.why}; {plan.INSTEAD}")
+        settled = plan.settled(self.sketch, data).configurations[0]
+        free = (*self.sketch.left_open, *several)
+        self.base = data.fill(self.sketch.workload.task, settled, free)
+        own = {axis: self.base[axis] for axis in free if axis in data.settings and axis in self.base}
+        self._own, self._now = data, {**own, **self._now}
+
+    def notes(self, placement: Placement) -> list[Finding]:
+        """Return what is to be said of settings that have no effect on that device."""
+        return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
+
+    def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
+        """Return the Quest on that device. `trials`: rounds of the duel."""
+        request = self.request
+        device = machine.device(placement.device, placement.index)
+        real = self._own.is_data or has_end(self.sketch.workload.data)
+        loads = real and self.base.get("feed") == "loader"
+        axes = usual_axes(self._asked.task, device, machine.host.logical_cores, self.base, loads=loads)
+        axes = {axis: values for axis, values in axes.items() if axis not in self._own.fixed}
+        axes.update({axis: values for axis, values in self._asked.axes.items() if len(values) > 1})
+        if "precision" in axes:
+            meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
+            axes["precision"] = tuple(dict.fromkeys(meant))
+        base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
+        if placement.device in page_locking.IN_HOST_MEMORY and PIN in base:
+            axes.pop(PIN, None)  # torch pins nothing without an accelerator, whatever a file says
+            base[PIN] = False
+        # One value in a file is what the user has now; one value on the command line is to stay.
+        varying = {
+            axis: _with(values, base[axis]) for axis, values in axes.items()
+            if axis not in request.fixed and (not request.only or axis in request.only)
+        }  # fmt: skip
+        if missing := [axis for axis in request.only if axis not in varying]:
+            usual = AXES[missing[0]].default
+            raise UsageError(f"--only {missing[0]}: give its values, for example --axis {missing[0]}={usual},…")
+        if any(axis in varying for axis in LOADER_AXES) and "feed" in base:
+            base["feed"] = "loader"
+        if request.objective == "latency" and "mode" in base:
+            base["mode"] = "latency"
+        elif "mode" in base:
+            base["mode"] = "throughput"
+        return Quest(
+            objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
+            axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
+            constraints=self._constraints(device.memory_bytes if device is not None else None),
+            learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
+            most_probes=request.most_probes, duel_trials=trials,
+        )  # fmt: skip
+
+    def _present(
+        self, varying: Mapping[str, Sequence[Scalar]], device: DeviceInfo | None
+    ) -> Mapping[str, Scalar] | None:
+        """Return what the user has now: as given, or the single values of the file; None where there is neither."""
+        single = {axis: values[0] for axis, values in self._asked.axes.items() if len(values) == 1}
+        said = {**single, **self._now}
+        if not any(axis in said for axis in varying):
+            return None
+        return plan.on_device({axis: said.get(axis, self.base[axis]) for axis in varying}, device)
+
+    def _rule(self) -> str | None:
+        """Return the rule of the learning rate, where there is a rate of the user's to follow it."""
+        stated = "learning_rate" in self._asked.axes or "learning_rate" in self._now
+        return self.request.learning_rate_rule if stated else None
+
+    def _constraints(self, memory_bytes: int | None) -> Constraints:
+        constraints, share = self.request.constraints, self.request.max_memory_share
+        if share is None:
+            return constraints
+        if memory_bytes is None:
+            raise UsageError(
+                f"--max-memory {100 * share:g}%: how much this device has is not known; write a size: 20GB"
+            )
+        return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
+
+
+def _with(values: Sequence[Scalar], present: Scalar) -> tuple[Scalar, ...]:
+    """Return the values with the present one among them, in order where they have one."""
+    if present in values:
+        return tuple(values)
+    every = (*values, present)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in every):
+        return tuple(sorted(every, key=lambda value: float(value or 0)))
+    return every
+
+
+def _one_workload(workloads: Sequence[WorkloadRequest]) -> WorkloadRequest:
+    """Return the one workload there is, or the one that trains."""
+    training = [w for w in workloads if w.task == "train"]
+    found = list(workloads) if len(workloads) == 1 else training
+    if len(found) != 1:
+        known = ", ".join(f"{w.task} {w.model}" for w in workloads)
+        raise UsageError(f"tune takes one workload, and this names {len(workloads)} ({known}): choose with --task")
+    return found[0]

@@ -1,0 +1,124 @@
+"""The space of a tune: which axes vary, which points there are, and the Case that a probe of a point becomes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.condition import without
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.own_data import LOADER_AXES
+from torchstone.core.schema.search import Brief, Part, Point
+from torchstone.extend import Engine
+from torchstone.plugins import registry
+from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
+
+_BATCHES: tuple[Scalar, ...] = tuple(2**n for n in range(14))
+_WORKERS = (0, 1, 2, 4, 8, 12, 16)
+
+
+def usual_axes(
+    task: str, device: DeviceInfo | None, cores: int | None, base: Mapping[str, Scalar], *, loads: bool
+) -> dict[str, tuple[Scalar, ...]]:
+    """Return the axes that a tune varies where nobody says otherwise: those that change the speed of the same work.
+
+    `loads`: real data come through a loader; what is made on the spot has none that training would have.
+    """
+    engine: Engine = registry.load("engines", task)
+    axes: dict[str, tuple[Scalar, ...]] = {"batch_size": _BATCHES}
+    if loads:
+        axes["num_workers"] = tuple(n for n in _WORKERS if n <= max(4, 2 * (cores or 2)))
+        if device is not None and device.kind != "cpu":
+            axes["pin_memory"] = (False, True)
+    axes["precision"] = _precisions(device)
+    return {name: values for name, values in axes.items() if name in engine.axes and name in base}
+
+
+def _precisions(device: DeviceInfo | None) -> tuple[Scalar, ...]:
+    if device is None or device.kind != "cuda":
+        return ("fp32", "bf16")
+    if int((device.compute_capability or "0").partition(".")[0]) >= 8:
+        return ("fp32", "tf32", "bf16")
+    return ("fp32", "fp16")  # before Ampere bf16 is emulated
+
+
+class Space:
+    """The points of a Quest, and their Cases. Raises UsageError where no point is left."""
+
+    def __init__(self, quest: Quest) -> None:
+        self.quest = quest
+        self.axes = dict(quest.axes)
+        self.points = tuple(self._points())
+        fed = quest.base.configuration.get("feed") == "loader"
+        self._loader = fed or any(axis in self.axes for axis in LOADER_AXES)
+
+    def brief(self, capacity_bytes: float | None, seed: int) -> Brief:
+        """Return what a searcher is given. `capacity_bytes`: what a trial's peak memory must stay below."""
+        quest = self.quest
+        return Brief(
+            axes=self.axes, points=self.points, present=quest.present if quest.present in self.points else None,
+            capacity_bytes=capacity_bytes, separable=self._loader and quest.objective in ("throughput", "efficiency"),
+            most_cost_s=quest.most_cost_s, most_probes=quest.most_probes, seed=seed,
+        )  # fmt: skip
+
+    def case(self, point: Point, part: Part = Part.WHOLE) -> Case:
+        """Return the Case of one probe: of the whole step, of the device with resident batches, or of the loader."""
+        base, workload = self.quest.base, self.quest.base.workload
+        configuration = {**base.configuration, **point}
+        if part == Part.LOADER:
+            loads: Engine = registry.load("engines", "load")
+            kept = {name: value for name, value in configuration.items() if name in loads.axes}
+            return Case(msgspec.structs.replace(workload, task=Task.LOAD), kept, base.placement)
+        configuration.update(self._batch_rules(configuration))
+        if part == Part.DEVICE:
+            configuration.update({name: AXES[name].default for name in LOADER_AXES if name in configuration})
+        configuration["feed"] = "loader" if self._loader and part == Part.WHOLE else "resident"
+        return Case(workload, configuration, base.placement)
+
+    def point_of(self, case: Case) -> Point:
+        """Return the values of a Case on the axes that vary."""
+        return {axis: case.configuration.get(axis) for axis in self.axes}
+
+    def _points(self) -> list[Point]:
+        everything = [dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values())]
+        kept = [point for point in everything if self._keeps_the_batch(point)]
+        if not kept:
+            wanted = self.quest.constraints.effective_batch
+            sizes = self._values("batch_size")
+            raise UsageError(f"--effective-batch {wanted} is no multiple of any batch size: {sizes}")
+        # A condition may speak of an axis that does not vary.
+        full = without([{**self.quest.base.configuration, **point} for point in kept], self.quest.exclude)
+        return [{axis: configuration[axis] for axis in self.axes} for configuration in full]
+
+    def _keeps_the_batch(self, point: Point) -> bool:
+        wanted = self.quest.constraints.effective_batch
+        size = self._size({**self.quest.base.configuration, **point})
+        return wanted is None or accumulation_for(size, wanted) is not None
+
+    def _batch_rules(self, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Return the accumulation that keeps the effective batch, and the learning rate that goes with it."""
+        if self.quest.base.workload.task != Task.TRAIN:
+            return {}
+        size, before = self._size(configuration), self.quest.base.configuration
+        wanted = self.quest.constraints.effective_batch
+        steps = accumulation_for(size, wanted) if wanted is not None else int(configuration["grad_accumulation"] or 1)
+        found: dict[str, Scalar] = {"grad_accumulation": steps}
+        if self.quest.learning_rate_rule is not None and "learning_rate" not in self.axes and steps is not None:
+            start = {**before, **(self.quest.present or {})}
+            effective = self._size(start) * int(start.get("grad_accumulation") or 1)
+            rate = float(before["learning_rate"] or 0.0)
+            found["learning_rate"] = learning_rate_for(rate, effective, size * steps, self.quest.learning_rate_rule)
+        return found
+
+    def _values(self, axis: str) -> str:
+        return ", ".join(str(value) for value in self.axes.get(axis, (self.quest.base.configuration.get(axis),)))
+
+    @staticmethod
+    def _size(configuration: Mapping[str, Scalar]) -> int:
+        return int(configuration["batch_size"] or 1)

@@ -1,0 +1,118 @@
+"""One real epoch beside what a tune, or a run of the same settings, said it would take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.trial import Status
+from torchstone.storage.answers import answers
+from torchstone.storage.measured import measured
+from torchstone.storage.query import Entry, find
+
+_FIGURE = "epoch_time_s"
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What an epoch was said to take, and by which run: `by` is tune or run. `items` of that epoch, where known."""
+
+    epoch_s: Estimate
+    by: str
+    run_id: str
+    started_utc: str
+    items: int | None = None
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """What one trained Case measured, in seconds an epoch, beside what was predicted, if anything was.
+
+    `first_s` is the share of the first step of all (loader processes start in it, kernels are chosen and compiled),
+    spread over the epochs. It is part of `measured_s`, and of no prediction: those are of steady steps. `item_s`: what
+    an item of all other steps took.
+    """
+
+    measured_s: float
+    first_s: float
+    steps: int
+    items: int
+    item_s: float
+    predicted: Prediction | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Return steady measured time over predicted time: item for item, since a training may hold some out."""
+        told = self.predicted
+        if told is None:
+            return None
+        measured_s = self.item_s * told.items if told.items else self.measured_s - self.first_s
+        return measured_s / told.epoch_s.value
+
+
+def epoch_of(case: CaseSummary, epochs: int, machine: Machine, folder: Path) -> Epoch | None:
+    """Return the epoch that a Case of a training took; None where its trial did not end well."""
+    trial = next((t for t in case.trials if t.outcome.status == Status.OK), None)
+    if trial is None:
+        return None
+    figures = trial.figures.values
+    first_s, total_s, steps = (figures[name] for name in ("first_step_time_s", "total_time_s", "steps"))
+    a_step = figures["total_items"] / steps
+    return Epoch(
+        (first_s + total_s) / epochs, first_s / epochs, int(steps) + 1, round(a_step * (steps + 1)),
+        total_s / figures["total_items"], predicted(case, machine, folder),
+    )  # fmt: skip
+
+
+def predicted(case: CaseSummary, machine: Machine, folder: Path) -> Prediction | None:
+    """Return the newest prediction that is stored of this machine.
+
+    Of a tune that recommended these settings for this work, or of a run that measured this very Case.
+    """
+    this = Case(case.workload, case.configuration, case.placement)
+    found = [one for one in (_by_tune(this, machine, folder), _by_run(this, machine, folder)) if one is not None]
+    return max(found, key=lambda one: one.started_utc, default=None)
+
+
+def _by_tune(this: Case, machine: Machine, folder: Path) -> Prediction | None:
+    for told in answers(folder):
+        quest, answer = told.head.quest, told.answer
+        if quest is None or answer.epoch_time_s is None or told.head.machine.host.hostname != machine.host.hostname:
+            continue
+        same_work = _work(quest.base) == _work(this)
+        same_place = quest.base.placement.canonical() == this.placement.canonical()
+        says = all(this.configuration.get(axis) == value for axis, value in answer.settings.items())
+        if answer.recommended.case_id == this.case_id or (same_work and same_place and says):
+            entry = find(folder, told.head.run_id)
+            return _said(entry, answer.recommended.case_id, answer.epoch_time_s)
+    return None
+
+
+def _work(case: Case) -> object:
+    """Return what a Case works on. Which weights it begins with changes no speed: a tune's are mostly random."""
+    fixed = {name: value for name, value in case.workload.fixed.items() if name != "weights"}
+    return msgspec.structs.replace(case.workload, fixed=fixed).canonical()
+
+
+def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
+    """Return that of the newest run that measured this Case; a training to an end predicts nothing."""
+    found = [
+        one for one in measured(folder, (_FIGURE,)).measured
+        if one.case_id == this.case_id and one.machine.host.hostname == machine.host.hostname
+        and one.procedure.get("fit") is None and one.values(_FIGURE)
+    ]  # fmt: skip
+    if not found:
+        return None
+    entry = find(folder, found[-1].run_id)  # oldest first
+    cases = {case.case_id: case for case in summarize(entry).cases}
+    return _said(entry, this.case_id, cases[this.case_id].estimates[_FIGURE])
+
+
+def _said(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
+    counts = (t.facts.get("dataset_items") for t in entry.trials if t.case_id == case_id)
+    items = next((count for count in counts if isinstance(count, int)), None)
+    by = "run" if entry.head.quest is None else "tune"
+    return Prediction(epoch_s, by, entry.head.run_id, entry.head.started_utc, items)

@@ -1,0 +1,53 @@
+"""The only formatter of quantities."""
+
+import pytest
+
+from torchstone.core import units
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "s", "–"),
+        (0.0, "s", "0 ns"),
+        (0.00421, "s", "4.21 ms"),
+        (90.0, "s", "90.0 s"),
+        (150.0, "s", "2.50 min"),
+        (3.2e-7, "s", "320 ns"),
+        (1.5 * 2**30, "bytes", "1.50 GiB"),
+        (1234.6, "items/s", "1,235 items/s"),
+        (2.1e12, "FLOP/s", "2.10 TFLOP/s"),
+        (0.305, "ratio", "30.5 %"),
+        (8.5e-7, "ratio", "0.0 %"),
+        (12.0, "count", "12.0"),
+        (0.5, "J", "500 mJ"),
+        (1.98e9, "Hz", "1.98 GHz"),
+        (float("nan"), "number", "nan"),
+    ],
+)
+def test_quantities(value, unit, text):
+    assert units.quantity(value, unit) == text
+
+
+def test_the_relative_half_width_is_the_larger_side():
+    assert units.spread(100.0, 95.0, 106.0) == "±6.0 %"
+    assert units.spread(100.0, None, None) == ""
+    assert units.spread(1.0, 0.1, 10.0) == "–"
+
+
+def test_an_interval_that_is_too_wide_is_a_dash_everywhere():
+    assert units.spread(100.0, 51.0, 149.0) == "±49.0 %"
+    assert units.spread(100.0, 40.0, 149.0) == units.MISSING
+    assert units.interval(0.01, 0.009, 0.011, "s") == "9.00 ms, 11.0 ms"
+    assert units.interval(0.01, 0.002, 0.05, "s") == units.MISSING
+    assert units.interval(0.01, None, None, "s") == ""
+    assert not units.is_wide(100.0, None, None)
+    assert units.is_wide(1.0, 0.0, float("inf"))
+
+
+def test_a_ratio_too_wide_to_be_shown_keeps_the_bound_that_holds():
+    assert units.ratio(1.3, 1.24, 1.36) == "1.3 [1.24, 1.36]"
+    assert units.ratio(3.0, 1.6, 5.6) == "at least 1.6"
+    assert units.ratio(0.3, 0.1, 0.6) == "at most 0.6"
+    assert units.ratio(1.1, 0.6, 2.0) == units.MISSING
+    assert units.ratio(1.1, None, None) == "1.1"

@@ -1,0 +1,136 @@
+"""How many trials a run takes, and when it has enough: decided without a clock of its own."""
+
+import math
+import random
+
+import msgspec
+import pytest
+from build import a_case, a_run, a_trial
+
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Plan, Run, Slot
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller.rounds import FAILED, FEWEST, LEAST_ROUNDS, NARROW, OVER, Rounds, time_of
+
+CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
+
+
+def a_beginning(procedure, trials=()):
+    head = msgspec.structs.replace(a_run().head, plan=Plan(CASES, tuple(Slot(c, 0) for c in range(3))))
+    return Rounds(procedure, Run(head, tuple(trials), (), None))
+
+
+def taken(place, number, step_s=0.01, duration_s=2.0, status=Status.OK):
+    fields = {"case_id": CASES[place].case_id, "number": number, "order": 0, "duration_s": duration_s}
+    return a_trial([step_s] * 20, outcome=Outcome(status), **fields)
+
+
+def carried_out(rounds, step_of, until_s=1e9, duration_s=2.0):
+    """Take the first round and all further ones; return the trials a case, why it ended, and when."""
+    elapsed_s, counts = 0.0, [0, 0, 0]
+
+    def take(place, number):
+        nonlocal elapsed_s
+        elapsed_s += duration_s
+        counts[place] += 1
+        rounds.note(taken(place, number, step_of(place), duration_s))
+
+    for place in range(3):
+        take(place, 0)
+    while elapsed_s < until_s:
+        found = rounds.next(elapsed_s)
+        for place in found.cases:
+            take(place, rounds.number)
+        if found.why is not None:
+            return counts, found.why, elapsed_s
+    raise AssertionError("it goes on for ever")
+
+
+def test_a_quiet_machine_needs_the_fewest_trials():
+    dice = random.Random(0)
+    counts, why, _ = carried_out(
+        a_beginning(Procedure(within_s=1000.0)), lambda _: 0.01 * math.exp(dice.gauss(0.0, 0.01))
+    )
+    assert (counts, why) == ([FEWEST] * 3, NARROW)
+
+
+def test_a_case_that_is_known_well_leaves_the_time_to_the_others():
+    dice = random.Random(0)
+    counts, why, _ = carried_out(
+        a_beginning(Procedure(within_s=1000.0)), lambda place: 0.01 * math.exp(dice.gauss(0.0, 0.01 + 0.07 * place))
+    )
+    assert why == NARROW
+    assert counts[0] == FEWEST < counts[1] < counts[2]
+
+
+def test_it_keeps_to_the_time_it_was_given():
+    dice = random.Random(0)
+    counts, why, elapsed_s = carried_out(
+        a_beginning(Procedure(within_s=31.0)), lambda _: 0.01 * math.exp(dice.gauss(0.0, 0.3))
+    )
+    assert why == OVER
+    assert 25.0 <= elapsed_s <= 31.0
+    assert max(counts) - min(counts) <= 1
+
+
+def test_without_a_time_every_case_has_three_trials_whatever_they_take():
+    dice = random.Random(0)
+    counts, why, _ = carried_out(a_beginning(Procedure()), lambda _: 0.01 * 3.0 ** dice.gauss(0.0, 1.0), 1e9, 200.0)
+    assert (counts, why) == ([LEAST_ROUNDS] * 3, OVER)
+
+
+def test_a_case_that_never_ends_well_is_given_up_and_the_others_are_not():
+    rounds = a_beginning(Procedure(within_s=1000.0))
+    for number in range(2):
+        for place in range(3):
+            rounds.note(taken(place, number, status=Status.OK if place else Status.CRASHED))
+    assert set(rounds.next(10.0).cases) == {1, 2}
+    alone = a_beginning(Procedure(), [taken(p, n, status=Status.CRASHED) for p in range(3) for n in range(2)])
+    assert alone.next(1.0).why == FAILED
+
+
+def test_what_a_resumed_run_has_already_counts():
+    dice = random.Random(0)
+    done = [taken(p, n, 0.01 * math.exp(dice.gauss(0.0, 0.005))) for n in range(FEWEST) for p in range(3)]
+    assert a_beginning(Procedure(within_s=1000.0), done).next(5.0).why == NARROW
+    assert a_beginning(Procedure(within_s=1000.0), done[:-3]).next(5.0).cases
+
+
+def test_rounds_are_in_an_order_of_their_own_that_the_seed_decides():
+    orders: dict[int, list[list[tuple[int, ...]]]] = {}
+    for seed in (0, 0, 1):
+        rounds = a_beginning(Procedure(within_s=1000.0, seed=seed))
+        orders.setdefault(seed, []).append([rounds.next(1.0).cases for _ in range(8)])
+    assert orders[0][0] == orders[0][1] != orders[1][0]
+    assert len(set(orders[0][0])) > 1
+
+
+def test_the_first_trials_measure_everything_and_the_others_what_moves():
+    rounds = a_beginning(Procedure())
+    assert rounds.procedure_for(0, 0).phases
+    assert rounds.procedure_for(0, 0).count_flops
+    for number in range(3):
+        rounds.note(taken(0, number))
+    later = rounds.procedure_for(0, 3)
+    assert not later.phases
+    assert not later.count_flops
+    assert later.budget_s <= Procedure().budget_s
+    assert rounds.procedure_for(1, 3).phases, "of a case that has none yet"
+    assert not a_beginning(Procedure(phases=False)).procedure_for(0, 0).phases
+
+
+@pytest.mark.parametrize(
+    ("given", "cases", "time_s"), [(None, 1, 55.0), (None, 5, 155.0), (None, 336, 900.0), (20.0, 9, 20.0)]
+)
+def test_the_time_of_a_run(given, cases, time_s):
+    assert time_of(Procedure(within_s=given), cases) == time_s
+
+
+def test_slow_steps_get_few_of_them_once_it_is_known_that_they_are_slow():
+    rounds = a_beginning(Procedure())
+    assert rounds.procedure_for(0, 0).warmup is None
+    rounds.note(taken(0, 0, step_s=1.5))
+    slow, asked = rounds.procedure_for(0, 1), a_beginning(Procedure(warmup=20), [taken(0, 0, step_s=1.5)])
+    assert (slow.warmup, slow.min_steps) == (1, 2)
+    assert asked.procedure_for(0, 1).warmup == 20, "who asked for more gets it"
+    assert rounds.procedure_for(1, 1).warmup is None, "of another case nothing is known"

@@ -1,0 +1,200 @@
+"""One trial from the controller's side, with a scripted trial at the other end of a real pipe."""
+
+import os
+import threading
+
+import pytest
+from build import a_case
+
+from torchstone.core.schema.codec import decode, encode
+from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.message import (
+    Ended,
+    Entered,
+    Event,
+    Live,
+    Measured,
+    Progress,
+    Ready,
+    Stack,
+    TrialRequest,
+    TurnTaken,
+)
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.controller.watcher import Silent
+
+
+class Scripted:
+    """A launcher whose trial says what it is told to, and then ends (or hangs until it is killed)."""
+
+    def __init__(self, script, wrong=None, hangs=False, answer=()):
+        self.script, self.wrong, self.hangs, self.answer, self.killed = script, wrong, hangs, answer, False
+        self.pid, self.facts = os.getpid(), {"how": "scripted"}
+        self._read, self._write = os.pipe()
+
+    describes = "says what it is told to"
+
+    def ready(self):
+        """It is."""
+
+    def open(self, preload, heap, folder=None, *, pin_threads=False):
+        """Ready."""
+
+    def close(self):
+        """Done."""
+
+    def start(self, request):
+        threading.Thread(target=self._talk, daemon=True).start()
+        return self
+
+    def _talk(self):
+        for event in self.script:
+            os.write(self._write, encode(event) + b"\n")
+        if not self.hangs:
+            os.close(self._write)
+
+    def fileno(self):
+        return self._read
+
+    def events(self):
+        data = os.read(self._read, 1 << 20)
+        return [decode(line, Event) for line in data.splitlines()] if data else None
+
+    def ask_where(self):
+        os.write(self._write, b"".join(encode(event) + b"\n" for event in self.answer))
+
+    def kill(self):
+        self.killed = True
+        os.close(self._write)
+
+    def ending(self):
+        return self.wrong
+
+
+class Listening(Silent):
+    def __init__(self):
+        self.said = []
+
+    def heard(self, event):
+        self.said.append(event)
+
+
+def take(launcher, watcher=None, **procedure):
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=0.0, **procedure), 2)
+    return TrialDrive(request, None, watcher or Silent()).run(launcher, order=5)
+
+
+OK = Ended(Outcome(Status.OK))
+MEASURED = Measured(
+    (Measurement("loss", Stage.STEADY, (1.0, float("nan")), "throughput"),), {"fused": True}, {"throughput": (1.0, 2.0)}
+)
+
+
+def test_what_was_measured_becomes_the_trial():
+    watcher = Listening()
+    progress = Progress("throughput", 3, 1.0, 0.1)
+    trial = take(Scripted([Live(), Entered("building", 0.0), progress, MEASURED, OK]), watcher)
+    assert trial.outcome.status == Status.OK
+    assert (trial.number, trial.order, trial.case_id) == (2, 5, a_case().case_id)
+    assert trial.facts["fused"] is True
+    assert trial.facts["how"] == "scripted"
+    assert trial.values("start_time_s", Stage.SETUP)[0] >= 0.0
+    begin_s, end_s = trial.values("window_span_s")
+    assert end_s - begin_s == pytest.approx(1.0)
+    assert str(trial.values("loss")) == "(1.0, nan)", "not even a NaN is lost on the way"
+    assert progress in watcher.said
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong", "status", "message"),
+    [
+        ([Live()], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV"),
+        ([Live(), Entered("warm-up", 0.0)], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV during warm-up"),
+        ([], None, Status.CRASHED, "exited with code 0, before it was done"),
+        ([Live(), OK], None, Status.CRASHED, "without having measured"),
+        ([Live(), Ended(Outcome(Status.OUT_OF_MEMORY, "no room"))], None, Status.OUT_OF_MEMORY, "no room"),
+        ([Live(), Ended(Outcome(Status.UNSUPPORTED, "no tf32"))], None, Status.UNSUPPORTED, "no tf32"),
+    ],
+)
+def test_every_other_end_is_data(script, wrong, status, message):
+    trial = take(Scripted(script, wrong))
+    assert trial.outcome.status == status
+    assert message in str(trial.outcome.message)
+
+
+def test_a_trial_that_hangs_is_killed_when_its_time_is_up():
+    answer = [Stack(("Stack (most recent call first):", '  File "/home/me/mine.py", line 7 in forward'))]
+    launcher = Scripted([Live(), Entered("warm-up", 0.0)], hangs=True, answer=answer)
+    trial = take(launcher, timeout_s=0.2)
+    assert launcher.killed
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert trial.outcome.message == "not done after 0.2 s during warm-up at mine.py:7 in forward"
+    assert trial.outcome.traceback == '  File "/home/me/mine.py", line 7, in forward'
+    assert 0.2 <= trial.duration_s < 2.0
+
+
+def test_an_interrupt_kills_the_trial_and_goes_on():
+    class Interrupting(Silent):
+        def heard(self, event):
+            raise KeyboardInterrupt
+
+    launcher = Scripted([Live()], hangs=True)
+    with pytest.raises(KeyboardInterrupt):
+        take(launcher, Interrupting())
+    assert launcher.killed
+
+
+def test_gauges_are_read_on_the_period_and_at_the_edges_of_stages():
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0), 0)
+    script = [Live(), Entered("latency", 0.0), Entered("throughput", 0.0), MEASURED, OK]
+    trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
+    busy = next(series for series in trial.series if series.metric == "host_busy_s")
+    assert len(busy.values) == 3
+    assert list(busy.at_s) == sorted(busy.at_s)
+
+
+@pytest.mark.parametrize(("limit_s", "timeout_s"), [(0.3, 30.0), (30.0, 0.3)])
+def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_s, timeout_s):
+    answer = [Stack(("Stack (most recent call first):", '  File "/home/me/mine.py", line 7 in forward'))]
+    launcher = Scripted([Live(), Ready(0.01, 0, 1)], hangs=True, answer=answer)
+    procedure = Procedure(telemetry_period_s=0.0, timeout_s=timeout_s)
+    drive = TrialDrive(TrialRequest(a_case(), procedure, 2), None, Silent())
+    drive.start(launcher)
+    assert drive.hear(Ready) is not None
+    assert drive.hear(TurnTaken, limit_s) is None
+    trial = drive.conclude(0, 60.0)
+    assert launcher.killed
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert str(trial.outcome.message).startswith("not done after 0.3 s")
+    assert trial.duration_s < 2.0
+
+
+class Noting:
+    """A Recorder that notes when it is read."""
+
+    last: "Noting"
+
+    def __init__(self, *_):
+        self.reads = []
+        Noting.last = self
+
+    def read(self, *, in_window=False):
+        self.reads.append(in_window)
+
+    def series(self):
+        return ()
+
+    def facts(self):
+        return {"energy_tick_s": 0.1}
+
+
+@pytest.mark.parametrize(("fit", "at_epochs"), [(None, True), (Fit(), False)])
+def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatch, fit, at_epochs):
+    monkeypatch.setattr("torchstone.execution.controller.trial.Recorder", Noting)
+    script = [Entered("warm-up", 0.0), Entered("a window", 0.0, measures=True), Entered("counting", 0.0), MEASURED, OK]
+    request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0, fit=fit), 0)
+    trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)
+    assert Noting.last.reads[-3:] == [False, at_epochs, False]
+    assert trial.facts["energy_tick_s"] == 0.1

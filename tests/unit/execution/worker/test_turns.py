@@ -1,0 +1,207 @@
+"""A process that takes turns, in this process: its loader's own processes wait when it waits."""
+
+import multiprocessing
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from fakes import FakeClock, FakeQueue
+
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.message import (
+    Entered,
+    Event,
+    Finish,
+    Measured,
+    Ready,
+    TakeTurn,
+    TrialRequest,
+    TurnTaken,
+    Word,
+)
+from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Stage
+from torchstone.execution.timing.loop import Instrument
+from torchstone.execution.worker import turns
+from torchstone.execution.worker.pinning import Pinning, Seats
+from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
+from torchstone.plugins import registry
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of a process is read in /proc")
+
+
+def states() -> set[str]:
+    """What the processes beside this one do: T is stopped. A signal takes a moment to arrive."""
+    time.sleep(0.05)
+    pids = [process.pid for process in multiprocessing.active_children()]
+    return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids}
+
+
+class Line:
+    """Says these words one by one, and notes what it hears and what the other processes do while a word is awaited."""
+
+    def __init__(self, *words: Word) -> None:
+        self._words = list(words)
+        self.heard: list[Event] = []
+        self.states: list[set[str]] = []
+
+    def send(self, event: Event) -> None:
+        self.heard.append(event)
+
+    def receive(self) -> bytes:
+        self.states.append(states())
+        return msgspec.json.encode(self._words.pop(0)) + b"\n"
+
+
+def turns_of(line: Any, placed: str = "cpu", warmup: int | None = 1, **axes: Any) -> None:
+    torch.manual_seed(0)
+
+    def loss(network, tensors):
+        return network(tensors["input"]).square().mean()
+
+    model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"), {"input": torch.randn(8, 6)})
+    engine = registry.load("engines", "train")
+    values = {axis: AXES[axis].default for axis in engine.axes} | {"batch_size": 4} | axes
+    case = Case(Workload(Task.TRAIN, "module:test", "example", "sample"), values, Placement(placed))
+    device = registry.load("devices", "cpu").open(0)
+    prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
+    request = TrialRequest(case, Procedure(warmup=warmup, warmup_budget_s=0.05), 0)
+    try:
+        take_turns(request, line, engine, prepared, batches, device, Tally(case), Pinning(wanted=False))
+    finally:
+        batches.close()
+
+
+def test_a_loader_waits_while_its_side_waits():
+    line = Line(TakeTurn(4, lead_in=1), TakeTurn(4, lead_in=1), Finish())
+    turns_of(line, feed="loader", num_workers=1)
+    assert line.states == [{"T"}, {"T"}, {"T"}]
+    (ready,) = [event for event in line.heard if isinstance(event, Ready)]
+    assert (ready.queue, ready.turn) == (1, 2), "what lies ready stays: no need to use it up"
+    assert sum(isinstance(event, TurnTaken) for event in line.heard) == 2
+    (told,) = [event for event in line.heard if isinstance(event, Measured)]
+    assert [len(m.values) for m in told.measurements if m.metric == "turn_time_s"] == [2]
+    assert not multiprocessing.active_children(), "they went on, and could end"
+
+
+def test_without_a_loader_there_is_nothing_to_give_away():
+    line = Line(TakeTurn(2), Finish())
+    turns_of(line)
+    assert next(event for event in line.heard if isinstance(event, Ready)).queue == 0
+
+
+def test_the_memory_of_turns_is_not_that_of_their_warm_up(monkeypatch):
+    line, heard_before = Line(TakeTurn(2), Finish()), []
+    monkeypatch.setattr(turns, "end_warm_up", lambda device, tally: heard_before.append(len(line.heard)))
+    turns_of(line)
+    assert [type(event) for event in line.heard[: heard_before[0] + 1]] == [Entered, Ready]
+    assert len(heard_before) == 1
+
+
+def test_whoever_loads_nothing_leaves_others_alone():
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60.0,), daemon=True)
+    other.start()
+    try:
+        assert not Helpers(0).stop()
+        assert "T" not in states()
+        helpers = Helpers(4)
+        assert helpers.stop()
+        assert states() == {"T"}
+        helpers.go_on()
+        assert "T" not in states()
+    finally:
+        other.kill()
+        other.join()
+
+
+class Winding:
+    """A warm-up whose steps take these times, the first of the process included."""
+
+    def __init__(self, *steps_s: float, least=None, budget_s=0.1, queue=0, compiles=False, least_s=0.0):
+        self.now_s = 0.0
+        self._plan = BeforeTurns(least, budget_s, queue, compiles=compiles, clock=lambda: self.now_s, least_s=least_s)
+        self._steps_s = steps_s
+
+    def further(self) -> int:
+        """How many steps are taken after the first."""
+        self.now_s = self._steps_s[0]
+        count, done = 0, list[float]()
+        while count + 1 < len(self._steps_s) and self._plan.goes_on(count, done, self.now_s - self._steps_s[0]):
+            done.append(self._steps_s[count + 1])
+            self.now_s += done[-1]
+            count += 1
+        return count
+
+
+def test_turns_begin_as_soon_as_steps_no_longer_become_faster():
+    assert Winding(0.1, *[0.01] * 20).further() == 2
+    assert Winding(0.1, 0.02, 0.01, 0.01, 0.01, *[0.01] * 20).further() == 3
+    assert Winding(0.1, *[0.01 / n for n in range(1, 90)]).further() > 2
+
+
+def test_the_budget_of_warm_up_is_that_of_a_step_where_steps_are_longer():
+    assert Winding(0.2, 0.15, 0.14, 0.13).further() == 1
+    assert Winding(1.8, 1.8, 1.8).further() == 0, "a second step would cost more than it tells"
+
+
+def test_what_is_asked_for_what_compiles_and_what_lies_ready_goes_before():
+    assert Winding(1.8, *[1.8] * 5, least=3).further() == 3
+    assert Winding(30.0, 5.0, 0.5, 0.5, compiles=True).further() == 2
+    assert Winding(0.6, *[0.5] * 9, queue=4).further() == 4
+    assert Winding(0.1, *[0.01] * 9, least=0).further() == 0
+
+
+def test_an_accelerators_first_step_tells_nothing_of_the_second_and_its_clock_has_to_rise():
+    assert Winding(1.8, *[0.01] * 90, least_s=0.5).further() in (50, 51)
+    assert Winding(1.8, 10.0, 10.0, 10.0, least_s=0.5).further() == 1
+    assert Winding(1.8, *[0.01] * 90, least=3, least_s=0.5).further() == 3, "who asks for steps gets those"
+
+
+@pytest.mark.parametrize(
+    ("queue", "step_s", "device", "steps"),
+    [(0, 0.001, "cpu", 0), (8, 0.001, "cpu", 8), (0, 0.001, "cuda", 2), (8, 0.001, "cuda", 8), (0, 0.3, "cuda", 1)],
+)
+def test_a_turn_on_an_accelerator_begins_while_it_is_at_work(queue, step_s, device, steps):
+    assert lead_in_steps(queue, step_s, device) == steps
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_turns_on_a_device_that_runs_behind_are_its_own_time_unless_each_answer_is_waited_for(closed):
+    clock = FakeClock()
+    device: Any = FakeQueue(clock, from_idle_s=0.002)
+
+    def step(pull, mark):
+        clock.sleep(0.0001)
+        device.issue(0.001)
+
+    line: Any = Line(TakeTurn(10, lead_in=2), Finish())
+    instrument = Instrument(step, lambda: Batch({}, 1), device.synchronize, clock)
+    helpers, seats = Helpers(0), Seats(bound=False)
+    (window,) = _turns(line, instrument, device, helpers, seats, closed=closed)
+    assert len(window.laps_s) == 10
+    if closed:
+        assert window.total_s == pytest.approx(0.031)
+    else:
+        assert window.total_s == pytest.approx(0.010)
+    (taken,) = [event for event in line.heard if isinstance(event, TurnTaken)]
+    assert taken.elapsed_s == window.total_s
+
+
+@pytest.mark.parametrize(("placed", "least_s", "lead_in"), [("cpu", 0.0, 0), ("cuda", 0.5, 2)])
+def test_a_side_on_an_accelerator_warms_up_longer_and_asks_for_steps_before_its_turns(placed, least_s, lead_in):
+    line = Line(Finish())
+    turns_of(line, placed, None)
+    (ready,) = [event for event in line.heard if isinstance(event, Ready)]
+    (told,) = [event for event in line.heard if isinstance(event, Measured)]
+    assert ready.queue == lead_in
+    assert told.facts["warmup_steps"]
+    took_s = sum(s for m in told.measurements if m.stage == Stage.WARMUP for s in m.values)
+    assert took_s >= 0.8 * least_s, "of half a second the clock is read between steps, too"
+    assert placed == "cuda" or took_s < 0.3

@@ -1,0 +1,197 @@
+"""neighbours, steal, throttled, other_processes, drift: did anything but the case decide the times?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from build import a_case, a_machine, a_run, a_trial
+
+from torchstone.core.figures import figures
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import NOT_FORKED, Series, Trial
+from torchstone.plugins import registry
+
+TEN_STEPS_S = [0.25] * 10
+
+
+def look(check: str, run: Run) -> list[Finding]:
+    return list(registry.load("checks", check).look(run))
+
+
+def disturbed(**per_s: float) -> Trial:
+    at_s = tuple(map(float, range(12)))
+    series = [Series(metric, "test", at_s, tuple(rate * t for t in at_s)) for metric, rate in per_s.items()]
+    return a_trial(TEN_STEPS_S, series=series)
+
+
+def gauged(metric: str, *values: float) -> Trial:
+    return a_trial(TEN_STEPS_S, series=[Series(metric, "test", tuple(map(float, range(len(values)))), values)])
+
+
+def test_neighbours_says_how_much() -> None:
+    beside, alone = disturbed(host_busy_s=2.5, process_cpu_s=1.75), disturbed(host_busy_s=1, process_cpu_s=1)
+    found = look("neighbours", a_run([beside, alone]))
+    assert "0.75 CPU cores busy in 1 of 2 trials" in found[0].message
+    assert not look("neighbours", a_run([disturbed(host_busy_s=2.1, process_cpu_s=2.0)]))
+    assert not look("neighbours", a_run())
+
+
+@pytest.mark.parametrize(
+    ("check", "bad", "good"),
+    [
+        ("neighbours", {"host_busy_s": 2.5, "process_cpu_s": 1.75}, {"host_busy_s": 1.0, "process_cpu_s": 1.0}),
+        ("steal", {"host_steal_s": 0.24}, {"host_steal_s": 0.1}),
+    ],
+)
+def test_of_many_short_trials_a_tenth_may_meet_a_busy_moment(
+    check: str, bad: Mapping[str, float], good: Mapping[str, float]
+) -> None:
+    assert not look(check, a_run([disturbed(**bad)] * 2 + [disturbed(**good)] * 18))
+    assert "in 3 of 20 trials" in look(check, a_run([disturbed(**bad)] * 3 + [disturbed(**good)] * 17))[0].message
+
+
+@pytest.mark.parametrize("check", ["other_processes", "throttled"])
+def test_of_many_short_trials_on_a_device_too(check: str) -> None:
+    gauge = f"device_{check}"
+    quiet, beside = gauged(gauge, 0, 0, 0, 0, 0), gauged(gauge, 0, 0, 1, 0, 0)
+    assert not look(check, a_run([beside] * 2 + [quiet] * 18))
+    assert "3 of 20 trials" in look(check, a_run([beside] * 3 + [quiet] * 17))[0].message
+
+
+def test_steal_counts_all_cores() -> None:
+    assert "3.0%" in look("steal", a_run([disturbed(host_steal_s=0.24)]))[0].message
+    assert not look("steal", a_run([disturbed(host_steal_s=0.1)]))
+
+
+def test_throttled_is_read_inside_the_windows() -> None:
+    assert "33%" in look("throttled", a_run([gauged("device_throttled", 0, 0, 1, 0, 0)]))[0].message
+    assert not look("throttled", a_run([gauged("device_throttled", 1, 1, 0, 0, 0)]))
+
+
+def test_other_processes_names_another_device() -> None:
+    cards = tuple(DeviceInfo("cuda", "cuda", "nvidia", i, "a card") for i in range(2))
+    case = a_case(placement=Placement("cuda", 0))
+    trial = gauged("device_other_processes", 0, 0, 1, 0, 0)
+    trial = a_trial(TEN_STEPS_S, series=trial.series, case_id=case.case_id)
+    found = look("other_processes", a_run([trial], cases=[case], machine=a_machine(devices=cards)))
+    assert "1 other process used cuda:0" in found[0].message
+    assert "--device cuda:1" in found[0].advice
+    assert not look("other_processes", a_run([gauged("device_other_processes", 3, 3, 0, 0, 0)]))
+
+
+def test_drift_fires_on_a_slope_and_not_on_noise() -> None:
+    rising = [0.01 * (1 + 0.002 * i) for i in range(100)]
+    found = look("drift", a_run([a_trial(rising)] * 3))
+    assert "18% slower" in found[0].message
+    assert "--warmup" in look("drift", a_run([a_trial(rising[::-1])] * 3))[0].advice
+    assert not look("drift", a_run([a_trial(rising), a_trial(rising), a_trial(rising[::-1])]))
+    assert not look("drift", a_run())
+    rng = random.Random(9)
+    noisy = [[a * b * 100 for a, b in zip(rising, noise(rng, 0.02), strict=False)] for _ in range(3)]
+    assert look("drift", a_run([a_trial(steps) for steps in noisy]))
+
+
+def test_drift_is_seldom_seen_in_noise_that_resembles_its_neighbours() -> None:
+    rng = random.Random(5)
+    fired = sum(bool(look("drift", a_run([a_trial(noise(rng)) for _ in range(3)]))) for _ in range(60))
+    assert fired <= 3
+
+
+def noise(rng: random.Random, sd: float = 0.13) -> list[float]:
+    state, steps = 0.0, []
+    for _ in range(120):
+        state = 0.7 * state + rng.gauss(0.0, sd * (1 - 0.7**2) ** 0.5)
+        steps.append(0.01 * 2.718281828**state)
+    return steps
+
+
+def test_advice_is_in_the_words_in_which_it_was_asked_for() -> None:
+    rising = [0.01 * (1 + 0.002 * i) for i in range(100)]
+    asked = {
+        "--budget 20s": Procedure(), "--iterations 200": Procedure(iterations=50),
+        "--epochs 8": Procedure(epochs=2, fit=Fit()), "--steps 400": Procedure(epochs=1, iterations=100, fit=Fit()),
+    }  # fmt: skip
+    for words, procedure in asked.items():
+        drifting = a_run([a_trial(rising)] * 3, procedure=procedure)
+        hot = a_run([gauged("device_throttled", 0, 0, 1, 0, 0)], procedure=procedure)
+        assert look("drift", drifting)[0].advice.endswith(words)
+        assert look("throttled", hot)[0].advice.endswith(words)
+
+
+def test_a_training_is_not_told_to_take_options_that_it_has_not() -> None:
+    training = Procedure(epochs=2, fit=Fit())
+    falling = [0.01 * (1 + 0.002 * i) for i in range(100)][::-1]
+    assert "--warmup" not in look("drift", a_run([a_trial(falling)] * 3, procedure=training))[0].advice
+    stolen = disturbed(host_steal_s=0.24)
+    assert "--trials" not in look("steal", a_run([stolen], procedure=training))[0].advice
+    assert "--trials 6" in look("steal", a_run([stolen]))[0].advice
+
+
+def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
+    why = "the CUDA driver was initialised (cuDeviceGetCount returned 0) by the preload of hf:bert, at `import kernels`"
+    trials = [a_trial(trial_id=f"t{n}", number=n, facts={NOT_FORKED: why} if n else {}) for n in range(3)]
+    (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
+    assert finding.severity == Severity.INFO
+    assert finding.subject == "run"
+    assert finding.message == f"2 of 3 trials are new interpreters, not forks: {why}"
+
+
+def held(throttled: tuple[float, ...], capped: tuple[float, ...] | None) -> Trial:
+    told = {"device_throttled": throttled, **({"device_power_capped": capped} if capped is not None else {})}
+    series = [Series(metric, "nvml", tuple(map(float, range(5))), values) for metric, values in told.items()]
+    return a_trial(TEN_STEPS_S, series=series)
+
+
+@pytest.mark.parametrize(
+    ("throttled", "capped", "severity", "said"),
+    [
+        ((0, 0, 1, 1, 1), (0, 0, 1, 1, 1), Severity.INFO, "ran at its power limit"),
+        ((0, 0, 1, 1, 1), (0, 0, 1, 0, 1), Severity.WARNING, "up to 33% of readings"),
+        ((0, 0, 1, 1, 1), None, Severity.WARNING, "heat or a power limit"),
+    ],
+)
+def test_a_card_at_its_power_limit_is_as_it_should_be(throttled, capped, severity, said):
+    (found,) = look("throttled", a_run([held(throttled, capped)] * 3))
+    assert found.severity == severity
+    assert said in found.message
+
+
+def counted(seconds: float, tick_s: float | None, source: str = "nvml") -> Trial:
+    at_s = (0.0, 2.0, 2.0 + seconds, 60.0)
+    facts = {} if tick_s is None else {"energy_tick_s": tick_s}
+    series = [Series("device_energy_j", source, at_s, tuple(100.0 * t for t in at_s))]
+    return a_trial([seconds / 10] * 10, series=series, facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("trial", "fires"),
+    [
+        (counted(0.6, 0.1), True), (counted(2.1, 0.1), False), (counted(0.6, 0.02), False), (counted(0.6, None), True),
+        (counted(0.6, None, "amd_smi"), False), (a_trial(TEN_STEPS_S), False),
+    ],
+)  # fmt: skip
+def test_windows_that_are_too_short_for_the_energy_counter_are_told(trial, fires):
+    found = look("energy_ticks", a_run([trial] * 3))
+    assert bool(found) is fires
+    assert not fires or "moved 6 times at most in the windows of 3 of 3 trials" in found[0].message
+    values = figures(trial).values
+    assert ("energy_per_item_j" in values) is (not fires and bool(trial.series))
+    steps = look("energy_ticks", a_run([counted(0.6, 0.1)] * 3, procedure=Procedure(iterations=50)))
+    assert "--iterations 200" in steps[0].advice
+
+
+def test_other_processes_are_those_just_before_and_after_the_windows_where_none_were_counted_inside() -> None:
+    def around(*counts: float) -> Trial:
+        series = [Series("device_other_processes", "nvml", (0.0, 1.5, 5.0, 9.0), counts)]
+        return a_trial(TEN_STEPS_S, series=series)  # from 2.0 to 4.5 s
+
+    assert look("other_processes", a_run([around(0, 1, 0, 0)]))
+    assert look("other_processes", a_run([around(0, 0, 1, 0)]))
+    assert not look("other_processes", a_run([around(2, 0, 0, 2)]))

@@ -1,0 +1,218 @@
+"""Data that a user's function returns: what becomes of a Dataset, a DataLoader, an iterable of batches."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset
+
+from torchstone.core.errors import Unsupported, UsageError
+from torchstone.core.schema.model import LoadedModel
+from torchstone.plugins import registry
+from torchstone.plugins.tasks._batches import Loaded, Resident, open_batches
+
+X, Y = torch.arange(40.0).view(10, 4), torch.arange(10)
+PAIRS = TensorDataset(X, Y)
+LOSS = nn.functional.cross_entropy
+CPU: Any = SimpleNamespace(torch_device=torch.device("cpu"))
+
+
+class Mapped(Dataset[Mapping[str, Any]]):
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> Mapping[str, Any]:
+        return {"x": X[index].numpy(), "labels": int(Y[index]) % 3}
+
+
+class Flowing(IterableDataset[Any]):
+    def __iter__(self):
+        return iter(PAIRS[n] for n in range(10))
+
+
+class Named(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 10)
+
+    def forward(self, x, labels=None):
+        return self.inner(x)
+
+
+def adopted(data: Any, loss: Any = LOSS, module: nn.Module | None = None) -> LoadedModel:
+    return registry.load("models", "py").adopt((module or nn.Linear(4, 10), data, None, loss), "f")
+
+
+def feed(model: LoadedModel, **configuration: Any) -> Any:
+    settings = {"batch_size": 4, "feed": "loader", "num_workers": 0, **configuration}
+    return open_batches(settings, model, model.samples, CPU, 0)
+
+
+def doubled(rows: list[Any]) -> Any:
+    return torch.stack([2 * x for x, _ in rows]), torch.stack([y for _, y in rows])
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (PAIRS, {"input", "target"}),
+        (DataLoader(PAIRS, batch_size=2, shuffle=True), {"input", "target"}),
+        (Flowing(), {"input", "target"}),
+        (DataLoader(Flowing(), batch_size=2), {"input", "target"}),
+        (DataLoader(PAIRS, batch_size=4, sampler=SequentialSampler(PAIRS), collate_fn=doubled), {"input", "target"}),
+        ([(X[:4], Y[:4]), (X[4:8], Y[4:8])], {"input", "target"}),
+        ([[X[:4], Y[:4]]], {"input", "target"}),
+    ],
+    ids=["dataset", "loader", "flowing", "loader of flowing", "collate", "batches", "a batch"],
+)
+@pytest.mark.parametrize("how", ["loader", "resident"])
+def test_batches_of_the_size_asked_for_go_through_module_and_loss(data, names, how):
+    model = adopted(data)
+    batches = feed(model, feed=how)
+    assert isinstance(batches, Resident) == (how == "resident")
+    for _ in range(6):  # more than an epoch
+        batch = batches.next()
+        assert batch.items == 4
+        assert set(batch.tensors) == names
+        assert model.forward(model.module, batch.tensors).shape == (4, 10)
+        assert model.loss is not None
+        assert model.loss(model.module, batch.tensors).dim() == 0
+    batches.close()
+
+
+def test_items_may_be_mappings_of_arrays_and_numbers():
+    model = adopted(Mapped(), module=Named())
+    batch = feed(model).next()
+    assert {name: tuple(t.shape) for name, tensor in batch.tensors.items() if (t := tensor) is not None} == {
+        "x": (4, 4), "labels": (4,),
+    }  # fmt: skip
+    assert model.loss is not None
+    assert model.loss(model.module, batch.tensors).dim() == 0
+
+
+def test_a_loaders_own_collate_is_kept_and_its_settings_are_facts():
+    model = adopted(DataLoader(PAIRS, batch_size=2, num_workers=0, collate_fn=doubled))
+    assert isinstance(feed(adopted(PAIRS)), Loaded), "of a data set the loader is ours"
+    batch = feed(model, batch_size=5).next()
+    assert batch.items == 5
+    assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
+    assert {k: v for k, v in model.facts.items() if k.startswith("own_")} == {
+        "own_data": "the model's own DataLoader", "own_batch_size": 2, "own_num_workers": 0, "own_pin_memory": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[(X[:4], Y[:4])], type("OwnLoader", (DataLoader,), {})(PAIRS, batch_size=4)],
+    ids=["list", "subclass"],
+)
+def test_what_cannot_be_made_anew_is_used_as_it_is_and_other_axes_are_refused(data):
+    model = adopted(data)
+    assert feed(model).next().items == 4
+    with pytest.raises(UsageError, match=r"used as they come, with batch_size=4: write --axis batch_size=4, or return"):
+        feed(model, batch_size=2)
+    with pytest.raises(UsageError, match=r"with num_workers=0: write --axis num_workers=0"):
+        feed(model, num_workers=2)
+    assert feed(model, num_workers=2, feed="resident").next().items == 4, "resident batches need no workers"
+    assert set(model.samples.fixed) == {"batch_size", "num_workers"}
+
+
+STARTED: list[int] = []
+
+
+def started(worker: int) -> None:
+    STARTED.append(worker)
+
+
+def test_a_loader_keeps_its_sampler_its_collate_fn_and_its_worker_init_fn_with_any_workers():
+    order = torch.utils.data.SubsetRandomSampler(range(8, 0, -1))
+    loader = DataLoader(PAIRS, 4, sampler=order, collate_fn=doubled, num_workers=1, worker_init_fn=started)
+    model = adopted(loader)
+    for workers in (0, 2):
+        batches = feed(model, batch_size=2, num_workers=workers, prefetch_factor=3)
+        made = batches._source
+        assert (made.sampler, made.worker_init_fn, made.num_workers) == (order, started, workers)
+        assert (batches.queue, batches.turn) == (3 * workers, max(1, 3 * workers)), "so many are drained first"
+        batch = batches.next()
+        assert batch.items == 2
+        assert 0 not in batch.tensors["target"], "the sampler leaves it out"
+        assert torch.equal(batch.tensors["input"][:, 0], 8.0 * batch.tensors["target"])
+        batches.close()
+    assert loader.num_workers == 1, "the user's own stays as it is"
+
+
+def test_batches_of_a_sampler_of_ones_own_stay_as_they_are_with_any_workers():
+    model = adopted(DataLoader(PAIRS, batch_sampler=[[0, 1, 2], [3]]))
+    assert model.samples.fixed == {"batch_size": 3}
+    assert model.facts["own_batch_size"] == 3
+    batches = feed(model, batch_size=3, num_workers=2)
+    assert [batches.next().items for _ in range(4)] == [3, 1, 3, 1]
+    batches.close()
+    with pytest.raises(UsageError, match=r"with batch_size=3: write --axis batch_size=3"):
+        feed(model, batch_size=4)
+
+
+def test_items_are_counted_where_the_collate_fn_makes_other_rows_of_them():
+    def joined(rows: list[Any]) -> Any:
+        return torch.cat([x for x, _ in rows]).view(-1, 2), torch.zeros(2 * len(rows), dtype=torch.long)
+
+    model = adopted(DataLoader(PAIRS, 5, collate_fn=joined), module=nn.Linear(2, 3))
+    batch = feed(model, batch_size=5).next()
+    assert (batch.items, batch.tensors["input"].shape) == (5, (10, 2))
+
+
+def test_one_short_batch_may_be_all_there_is():
+    model = adopted(DataLoader(PAIRS, batch_size=64))
+    assert model.facts["own_batch_size"] == 10
+    assert feed(model, batch_size=10).next().items == 10
+    flowing = feed(adopted(DataLoader(Flowing(), batch_size=2)), batch_size=64)
+    with pytest.raises(Unsupported, match="no whole batch of this size"):
+        flowing.next()
+
+
+def test_without_a_loss_the_target_that_a_module_does_not_take_is_left_out():
+    model = adopted(PAIRS, loss=None)
+    batch = feed(model).next()
+    assert model.forward(model.module, batch.tensors).shape == (4, 10)
+    assert model.loss is None
+    both = adopted(TensorDataset(X, X), loss=None, module=nn.Bilinear(4, 4, 2))
+    assert both.forward(both.module, feed(both).next().tensors).shape == (4, 2)
+    alone = adopted(TensorDataset(X), loss=None)
+    assert alone.forward(alone.module, feed(alone).next().tensors).shape == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((pair for pair in [(X, Y)]), "a generator gives its batches only once; return a list, or a DataLoader"),
+        (TensorDataset(X[:0], Y[:0]), "its data set is empty"),
+        (DataLoader(PAIRS, batch_sampler=[]), "its data gives no batch"),
+        (DataLoader(TensorDataset(X), batch_size=2), "with a loss, the example is a pair"),
+        ([("a", Y)], "'input' of the example is a str, not a tensor|the example is a str"),
+    ],
+    ids=["generator", "empty", "no batch", "no target", "words"],
+)
+def test_data_that_cannot_be_used_says_why(data, says):
+    with pytest.raises(UsageError, match=says):
+        adopted(data)
+
+
+@pytest.mark.parametrize("data", [PAIRS, DataLoader(PAIRS)], ids=["dataset", "loader"])
+def test_too_little_data_is_unsupported(data):
+    with pytest.raises(Unsupported, match=r"batch_size=11: the data set has .*less than one batch"):
+        feed(adopted(data), batch_size=11)
+
+
+class Endless:
+    def __iter__(self):
+        while True:
+            yield from (0, 1, 2)
+
+
+def test_a_sampler_may_have_no_length():
+    model = adopted(DataLoader(PAIRS, batch_size=2, sampler=Endless()))
+    assert model.facts["own_batch_size"] == 2
+    assert feed(model, batch_size=4).next().items == 4

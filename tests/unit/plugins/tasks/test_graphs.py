@@ -1,0 +1,118 @@
+"""What is kept of steps that torch records as CUDA graphs: memory that each step writes over, played by one buffer."""
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from torchstone.api.keeping.process import Switches
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.execution.timing.loop import unmarked
+from torchstone.plugins import registry
+from torchstone.plugins.tasks import _graphs, _settings
+
+with warnings.catch_warnings():  # it imports what torch itself calls deprecated
+    warnings.simplefilter("ignore")
+    from torch._inductor import cudagraph_trees, list_mode_options
+
+GRAPHS, NONE = {"compile": "reduce-overhead"}, {"compile": "default"}
+
+
+def device_of(kind: str) -> Any:
+    return SimpleNamespace(torch_device=torch.device(kind), objection=lambda axis, value: None)
+
+
+def test_the_modes_are_those_in_which_torch_records_graphs():
+    modes = {mode for mode, options in list_mode_options().items() if options.get("triton.cudagraphs")}
+    assert modes == set(_graphs._MODES)
+    assert modes <= set(AXES["compile"].values or ())
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "recorded"),
+    [
+        ("reduce-overhead", "cuda", True), ("max-autotune", "cuda", True), ("reduce-overhead", "xpu", True),
+        ("default", "cuda", False), ("off", "cuda", False), ("reduce-overhead", "cpu", False),
+    ],
+)  # fmt: skip
+def test_where_steps_are_graphs(mode, kind, recorded):
+    assert _graphs.are_recorded({"compile": mode}, device_of(kind)) is recorded
+
+
+def kept_of(configuration, kind):
+    """Three losses that lie in the same memory, as a graph's do, kept one after another."""
+    keep, loss, kept = _graphs.keeper(configuration, device_of(kind)), torch.zeros(()), []
+    for step in range(3):
+        loss.fill_(step)
+        kept.append(keep(loss))
+    return [float(one) for one in kept], [isinstance(one, float) for one in kept]
+
+
+def test_a_kept_loss_shares_no_memory_with_the_next():
+    assert kept_of(GRAPHS, "cuda") == ([0.0, 1.0, 2.0], [False] * 3)
+    assert kept_of(NONE, "cuda")[0] == [2.0, 2.0, 2.0], "else it is the tensor itself, as nobody writes over it"
+    assert kept_of(GRAPHS, "cpu") == ([0.0, 1.0, 2.0], [True] * 3)
+
+
+def prepared_on_meta(monkeypatch, losses, task="train", **axes):
+    """An engine on a device that is not the CPU and computes nothing; its compiled module is the module."""
+    monkeypatch.setattr(_settings, "compiled", lambda module, configuration: module)
+
+    def loss(network, tensors):
+        losses.append(network(tensors["input"]).square().mean())
+        return losses[-1]
+
+    model = LoadedModel(torch.nn.Linear(6, 3), loss, loss, InputSpec("own"))
+    engine = registry.load("engines", task)
+    values = (
+        {axis: AXES[axis].default for axis in engine.axes}
+        | {"batch_size": 4, "optimizer": "sgd", "fused": "off"}
+        | axes
+    )
+    case = Case(Workload(Task(task), "module:test", "example", "sample"), values, Placement("cuda"))
+    return engine.prepare(case, model, device_of("meta"))
+
+
+def memory(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+def batch():
+    return Batch({"input": torch.empty(4, 6, device="meta")}, 4)
+
+
+@pytest.mark.parametrize(("mode", "shared"), [("reduce-overhead", False), ("max-autotune", False), ("off", True)])
+def test_a_training_keeps_copies_of_the_losses_that_graphs_write(monkeypatch, mode, shared):
+    losses: list[Any] = []
+    prepared = prepared_on_meta(monkeypatch, losses, compile=mode)
+    prepared.losses = []
+    for _ in range(3):
+        prepared.step(batch, unmarked)
+    pairs = list(zip(prepared.losses, losses, strict=True))
+    assert [memory(kept) == memory(loss) for kept, loss in pairs] == [shared] * 3
+    assert not any(kept.requires_grad for kept, _ in pairs)
+
+
+@pytest.mark.parametrize("task", ["train", "infer"])
+@pytest.mark.parametrize(("mode", "marked"), [("reduce-overhead", 3), ("default", 0), ("off", 0)])
+def test_every_step_is_marked_where_steps_are_graphs_and_the_users_process_forgets_it(monkeypatch, task, mode, marked):
+    monkeypatch.setattr(cudagraph_trees.MarkStepBox, "mark_step_counter", 0)
+    before = Switches()
+    prepared = prepared_on_meta(monkeypatch, [], task, compile=mode)
+    for _ in range(3):
+        prepared.step(batch, unmarked)
+    assert cudagraph_trees.MarkStepBox.mark_step_counter == -marked
+    before.put_back()
+    assert cudagraph_trees.MarkStepBox.mark_step_counter == 0
+
+
+def test_gradients_are_not_accumulated_where_graphs_write_over_them(monkeypatch):
+    with pytest.raises(Unsupported, match=r"compile=max-autotune, grad_accumulation=4: .*say compile=default"):
+        prepared_on_meta(monkeypatch, [], compile="max-autotune", grad_accumulation=4)
+    prepared_on_meta(monkeypatch, [], compile="default", grad_accumulation=4)

@@ -1,0 +1,88 @@
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torchstone.plugins.telemetry._descendants import Descendants
+from torchstone.plugins.telemetry.process import Process
+
+GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"
+PARENT = (
+    f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GROWN!r}]); print('alone', flush=True); input()"
+)
+
+
+def by_metric(gauges) -> dict[str, Any]:
+    return {gauge.metric: gauge for gauge in gauges}
+
+
+@pytest.mark.parametrize("proc", [Path("/proc"), Path("/nonexistent")], ids=["proc", "psutil"])
+def test_a_child_counts_while_it_lives_and_its_time_after(proc):
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        gauges = by_metric(Process(proc).open(parent.pid, None))
+        assert gauges["process_cpu_s"].cumulative
+        parent.stdout.readline()
+        with_child, cpu_s = gauges["rss_bytes"].read(), gauges["process_cpu_s"].read()
+        assert with_child > 60e6
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        parent.stdout.readline()
+        assert gauges["rss_bytes"].read() < with_child - 50e6
+        assert gauges["process_cpu_s"].read() >= cpu_s
+        parent.stdin.write("\n")
+        parent.stdin.flush()
+        parent.wait()
+    assert gauges["rss_bytes"].read() is None
+    assert gauges["process_cpu_s"].read() is None
+
+
+def test_cpu_time_is_that_of_the_system():
+    cpu = by_metric(Process().open(os.getpid(), None))["process_cpu_s"]
+    before_s, began_s = cpu.read(), time.process_time()
+    while time.process_time() - began_s < 0.1:
+        pass
+    assert cpu.read() - before_s == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("proc", [Path("/proc"), Path("/nonexistent")], ids=["proc", "psutil"])
+def test_no_such_process_is_no_gauges(proc):
+    assert not Process(proc).open(None, None)
+    assert not Process(proc).open(2**22 + 1, None)
+
+
+def stat(proc, pid, parent, name="python", ticks=(0, 0, 0, 0)):
+    (proc / str(pid)).mkdir(exist_ok=True)
+    fields = ["S", parent, *["0"] * 9, *ticks, *["0"] * 6, "10", "0"]
+    (proc / str(pid) / "stat").write_text(f"{pid} ({name}) " + " ".join(map(str, fields)))
+
+
+def test_grandchildren_count_whatever_their_name_and_pid(tmp_path):
+    stat(tmp_path, 100, 1, ticks=(1, 2, 3, 4))
+    stat(tmp_path, 300, 100, name="a) b (c 7")
+    stat(tmp_path, 50, 300)
+    stat(tmp_path, 400, 1)
+    family = Descendants(100, tmp_path)
+    assert len(family.stats()) == 3
+    assert [family.has(pid) for pid in (100, 300, 50, 400)] == [True, True, True, False]
+    stat(tmp_path, 401, 50)
+    assert family.has(401)
+
+
+def test_the_count_of_cpu_time_never_falls(tmp_path):
+    stat(tmp_path, 100, 1, ticks=(100, 0, 0, 0))
+    stat(tmp_path, 101, 100, ticks=(50, 0, 0, 0))
+    (cpu,) = (g for g in Process(tmp_path).open(100, None) if g.metric == "process_cpu_s")
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    assert cpu.read() == pytest.approx(150 * tick_s)
+    (tmp_path / "101" / "stat").write_text("")  # ended, and not yet in its parent's account
+    assert cpu.read() == pytest.approx(150 * tick_s)
+    stat(tmp_path, 100, 1, ticks=(110, 0, 50, 0))
+    assert cpu.read() == pytest.approx(160 * tick_s)

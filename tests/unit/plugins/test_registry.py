@@ -1,0 +1,104 @@
+"""Plug-ins of third parties: found, refused with the reason, and never in the place of ours."""
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import EntryPoint, EntryPoints
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.execution import plan
+from torchstone.plugins import registry
+
+
+class FakeEntry:
+    """An entry point of an installed package, with what it gives when it is loaded."""
+
+    def __init__(self, family: str, name: str, given: Any, package: str = "theirs") -> None:
+        self.group, self.name, self.value = f"torchstone.{family}", name, f"{package}.module:PLUGIN"
+        self.dist = SimpleNamespace(name=package, version="1.0")
+        self._given = given
+
+    def load(self) -> Any:
+        if isinstance(self._given, Exception):
+            raise self._given
+        return self._given
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    entries: list[FakeEntry] = []
+
+    def select(group: str) -> Sequence[FakeEntry]:
+        return [entry for entry in entries if entry.group == group]
+
+    monkeypatch.setattr(registry, "_entry_points", lambda: SimpleNamespace(select=select))
+    registry.names.cache_clear()
+    yield entries.extend
+    registry.names.cache_clear()
+
+
+THEIRS = SimpleNamespace(describes="theirs", names=lambda: [("net", "a net")])
+
+
+def test_a_plugin_of_somebody_else_is_listed_and_loaded(installed):
+    installed([FakeEntry("models", "theirs", THEIRS)])
+    assert "theirs" in registry.names("models")
+    assert registry.load("models", "theirs") is THEIRS
+    assert dict(registry.usable("models"))["theirs"] is THEIRS
+    assert plan._split("net", "models", "model") == ("theirs", "net"), "and its models are found by their bare names"
+
+
+def test_ours_wins_over_one_of_the_same_name_and_it_is_told(installed):
+    installed([FakeEntry("models", "hf", THEIRS)])
+    assert registry.load("models", "hf") is not THEIRS
+    assert registry.names("models").count("hf") == 1
+    ((name, why),) = registry.shadowed("models")
+    assert name == "hf"
+    assert why == "of package theirs 1.0 is not used: torchstone's own model source has this name"
+    assert registry.shadowed("data") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (ImportError("no module named tensorsoup"), "of package theirs 1.0 cannot be imported: ImportError: no module"),
+        (ZeroDivisionError("oops"), "cannot be imported: ZeroDivisionError: oops"),
+        (SimpleNamespace, "is no plug-in: theirs.module:PLUGIN must name an object"),
+        (SimpleNamespace(), "with a text `describes`"),
+    ],
+    ids=["import", "raises", "class", "no text"],
+)
+def test_one_that_cannot_be_used_says_why_and_the_others_work(installed, given, says):
+    installed([FakeEntry("models", "theirs", given)])
+    assert "theirs" in registry.names("models"), "it is listed, with the reason"
+    with pytest.raises(MissingError, match="model source theirs") as caught:
+        registry.load("models", "theirs")
+    assert says in str(caught.value)
+    assert set(dict(registry.usable("models"))) == set(registry.names("models")) - {"theirs"}
+    assert plan._split("cnn", "models", "model") == ("builtin", "cnn"), "a bare name is looked for in the others"
+    with pytest.raises(UsageError, match="unknown model 'cnnn'"):
+        plan._split("cnnn", "models", "model")
+
+
+def test_a_name_that_two_packages_offer_belongs_to_neither(installed):
+    installed([FakeEntry("data", "rows", THEIRS, "one"), FakeEntry("data", "rows", THEIRS, "other")])
+    with pytest.raises(MissingError, match=r"2 packages offer it \(package one 1\.0, package other 1\.0\); uninstall"):
+        registry.load("data", "rows")
+
+
+def test_a_package_found_twice_on_the_path_is_one(installed):
+    installed([FakeEntry("data", "rows", THEIRS), FakeEntry("data", "rows", THEIRS)])
+    assert registry.load("data", "rows") is THEIRS
+
+
+def test_real_entry_points_have_what_the_fakes_have():
+    entry = EntryPoint("name", "module:PLUGIN", "torchstone.plugins.models")
+    assert (entry.name, entry.value, entry.group, entry.dist) == (
+        "name",
+        "module:PLUGIN",
+        "torchstone.plugins.models",
+        None,
+    )
+    assert list(EntryPoints([entry]).select(group="torchstone.plugins.models")) == [entry]

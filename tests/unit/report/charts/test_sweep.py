@@ -1,0 +1,98 @@
+"""The pictures of a diagnosis: a panel a device, what failed in its place, nothing that was not measured."""
+
+from typing import Any
+
+import pytest
+
+from torchstone.analysis.sweep_table import COLUMNS, Row
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.report.charts import sweep as charts
+from torchstone.report.charts.pictures import draw
+
+SHARES = {"data_s": 0.1, "forward_s": 0.3, "backward_s": 0.4, "optimizer_s": 0.15, "rest_s": 0.05}
+
+
+def row(device: str, size: int | None, rate: float | None = None, status: str = "ok") -> Row:
+    found: Row = dict.fromkeys(("device", "batch_size", "status", "message", *COLUMNS, "verdict"))
+    found.update(device=device, batch_size=size, status=status, throughput=rate)
+    if rate is not None and size is not None:
+        found.update({name: share * size / rate for name, share in SHARES.items()}, peak_rss_bytes=2.0**30)
+        found["peak_reserved_bytes"] = 2.0**31 if device != "cpu" else None
+    return found
+
+
+ROWS = [
+    row("cpu", 8, 100.0), row("cpu", 32, 200.0), row("cuda:0", 8, 1000.0), row("cuda:0", 32, None, "out_of_memory"),
+    row("xpu", None, None, "skipped"),
+]  # fmt: skip
+
+
+def words(panel: Any) -> list[tuple[str, str]]:
+    return [(v["batch"], v["word"]) for layer in panel["layer"] for v in layer.get("data", {}).get("values", ())]
+
+
+def test_throughput_has_a_panel_for_each_device_that_was_measured():
+    cpu, cuda = charts.throughput(ROWS, "run x")["concat"]
+    assert (cpu["title"], cuda["title"]) == ("cpu", "cuda:0")
+    assert cpu["data"]["values"] == [{"batch": "8", "throughput": 100.0}, {"batch": "32", "throughput": 200.0}]
+    assert cuda["data"]["values"] == [{"batch": "8", "throughput": 1000.0}]
+    assert cuda["encoding"]["x"]["scale"]["domain"] == ["8", "32"], "what failed keeps its place"
+    assert words(cpu) == []
+    assert words(cuda) == [("32", "out of memory")]
+
+
+def test_phases_are_drawn_in_their_order_and_only_those_there_are():
+    panels = charts.time_breakdown(ROWS, "run x")["concat"]
+    assert [panel["title"].rpartition(": ")[2] for panel in panels] == ["ms a step", "share of the step"] * 2
+    values = [value for value in panels[0]["data"]["values"] if value["batch"] == "8"]
+    assert [value["phase"] for value in values] == ["data", "forward", "backward", "optimizer", "rest"]
+    assert sum(value["ms"] for value in values) == pytest.approx(80.0), "8 items at 100 a second"
+
+
+def test_memory_names_only_what_was_measured():
+    def kinds(rows):
+        (first, *_) = charts.memory(rows, "run x")["concat"]
+        return first["layer"][0]["encoding"]["color"]["scale"]["domain"]
+
+    assert kinds(ROWS) == ["host (resident)", "device (reserved)"]
+    assert kinds(ROWS[:2]) == ["host (resident)"]
+
+
+def test_s4_56_memory_of_the_cpu_and_of_the_gpu_is_drawn(tmp_path):
+    spec = charts.memory(ROWS, "run x")
+    cpu, cuda = spec["concat"]
+    host, device = {"kind": "host (resident)", "mib": 1024.0}, {"kind": "device (reserved)", "mib": 2048.0}
+    assert cpu["data"]["values"] == [{"batch": "8", **host}, {"batch": "32", **host}]
+    assert cuda["data"]["values"] == [{"batch": "8", **host}, {"batch": "8", **device}]
+    pytest.importorskip("vl_convert")
+    drawn = draw(spec, tmp_path / "memory.svg").read_text(encoding="utf-8")
+    assert all(f"kind: {kind}" in drawn for kind in ("host (resident)", "device (reserved)"))
+
+
+def test_nothing_measured_is_nothing_to_draw():
+    with pytest.raises(UsageError, match="nothing was measured to the end"):
+        charts.throughput(ROWS[3:], "run x")
+
+
+@pytest.mark.parametrize("make", [charts.throughput, charts.time_breakdown, charts.memory])
+def test_each_is_a_picture(tmp_path, make):
+    pytest.importorskip("vl_convert")
+    data = draw(make(ROWS, "run x"), tmp_path / "new" / "x.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    assert width > 1200
+    assert height > 500
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(MissingError, match=r"pip install 'torchstone\[charts\]'"):
+        draw({}, tmp_path / "x.png")
+    assert not (tmp_path / "x.png").exists()
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.vega.json"])
+def test_a_suffix_that_is_no_picture_of_ours_is_refused_before_anything_is_made(tmp_path, name):
+    with pytest.raises(UsageError, match="written as PNG or SVG"):
+        draw({}, tmp_path / "new" / name)
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,55 @@
+"""Measured Cases over all runs: what counts, what does not, and what is read of them."""
+
+import msgspec
+from stored import PROCESSOR, a_stored_run, case, machine, store
+
+from torchstone.core.schema.comparison import Rules
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Purpose
+from torchstone.storage.measured import measured
+
+
+def test_figures_facts_and_doubts_of_each_case_of_each_run(outputs):
+    one, other = case(batch_size=8), case(batch_size=16)
+    findings = [
+        Finding(check, severity, "m", "a", one.case_id)
+        for check, severity in (
+            ("neighbours", Severity.WARNING),
+            ("few_trials", Severity.WARNING),
+            ("leak", Severity.INFO),
+        )
+    ]
+    runs = [
+        a_stored_run(2, [(one, 100.0), (other, 50.0)], machine(), findings=findings, failed=[other.case_id]),
+        a_stored_run(1, [(one, 90.0)], machine(), code={"py:mine.py": "abc"}),
+    ]
+    store(outputs, runs)
+    found = measured(outputs, ("throughput", "peak_rss_bytes"))
+    assert found.runs == 2
+    assert [m.run_id for m in found.measured] == [runs[1].head.run_id, runs[0].head.run_id], "the oldest first"
+    early, late = found.measured
+    assert early.code == {"py:mine.py": "abc"}
+    assert len(late.values("throughput")) == 3
+    assert set(late.trials[0]) == {"throughput", "peak_rss_bytes"}, "other figures are not read"
+    assert late.values("step_time") == []
+    assert late.facts["task"] == "train"
+    assert late.device == PROCESSOR
+    assert [f.check for f in late.doubts] == ["neighbours"], "that there are few trials makes no figure wrong"
+    assert late.procedure["trials"] == 3
+
+
+def test_probes_and_the_turns_of_ab_are_left_out(outputs):
+    one = case()
+    tuned = a_stored_run(1, [(one, 100.0)], machine())
+    probes = tuple(msgspec.structs.replace(t, purpose=Purpose.PROBE) for t in tuned.trials[:2])
+    dueled = a_stored_run(2, [(one, 90.0)], machine())
+    contest = msgspec.structs.replace(dueled.head, contest=Rules())
+    tuned = msgspec.structs.replace(tuned, trials=(*probes, tuned.trials[2]))
+    store(outputs, [tuned, msgspec.structs.replace(dueled, head=contest)])
+    (found,) = measured(outputs, ("throughput",)).measured
+    assert len(found.trials) == 1
+
+
+def test_an_empty_store(outputs):
+    assert measured(outputs, ("throughput",)).measured == ()
+    assert not outputs.exists()

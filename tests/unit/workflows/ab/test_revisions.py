@@ -1,0 +1,73 @@
+"""Revisions of a real repository, each in a work tree that is gone afterwards."""
+
+import subprocess
+
+import pytest
+
+from torchstone.core.errors import UsageError
+from torchstone.workflows.ab.revisions import checked_out, find
+
+
+def git(folder, *words):
+    own = ("-c", "user.email=a@example.org", "-c", "user.name=a")
+    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repository")
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "code").mkdir()
+    for text in ("one", "two"):
+        (folder / "code" / "net.py").write_text(text)
+        git(folder, "add", ".")
+        git(folder, "commit", "-q", "-m", text)
+    hook = folder / ".git" / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\ntouch HOOKED\n")
+    hook.chmod(0o755)
+    return folder
+
+
+def test_a_revision_is_checked_out_beside_and_removed_again(repository):
+    revision = find("HEAD~1", repository)
+    assert revision.label.startswith("HEAD~1 (")
+    with checked_out(revision, repository / "code") as folder:
+        assert (folder / "net.py").read_text() == "one"
+        assert not (folder.parent / "HOOKED").exists(), "no hook of the repository runs"
+    assert not folder.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert (repository / "code" / "net.py").read_text() == "two"
+
+
+def test_the_work_tree_is_taken_as_it_is_and_says_what_changed(repository):
+    (repository / "code" / "net.py").write_text("three")
+    try:
+        revision = find(".", repository)
+        assert revision.label == "work tree (1 changed file)"
+        with checked_out(revision, repository) as folder:
+            assert folder == repository
+    finally:
+        git(repository, "checkout", "-q", "code/net.py")
+    assert find(".", repository).label == "work tree (no change)"
+
+
+def test_what_is_no_revision_is_said_in_one_line(repository, tmp_path):
+    with pytest.raises(UsageError, match="'nowhere' is neither a recipe, a file, nor a revision"):
+        find("nowhere", repository)
+    with pytest.raises(UsageError, match="is no revision"):
+        find("--upload-pack=x", repository)
+    with pytest.raises(UsageError, match="not a git repository"):
+        find("HEAD", tmp_path)
+
+
+def test_a_folder_that_one_revision_lacks(repository):
+    (repository / "new").mkdir()
+    try:
+        with (
+            pytest.raises(UsageError, match="has no folder new"),
+            checked_out(find("HEAD", repository), repository / "new"),
+        ):
+            pass
+    finally:
+        (repository / "new").rmdir()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1

@@ -1,0 +1,47 @@
+import pytest
+from build import a_case, a_quest, a_trial
+
+from torchstone.core.schema.answer import Constraints
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.search import Part, Probe
+from torchstone.core.schema.trial import Measurement, Stage, Status
+from torchstone.workflows.tune.scoring import reading_of, shortfall, value_of
+
+
+def test_less_latency_and_less_energy_are_worth_more():
+    assert value_of({"throughput": 100.0}, "throughput") == 100.0
+    assert value_of({"latency_per_batch_p50_s": 0.01}, "latency") == pytest.approx(100.0)
+    assert value_of({"energy_per_item_j": 0.5}, "energy") == 2.0
+    assert value_of({"throughput": 100.0}, "energy") is None, "an energy that nobody read is not free"
+
+
+def test_the_constraint_that_is_missed_most_is_named():
+    values = {"peak_rss_bytes": 20.0, "latency_per_batch_p50_s": 0.3, "throughput": 50.0}
+
+    def missed(**limits):
+        return shortfall(values, a_quest(constraints=Constraints(**limits)))
+
+    assert missed(max_memory_bytes=20.0, max_latency_s=0.3, min_throughput=50.0) is None
+    assert missed(max_memory_bytes=10.0, max_latency_s=0.1) == pytest.approx(("max-latency", 3.0))
+    assert missed(min_throughput=100.0) == ("min-throughput", 2.0)
+    values.pop("peak_rss_bytes")
+    assert missed(max_memory_bytes=10.0) is None, "what is not known is not held against it"
+
+
+def test_device_memory_counts_before_the_hosts():
+    reserved = Measurement("peak_reserved_bytes", Stage.STEADY, (7e9,))
+    resident = Measurement("peak_rss_bytes", Stage.STEADY, (1e9,))
+    probe = Probe({"batch_size": 8})
+    assert reading_of(a_trial(more=[reserved, resident]), probe, a_quest()).peak_bytes == 7e9
+    assert reading_of(a_trial(more=[resident]), probe, a_quest()).peak_bytes == 1e9
+    on_a_card = a_quest(base=a_case(a_quest().base.configuration, placement=Placement("cuda")))
+    assert reading_of(a_trial(more=[resident]), probe, on_a_card).peak_bytes is None, "the host's is not the card's"
+
+
+def test_a_trial_that_failed_has_no_value_and_a_part_keeps_to_every_constraint():
+    failed = reading_of(a_trial(status=Status.OUT_OF_MEMORY), Probe({}), a_quest())
+    assert failed.value is None
+    assert failed.status == Status.OUT_OF_MEMORY
+    strict = a_quest(constraints=Constraints(min_throughput=1e12))
+    assert not reading_of(a_trial(), Probe({}), strict).allowed
+    assert reading_of(a_trial(), Probe({}, Part.LOADER), strict).allowed, "a limit is on the whole step"

@@ -1,0 +1,61 @@
+import pytest
+from build import a_quest
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.answer import Constraints
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.search import Part
+from torchstone.workflows.tune.space import Space, usual_axes
+
+BASE = a_quest().base.configuration
+
+
+def test_every_point_is_there_once_but_those_excluded():
+    assert len(Space(a_quest()).points) == 8
+    left = Space(a_quest(exclude=("batch_size>=32,precision=fp32",))).points
+    assert len(left) == 6
+    assert {"batch_size": 32, "num_workers": 0, "precision": "fp32"} not in left
+
+
+def test_a_condition_may_speak_of_an_axis_that_does_not_vary():
+    assert len(Space(a_quest(exclude=("image_size=32,batch_size=8",))).points) == 4
+
+
+def test_no_point_left_is_told_with_what_removed_it():
+    with pytest.raises(UsageError, match="no point is left of 8: batch_size>=8 removes 8"):
+        Space(a_quest(exclude=("batch_size>=8",)))
+
+
+def test_parts_leave_out_what_does_not_matter_to_them():
+    space = Space(a_quest())
+    point: dict[str, Scalar] = {"batch_size": 32, "num_workers": 2, "precision": "bf16"}
+    whole, device, loader = (space.case(point, part) for part in (Part.WHOLE, Part.DEVICE, Part.LOADER))
+    assert whole.configuration["feed"] == "loader"
+    assert (device.configuration["feed"], device.configuration["num_workers"]) == ("resident", 0)
+    assert loader.workload.task == Task.LOAD
+    assert "precision" not in loader.configuration
+    assert loader.case_id == space.case({**point, "precision": "fp32"}, Part.LOADER).case_id
+    assert device.case_id == space.case({**point, "num_workers": 0}, Part.DEVICE).case_id
+    assert space.point_of(whole) == point
+
+
+def test_accumulation_keeps_the_effective_batch_and_the_rate_follows_its_root():
+    space = Space(a_quest(constraints=Constraints(effective_batch=32), learning_rate_rule="sqrt"))
+    case = space.case({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
+    assert case.configuration["grad_accumulation"] == 4
+    assert case.configuration["learning_rate"] == pytest.approx(2e-3)  # 8 → 32 effective: twice
+    with pytest.raises(UsageError, match="--effective-batch 12 is no multiple of any batch size: 8, 32"):
+        Space(a_quest(constraints=Constraints(effective_batch=12)))
+
+
+def test_usual_axes_are_what_the_device_and_the_data_have():
+    card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", compute_capability="8.0")
+    old = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "an old card", compute_capability="7.0")
+    cpu = DeviceInfo("cpu", "cpu", "Intel", 0, "a processor")
+    assert usual_axes("train", card, 16, BASE, loads=True)["precision"] == ("fp32", "tf32", "bf16")
+    assert usual_axes("train", old, 16, BASE, loads=True)["precision"] == ("fp32", "fp16")
+    assert "pin_memory" in usual_axes("train", card, 16, BASE, loads=True)
+    assert usual_axes("train", cpu, 2, BASE, loads=True)["num_workers"] == (0, 1, 2, 4)
+    assert set(usual_axes("train", cpu, 2, BASE, loads=False)) == {"batch_size", "precision"}
