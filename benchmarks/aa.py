@@ -33,6 +33,7 @@ import msgspec
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.procedure import HEAPS, Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.student import two_sided
 from torchstone.execution import plan
@@ -188,7 +189,7 @@ def case_of(name: str, layers: int, more: Mapping[str, Any] | None = None) -> Ca
         task, kind, size, threads = {**WORKLOADS, **SLOW}[name]
         axes = {"threads": [threads], **({"mode": ["throughput"]} if task == "infer" else {})}
     options = {"layers": layers, **size, **(more or {})}
-    sketch = plan.sketch(plan.Ask(task, f"py:{STACKS}:{kind}", options=options, axes=axes))
+    sketch = plan.sketch(WorkloadRequest(task, f"py:{STACKS}:{kind}", options=options, axes=axes))
     return Case(sketch.workload, sketch.configurations[0], Placement("cpu"))
 
 

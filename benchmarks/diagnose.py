@@ -29,6 +29,7 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import plan
@@ -123,7 +124,7 @@ def beside(what: str, stated: Mapping[str, Any], later: tuple[float, float | Non
 
 def case_of(plant: Plant, *, fixed: bool = False) -> Case:
     options = {"fixed": True} if fixed else {}
-    ask = plan.Ask(
+    ask = WorkloadRequest(
         "train", f"py:{PLANTED}:{plant.function}", options=options, axes={a: (v,) for a, v in plant.axes.items()}
     )
     sketch = plan.sketch(ask)

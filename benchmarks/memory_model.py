@@ -28,6 +28,7 @@ from typing import Any
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import MemoryRequest
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.inspection import inspect
 from torchstone.execution.timing.loop import unmarked
@@ -91,7 +92,7 @@ def cases(kind: str) -> Iterator[Case]:
     for task, model, axes in CASES:
         # One thread: peaks are the same but for buffers of threads, and others at work do not make it minutes.
         asked = {axis: (value,) for axis, value in {**axes, "threads": 1}.items()}
-        sketch = plan.sketch(plan.Ask(task, model, "synthetic", axes=asked))
+        sketch = plan.sketch(WorkloadRequest(task, model, "synthetic", axes=asked))
         yield Case(sketch.workload, sketch.configurations[0], Placement(kind))
 
 

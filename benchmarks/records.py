@@ -28,10 +28,11 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.figures import figures
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
 from torchstone.core.schema.trial import Measurement, Trial
 from torchstone.execution.controller.watcher import Silent

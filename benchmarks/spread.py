@@ -37,6 +37,7 @@ from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.session import Session
@@ -67,13 +68,13 @@ ARMS: Mapping[str, Arm] = {
     "fork, fixed, renewed": Arm(Fork, "fixed", renewed=True),
 }
 # Warm-up: 0.7 s of either. A count for the small net (its detection would end sooner), the budget for the large one.
-WORKLOADS: Mapping[str, tuple[plan.Ask, Procedure]] = {
+WORKLOADS: Mapping[str, tuple[WorkloadRequest, Procedure]] = {
     "cnn": (
-        plan.Ask("train", "builtin:cnn", axes={"batch_size": (16,), "image_size": (32,), "optimizer": ("sgd",)}),
+        WorkloadRequest("train", "builtin:cnn", axes={"batch_size": (16,), "image_size": (32,), "optimizer": ("sgd",)}),
         Procedure(warmup=60, warmup_budget_s=0.7, target=None, budget_s=1.0, timeout_s=120.0, count_flops=False),
     ),
     "distilbert": (
-        plan.Ask(
+        WorkloadRequest(
             "infer", "hf:distilbert-base-uncased",
             axes={"batch_size": (1,), "sequence_length": (128,), "mode": ("throughput",)},
         ),

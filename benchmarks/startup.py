@@ -51,8 +51,9 @@ class Gaps:
 
 def gaps_between_trials(folder: Path) -> list[float]:
     """Run 24 short trials of a small net and return the seconds from one's end to the next one's first event."""
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
     from torchstone.core.schema.procedure import Procedure
+    from torchstone.core.schema.request import WorkloadRequest
     from torchstone.workflows.run.campaign import Campaign
 
     work = WorkloadRequest("infer", "builtin:cnn", None, {}, {"batch_size": tuple(range(1, 13)), "image_size": (32,)})

@@ -36,13 +36,14 @@ def kernels(here: Here, model: str, axes: dict[str, list[Any]]) -> None:
 def prepared_training(here: Here, model: str, axes: dict[str, list[Any]]) -> tuple[Any, Any, Any]:
     """Return the open device, the prepared training and its feed, as a trial of torchstone has them."""
     from torchstone.core.schema.case import Case
+    from torchstone.core.schema.request import WorkloadRequest
     from torchstone.execution import plan
     from torchstone.execution.worker.opening import load_model, open_samples
     from torchstone.execution.worker.settling import settle
     from torchstone.plugins import registry
 
     found = opened(here)
-    sketch = plan.sketch(plan.Ask("train", model, "synthetic", axes=axes))
+    sketch = plan.sketch(WorkloadRequest("train", model, "synthetic", axes=axes))
     case = Case(sketch.workload, plan.on_device(sketch.configurations[0], found.info), found.placement)
     loaded = load_model(case)
     case, _ = settle(case, loaded, found.device, "device")

@@ -96,6 +96,7 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     """Return the logarithm of B over A of each pair, from turns of that length, as levers.py takes them."""
     from torchstone.core.schema.case import Case, Placement
     from torchstone.core.schema.procedure import Procedure
+    from torchstone.core.schema.request import WorkloadRequest
     from torchstone.core.stats.trimmed import trimmed_mean
     from torchstone.execution import plan
     from torchstone.workflows.ab.contest import as_ab_does, in_turns
@@ -106,7 +107,7 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     def case_of(count: int) -> Any:
         axes = {"mode": ["throughput"], "precision": ["fp32" if here.on_cpu else "tf32"]}
         options = {"count": count, "side": side}
-        sketch = plan.sketch(plan.Ask("infer", f"py:{PLANTED}:products", options=options, axes=axes))
+        sketch = plan.sketch(WorkloadRequest("infer", f"py:{PLANTED}:products", options=options, axes=axes))
         return Case(sketch.workload, sketch.configurations[0], Placement(here.device))
 
     how = Procedure(isolation=here.isolation or "auto")

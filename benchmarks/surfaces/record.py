@@ -27,6 +27,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Stage
 from torchstone.execution import plan
 from torchstone.execution.controller.session import Session
@@ -40,9 +41,9 @@ PRECISIONS = ["fp32", "bf16"]
 PINS = [False, True]
 PREFETCH = 2
 WORKLOADS = {
-    "mlp": plan.Ask("train", "builtin:mlp", "synthetic", axes={"image_size": [8]}),
-    "cnn": plan.Ask("infer", "builtin:cnn", "synthetic", axes={"image_size": [4], "mode": ["throughput"]}),
-    "gesture": plan.Ask(
+    "mlp": WorkloadRequest("train", "builtin:mlp", "synthetic", axes={"image_size": [8]}),
+    "cnn": WorkloadRequest("infer", "builtin:cnn", "synthetic", axes={"image_size": [4], "mode": ["throughput"]}),
+    "gesture": WorkloadRequest(
         "infer", "builtin:gesture-tiny", "synthetic", axes={"sequence_length": [8], "mode": ["throughput"]}
     ),
 }

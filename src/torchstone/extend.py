@@ -1,4 +1,91 @@
-"""The public door of plug-ins: what `from torchstone.extend import …` gives stays, wherever it is kept inside."""
+"""The public door for plug-ins: every Protocol, and the nouns and errors that they speak in.
 
-from torchstone.plugins.machine_protocols import *  # noqa: F403
-from torchstone.plugins.protocols import *  # noqa: F403
+Where these live inside may change; what this module gives stays. The Protocols themselves are written out in
+`plugins/protocols.py` and, for devices, telemetry and launchers, in `plugins/machine_protocols.py`.
+"""
+
+from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, UsageError, unknown
+from torchstone.core.schema.axis import AXES, Axis, Scalar
+from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
+from torchstone.core.schema.case import Case, Placement, Task, Workload
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.estimate import Estimate, Finding, Severity
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
+from torchstone.core.schema.run import Head, Plan, Run, Slot
+from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.plugins.machine_protocols import Device, Gauge, Launcher, LiveTrial, Pretending, Roomy, Sighted, Stopwatch, TelemetrySource, Ticks, Vendor
+from torchstone.plugins.protocols import Batches, Check, DataSource, Engine, Exporter, Importer, Mark, MemoryForetold, ModelSource, Prepared, Samples, Searcher, Streamable, Trainable, Windowed
+
+__all__ = [
+    "AXES",
+    "Axis",
+    "Batch",
+    "Batches",
+    "Brief",
+    "Case",
+    "Check",
+    "Counted",
+    "DataCard",
+    "DataSource",
+    "Device",
+    "DeviceInfo",
+    "Engine",
+    "Estimate",
+    "Exporter",
+    "Finding",
+    "Gauge",
+    "Head",
+    "Host",
+    "Importer",
+    "InputSpec",
+    "Launcher",
+    "LiveTrial",
+    "LoadedModel",
+    "Machine",
+    "Mark",
+    "Measurement",
+    "MemoryForetold",
+    "MissingError",
+    "ModelCard",
+    "ModelSource",
+    "Outcome",
+    "PeakMemory",
+    "Placement",
+    "Plan",
+    "Point",
+    "Prepared",
+    "Pretending",
+    "Probe",
+    "Reading",
+    "Room",
+    "Roomy",
+    "Run",
+    "Samples",
+    "Scalar",
+    "Searcher",
+    "Series",
+    "Severity",
+    "Sighted",
+    "Slot",
+    "Stage",
+    "Status",
+    "Stopwatch",
+    "Streamable",
+    "Task",
+    "TelemetrySource",
+    "Ticks",
+    "TorchstoneError",
+    "Trainable",
+    "Trial",
+    "Unreadable",
+    "Unsupported",
+    "UsageError",
+    "Vendor",
+    "View",
+    "Windowed",
+    "Workload",
+    "unknown",
+]

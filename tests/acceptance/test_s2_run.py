@@ -61,7 +61,7 @@ def test_s2_07_to_11_the_printed_file_asks_for_every_configuration_it_names(benc
     named = YAML(typ="safe", pure=True).load((bench.folder / CONFIG).read_text(encoding="utf-8"))["benchmark"]
     request = load_request(bench.folder / CONFIG, "builtin:denoiser-small")
     (one,) = request.workloads
-    points = sketch(one.ask()).configurations
+    points = sketch(one).configurations
     assert len(points) == len(named["batch_sizes"]) * len(named["num_workers_options"]) * 2 * 2 == 336
     for axis, key in (("batch_size", "batch_sizes"), ("num_workers", "num_workers_options")):
         assert sorted({int(point[axis] or 0) for point in points}) == named[key]

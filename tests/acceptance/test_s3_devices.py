@@ -17,7 +17,7 @@ def test_s3_12_every_key_of_the_file_as_printed_becomes_cases():
     request = load_request(PRINTED)
     assert (request.device, request.absent_ok) == ("cpu,cuda,mps", True)
     assert (request.procedure.warmup, request.procedure.iterations) == (5, 50)
-    made = {work.model: sketch(work.ask()) for work in request.workloads}
+    made = {work.model: sketch(work) for work in request.workloads}
     assert {model: one.workload.family for model, one in made.items()} == {
         "hf:bert-base-uncased": "embedding", "hf:distilbert-base-uncased": "embedding",
         "hf:gpt2": "text_generation", "hf:facebook/opt-125m": "text_generation",

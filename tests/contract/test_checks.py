@@ -8,7 +8,7 @@ import pytest
 from build import a_case, a_run, a_trial
 
 from torchstone.core.schema.estimate import Severity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins import registry
 
 CHECKS = registry.names("checks")

@@ -10,7 +10,7 @@ import pytest
 from build import a_run, a_trial
 
 from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
-from torchstone.extend import Exporter
+from torchstone.plugins.protocols import Exporter
 from torchstone.plugins import registry
 from torchstone.storage.query import read_run
 

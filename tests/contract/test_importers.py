@@ -20,7 +20,7 @@ from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.run import Head
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.extend import Importer
+from torchstone.plugins.protocols import Importer
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.storage.document import write_document

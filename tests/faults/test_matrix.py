@@ -13,6 +13,7 @@ import pytest
 from faults import ends
 
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
@@ -83,7 +84,9 @@ def session(group):
 
 def sweep(session, folder: Path, name: str, axes) -> Run:
     opened, machine, found = session
-    ask = plan.Ask("train", f"py:{FILE}:load_{name}", axes={"batch_size": SIZES, **{n: [v] for n, v in axes.items()}})
+    ask = WorkloadRequest(
+        "train", f"py:{FILE}:load_{name}", axes={"batch_size": SIZES, **{n: [v] for n, v in axes.items()}}
+    )
     placement = plan.place("cpu", found, machine)
     whole = plan.arrange([plan.sketch(ask)], [placement], machine, 1, 0)
     timeout_s = TIMEOUT_S if name == "hang" else QUICK.timeout_s

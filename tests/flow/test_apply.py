@@ -32,7 +32,7 @@ def test_a_tuned_run_file_asks_for_exactly_that(example):
     lines = path.read_text().splitlines()
     write(plan_changes(path, SETTINGS))
     (workload,) = load_request(path).workloads
-    (configuration,) = plan.sketch(workload.ask()).configurations
+    (configuration,) = plan.sketch(workload).configurations
     assert {name: configuration[name] for name in SETTINGS} == SETTINGS
     assert configuration["image_size"] == 32
     after = path.read_text().splitlines()

@@ -21,6 +21,7 @@ from torchstone.config.recipe_files import load_request
 from torchstone.core.schema.answer import Answer, Choice, Quest
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Answered
 from torchstone.execution import machine_facts, plan
 from torchstone.storage.record import RecordWriter
@@ -33,7 +34,7 @@ SETTINGS = {"batch_size": 256, "num_workers": 1, "learning_rate": 1e-3}
 def predict(outputs, epoch_s):
     """Store a tune that recommends SETTINGS for the example."""
     (own,) = load_request(EXAMPLE).workloads
-    case = Case(plan.sketch(plan.Ask(own.task, own.model, own.data)).workload, SETTINGS, Placement("cpu"))
+    case = Case(plan.sketch(WorkloadRequest(own.task, own.model, own.data)).workload, SETTINGS, Placement("cpu"))
     choice = Choice(case.case_id, SETTINGS, 3)
     answer = Answer(
         choice, choice, None, (), None, None, Estimate(epoch_s, None, None, 0.95, "s", "t", 3, 300), SETTINGS, (), 1.0,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from torchstone.analysis.summary import CaseSummary
-from torchstone.api.diagnostics.sweep import Swept
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
@@ -18,6 +21,13 @@ COLUMNS = {
     DEVICE_MEMORY: DEVICE_MEMORY, "device_utilization": "device_utilization", "loss_last": "loss_last",
 }  # fmt: skip
 SKIPPED = "skipped"
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """A run over batch sizes and devices. `skipped`: devices that are not here, and why."""
+
+    summary: RunSummary
+    skipped: Mapping[str, str]
 
 
 def rows_of(swept: Swept) -> list[Row]:

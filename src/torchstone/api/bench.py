@@ -26,7 +26,7 @@ from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.opening import dataset_items
 from torchstone.execution.worker.settling import settle
 from torchstone.execution.worker.tally import Tally
-from torchstone.extend import Engine
+from torchstone.plugins.protocols import Engine
 from torchstone.plugins import registry
 
 _OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own

@@ -14,10 +14,11 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.api.frame import frame_of
 from torchstone.api.recording import default_folder
 from torchstone.api.registered import registered, spec_of
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.controller.watcher import Silent
 from torchstone.plugins import registry
@@ -104,7 +105,7 @@ def benchmark(
     request = WorkloadRequest(
         task, spec, data, options, {axis: _several(values) for axis, values in spread.items()}, dict(data_options or {})
     )
-    if family is not None and (found := plan.sketch(request.ask()).workload.family) != family:
+    if family is not None and (found := plan.sketch(request).workload.family) != family:
         raise UsageError(f"benchmark: {word} is of family {found or 'none'}, not {family}")
     asked = RunRequest((request,), name=name or word, device=device, procedure=procedure or Procedure())
     folder = Path(output_dir) if output_dir is not None else default_folder()

@@ -9,12 +9,12 @@ from torchstone.cli._parsing import words_of
 from torchstone.core.errors import unknown
 
 if TYPE_CHECKING:
-    from torchstone.config.request import WorkloadRequest
+    from torchstone.core.schema.request import WorkloadRequest
 
 
 def of_families(workloads: Sequence[WorkloadRequest], texts: Sequence[str] | None) -> tuple[WorkloadRequest, ...]:
     """Return those of the families named; all, if none is. Raises UsageError for a family that none of them is of."""
-    from torchstone.execution.plan import card_of
+    from torchstone.plugins.model_choice import card_of
 
     words = words_of(texts)
     if not words:

@@ -108,7 +108,8 @@ class _Axis(argparse.Action):
 def asked(options: argparse.Namespace) -> RunRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
     from torchstone.config.recipe_files import load_request
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
 
     word = options.recipe or options.config
     if options.recipe and options.config:
@@ -162,7 +163,7 @@ def _filtered(
     workloads: Sequence[Any], options: argparse.Namespace, axes: Mapping[str, Sequence[Scalar]], usual: str | None
 ) -> tuple[Any, ...]:
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
-    from torchstone.execution.plan import takes
+    from torchstone.plugins.model_choice import takes
 
     chosen = [w for w in workloads if options.task in (None, w.task)]
     if not chosen:

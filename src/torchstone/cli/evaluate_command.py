@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.core.errors import UsageError
+    from torchstone.report.charts.training import confusion_chart
     from torchstone.storage.training.folder import training_of
     from torchstone.workflows.train.evaluation import Asked, evaluate
 
@@ -60,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(named) if named is not None else beside or _latest(folder_of(options))
     batch_size = at_least("--batch-size", options.batch_size, 1)
     chosen = data_options_of(options)
-    results = evaluate(Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device))
+    asked = Asked(folder, options.checkpoint, options.data, chosen, batch_size, options.device)
+    results = evaluate(asked, confusion_chart)
     if options.json:
         from torchstone.cli._json import print_json
 

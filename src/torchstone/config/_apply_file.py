@@ -20,7 +20,7 @@ from torchstone.config.reading import Source
 from torchstone.config.toml_text import read_toml
 from torchstone.config.yaml_text import read_yaml
 from torchstone.core.errors import TorchstoneError, UsageError, unknown
-from torchstone.storage.record import flush_folder
+from torchstone.core.flushing import flush_folder
 
 _MOST_BYTES = 2**20
 _MOST_BACKUPS = 1000

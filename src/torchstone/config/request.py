@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
@@ -20,32 +20,14 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.condition import Condition, comparison_of, parse
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Source as Origin
-from torchstone.execution.plan import Ask
 from torchstone.plugins import registry
 
 _TOP = ("about", "name", "device", "procedure", "workloads", "exclude", "first", "fit")
 _WORKLOAD = ("task", "model", "data", "options", "axes")
 _SOURCE = "source"  # the key of a mapping under `data` that names the source; all others are its options
 _DEVICE = re.compile(r"[a-z]+(:\d+)?", re.ASCII)
-
-
-class WorkloadRequest(msgspec.Struct, frozen=True):
-    """One workload in the user's words. `data` None leaves the choice to the model: synthetic, or its own example.
-
-    `options` are the model's, `data_options` the data's.
-    """
-
-    task: str
-    model: str
-    data: str | None = None
-    options: Mapping[str, Scalar] = {}
-    axes: Mapping[str, tuple[Scalar, ...]] = {}
-    data_options: Mapping[str, Scalar] = {}
-
-    def ask(self, exclude: Sequence[Condition] = ()) -> Ask:
-        """Return it as the plan is asked for it."""
-        return Ask(self.task, self.model, self.data, self.options, self.axes, exclude, self.data_options)
 
 
 class RunRequest(msgspec.Struct, frozen=True):

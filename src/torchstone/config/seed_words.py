@@ -14,7 +14,7 @@ from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.reading import Source
 from torchstone.config.training_words import of_training_script
 from torchstone.core.errors import TorchstoneError, unknown
-from torchstone.execution.plan import takes
+from torchstone.plugins.model_choice import takes
 
 _AXES = {
     "batch_sizes": "batch_size",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
 import msgspec
 
@@ -19,38 +18,16 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.model import InputSpec, ModelCard
 from torchstone.core.schema.own_data import LOADER_AXES, OwnData
 from torchstone.core.schema.page_locking import effective
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Plan, Slot
-from torchstone.extend import DataSource, Engine, ModelSource
-from torchstone.plugins import registry
+from torchstone.plugins.protocols import DataSource, Engine, ModelSource
+from torchstone.plugins import data_choice, model_choice, registry
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
+from torchstone.plugins.model_choice import SHAPES
 
-# Axes that shape the input; a model that brings its own example batch, or eats something else, does not have them.
-SHAPES = {
-    "sequence_length": ("text", "features", "image_text"), "image_size": ("image", "image_text"), "audio_s": ("audio",),
-}  # fmt: skip
 # What to do where the user's own batches are used as they come.
 INSTEAD = "return the Dataset, of which loaders of any kind are made"
-_WEIGHTS = (".pth", ".pt", ".safetensors", ".ckpt", ".bin")  # what a file of weights ends in, wherever it is from
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """One workload as asked for, and the values of the axes that vary: everything still in the user's words.
-
-    `options` are the model's. `exclude`: Configurations that meet one of these are left out.
-
-    `fed`: real data come through the loader whatever the task, as they do for training. Otherwise a question about
-    inference (how soon does the model answer?) is one about the model: its batches are resident, and its table says so.
-    """
-
-    task: str
-    model: str
-    data: str | None = None
-    options: Mapping[str, Scalar] = {}
-    axes: Mapping[str, Sequence[Scalar]] = {}
-    exclude: Sequence[Condition] = ()
-    data_options: Mapping[str, Scalar] = {}
-    fed: bool = False
 
 
 class Sketch(msgspec.Struct, frozen=True):
@@ -67,48 +44,48 @@ class Sketch(msgspec.Struct, frozen=True):
     left_open: tuple[str, ...] = ()
 
 
-def sketch(ask: Ask) -> Sketch:
-    """Check an Ask without torch: every name, option, axis and file. Raises UsageError naming what there is."""
-    if ask.task not in registry.names("engines"):
-        raise unknown("task", ask.task, registry.names("engines"))
-    engine: Engine = registry.load("engines", ask.task)
-    scheme, name = _split(ask.model, "models", "model")
+def sketch(request: WorkloadRequest) -> Sketch:
+    """Check a request without torch: every name, option, axis and file. Raises UsageError naming what there is."""
+    if request.task not in registry.names("engines"):
+        raise unknown("task", request.task, registry.names("engines"))
+    engine: Engine = registry.load("engines", request.task)
+    scheme, name = model_choice.source_of(request.model)
     source: ModelSource = registry.load("models", scheme)
-    card = source.card(name, ask.options)
-    if ask.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
-        raise UsageError(f"model {ask.model} cannot {ask.task}; it can {', '.join(card.tasks)}")
-    data, data_card, data_options = _data(ask, card)
+    card = source.card(name, request.options)
+    if request.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
+        raise UsageError(f"model {request.model} cannot {request.task}; it can {', '.join(card.tasks)}")
+    data, data_card, data_options = _data(request, card)
     if data_card is not None and _wants_more_classes(data_card, card):
         # A head with as many classes as the data has, where the model may have any number.
-        card = source.card(name, {**ask.options, "classes": data_card.classes})
+        card = source.card(name, {**request.options, "classes": data_card.classes})
     fixed = dict(card.fixed)
     if data_card is not None and data_card.sha256 is not None:
         fixed["data_sha256"] = data_card.sha256[:16]
     if data_card is not None and data_card.classes is not None:
         fixed["data_classes"] = data_card.classes
     model = f"{scheme}:{card.name or name}"
-    workload = Workload(Task(ask.task), model, data, card.item, card.family, fixed, data_options)
+    workload = Workload(Task(request.task), model, data, card.item, card.family, fixed, data_options)
     if card.input.kind == "own" and data_card is not None:
         # It brings a tokenizer, or its rehearsal says that it does not.
         card = msgspec.structs.replace(card, input=InputSpec("text"))
     own = card.own or (":" in data and data_card is not None and data_card.sha256 is not None)
-    left_open = _left_open(ask, engine) if card.input.kind == "own" and data == "example" else ()
-    fed = has_end(data) and _wants_the_loader(ask)
-    points = _kept(ask, list(_configurations(ask, engine, card, fed=fed)))
+    left_open = _left_open(request, engine) if card.input.kind == "own" and data == "example" else ()
+    fed = has_end(data) and _wants_the_loader(request)
+    points = _kept(request, list(_configurations(request, engine, card, fed=fed)))
     return Sketch(workload, tuple(points), own, card.code_sha256, data_card, left_open)
 
 
-def _wants_the_loader(ask: Ask) -> bool:
+def _wants_the_loader(request: WorkloadRequest) -> bool:
     """Say whether the question is one that the loader belongs to, where data are real."""
-    return ask.fed or ask.task == Task.TRAIN
+    return request.fed or request.task == Task.TRAIN
 
 
-def _left_open(ask: Ask, engine: Engine) -> tuple[str, ...]:
+def _left_open(request: WorkloadRequest, engine: Engine) -> tuple[str, ...]:
     """Return the axes that the user's own data may decide: whether there is any is known when the code has run."""
     axes = ["batch_size", *LOADER_AXES]
-    if _wants_the_loader(ask):
+    if _wants_the_loader(request):
         axes.append("feed")
-    return tuple(axis for axis in axes if axis in engine.axes and axis not in ask.axes)
+    return tuple(axis for axis in axes if axis in engine.axes and axis not in request.axes)
 
 
 def settled(sketch: Sketch, data: OwnData) -> Sketch:
@@ -130,59 +107,31 @@ def first_case(sketch: Sketch, placement: Placement, machine: Machine) -> Case:
     return Case(sketch.workload, on_device(effective(sketch.configurations, placement)[0], device), placement)
 
 
-def card_of(model: str, options: Mapping[str, Scalar]) -> ModelCard:
-    """Return the card of a model in the user's words. Raises UsageError if there is none of that name."""
-    scheme, name = _split(model, "models", "model")
-    card: ModelCard = registry.load("models", scheme).card(name, options)
-    return card
-
-
-def takes(task: str, model: str, options: Mapping[str, Scalar], axis: str) -> bool:
-    """Say whether an axis goes with a task and a model; the model is looked at only if the axis shapes what it eats."""
-    engine: Engine = registry.load("engines", task)
-    return axis in engine.axes and (axis not in SHAPES or card_of(model, options).input.kind in SHAPES[axis])
-
-
-def _split(spec: str, family: str, what: str) -> tuple[str, str]:
-    scheme, colon, rest = spec.partition(":")
-    if not colon and family == "models":
-        listed = {scheme: dict(source.names()) for scheme, source in registry.usable("models")}
-        schemes = [scheme for scheme, found in listed.items() if spec in found]
-        if schemes:
-            return schemes[0], spec
-        if PurePath(spec).suffix in _WEIGHTS:
-            told = f"builtin:NAME@{spec} (torchstone list models), or py:FILE.py:FUNCTION that loads it"
-            raise UsageError(f"model {spec}: weights do not say of which network they are; write {told}")
-        every = [name for found in listed.values() for name in found]
-        raise unknown("model", spec, every)
-    if scheme not in registry.names(family):
-        raise unknown(f"{what} source", scheme, registry.names(family))
-    return scheme, rest
-
-
-def _data(ask: Ask, card: ModelCard) -> tuple[str, DataCard | None, Mapping[str, Scalar]]:
+def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | None, Mapping[str, Scalar]]:
     """Return the data in full, its card (None: the model's example), and its options with the split decided."""
-    made = "synthetic:full" if ask.task == "generate" else "synthetic"  # a prompt is as long as it was asked for
-    asked = ask.data or ("example" if card.input.kind == "own" else made)
+    made = "synthetic:full" if request.task == "generate" else "synthetic"  # a prompt is as long as it was asked for
+    asked = request.data or ("example" if card.input.kind == "own" else made)
     if asked == "example":
         if card.input.kind != "own":
-            raise UsageError(f"data example: {ask.model} brings no example batch; use synthetic, or name data")
-        if ask.data_options:
-            raise UsageError(f"data example: takes no option, and got {', '.join(ask.data_options)}")
+            raise UsageError(f"data example: {request.model} brings no example batch; use synthetic, or name data")
+        if request.data_options:
+            raise UsageError(f"data example: takes no option, and got {', '.join(request.data_options)}")
         return "example", None, {}
     asked = with_source(asked)
-    scheme, path = _split(asked, "data", "data")
+    scheme, path = data_choice.source_of(asked)
     source: DataSource = registry.load("data", scheme)
-    options = checked_options(asked, source, ask.data_options)
+    options = checked_options(asked, source, request.data_options)
     data_card = source.card(path, {name: value for name, value in options.items() if name not in EVERYBODYS})
-    options = with_split(ask.task, asked, data_card, options)
+    options = with_split(request.task, asked, data_card, options)
     if data_card.kind not in ("any", card.input.kind, *(("text",) if card.input.kind == "own" else ())):
-        raise UsageError(f"data {asked} is {data_card.kind}, but {ask.model} takes {card.input.kind}")
-    if _wants_more_classes(data_card, card) and ("classes" not in card.fixed or "classes" in ask.options):
-        raise UsageError(f"data {asked} has {data_card.classes} classes, {ask.model} has {card.input.classes}")
+        raise UsageError(f"data {asked} is {data_card.kind}, but {request.model} takes {card.input.kind}")
+    if _wants_more_classes(data_card, card) and ("classes" not in card.fixed or "classes" in request.options):
+        raise UsageError(f"data {asked} has {data_card.classes} classes, {request.model} has {card.input.classes}")
     unlabelled = data_card.kind not in ("any", "features") and data_card.classes is None
-    if ask.task == "train" and unlabelled and not card.input.causal and card.input.kind != "own":
-        raise UsageError(f"data {asked} has no labels to train {ask.model} on; put the items of each class in a folder")
+    if request.task == "train" and unlabelled and not card.input.causal and card.input.kind != "own":
+        raise UsageError(
+            f"data {asked} has no labels to train {request.model} on; put the items of each class in a folder"
+        )
     return asked, data_card, options
 
 
@@ -191,31 +140,33 @@ def _wants_more_classes(data: DataCard, model: ModelCard) -> bool:
     return data.classes is not None and has is not None and data.classes > has
 
 
-def _configurations(ask: Ask, engine: Engine, card: ModelCard, *, fed: bool) -> Iterator[Mapping[str, Scalar]]:
+def _configurations(
+    request: WorkloadRequest, engine: Engine, card: ModelCard, *, fed: bool
+) -> Iterator[Mapping[str, Scalar]]:
     allowed = [a for a in engine.axes if card.input.kind in SHAPES.get(a, (card.input.kind,))]
-    for name in ask.axes:
+    for name in request.axes:
         if name not in AXES:
             raise unknown("axis", name, AXES)
         if name not in allowed:
             raise UsageError(
-                f"axis {name} does not go with task {ask.task} and {ask.model}; it has: {', '.join(allowed)}"
+                f"axis {name} does not go with task {request.task} and {request.model}; it has: {', '.join(allowed)}"
             )
     defaults = dict(card.defaults)
     # Who asks for one of a loader's axes means a loader: with resident batches, all their values measure the same.
-    if fed or any(name in ask.axes for name in LOADER_AXES):
+    if fed or any(name in request.axes for name in LOADER_AXES):
         defaults["feed"] = "loader"
     # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
-    names = dict.fromkeys([*ask.axes, *allowed])
-    spread = {name: _values(name, ask.axes.get(name), defaults) for name in names}
+    names = dict.fromkeys([*request.axes, *allowed])
+    spread = {name: _values(name, request.axes.get(name), defaults) for name in names}
     for point in itertools.product(*spread.values()):
         yield dict(zip(spread, point, strict=True))
 
 
-def _kept(ask: Ask, points: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
+def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
     try:
-        return without(points, ask.exclude)
+        return without(points, request.exclude)
     except UsageError as fault:
-        raise UsageError(f"{ask.task} {ask.model}: {fault}") from None
+        raise UsageError(f"{request.task} {request.model}: {fault}") from None
 
 
 def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:

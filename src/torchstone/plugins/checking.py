@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins import registry
 
 

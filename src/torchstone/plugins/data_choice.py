@@ -8,7 +8,7 @@ from pathlib import PurePath
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.batch import SPLITS, DataCard
-from torchstone.extend import DataSource
+from torchstone.plugins.protocols import DataSource
 from torchstone.plugins import registry
 
 EVERYBODYS = ("split", "limit")  # options of all data, which no source needs to know
@@ -22,6 +22,14 @@ def with_source(data: str) -> str:
     """Return data with its source where the name of a bare file tells it: `hdf5:signals.h5` of `signals.h5`."""
     source = _READS.get(PurePath(data).suffix.lower())
     return data if source is None or data.partition(":")[0] in registry.names("data") else f"{source}:{data}"
+
+
+def source_of(data: str) -> tuple[str, str]:
+    """Return (source, what it is given) of data in the user's words. Raises UsageError naming the sources."""
+    scheme, _, rest = data.partition(":")
+    if scheme not in registry.names("data"):
+        raise unknown("data source", scheme, registry.names("data"))
+    return scheme, rest
 
 
 def checked_options(data: str, source: DataSource, options: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -8,8 +8,7 @@ from torchstone.analysis.advice import batch_curve, reading
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.analysis.sweep_table import DEVICE_MEMORY, HOST_MEMORY, PHASE_COLUMNS, SKIPPED, Row, rows_of
-from torchstone.api.diagnostics.sweep import Swept
+from torchstone.analysis.sweep_table import DEVICE_MEMORY, HOST_MEMORY, PHASE_COLUMNS, SKIPPED, Row, Swept, rows_of
 from torchstone.core import units
 from torchstone.core.schema.trial import Status
 from torchstone.report.markdown import bullet, doubts, inline, table

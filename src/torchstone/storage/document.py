@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import check_stamp, decode
 from torchstone.core.schema.document import Document, document_bytes
@@ -19,7 +20,6 @@ from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.storage.bounds import bounded
 from torchstone.storage.reading import Said, as_said, checked_id, read_bounded
-from torchstone.storage.record import flush_folder
 from torchstone.storage.unwritten import unwritten
 
 

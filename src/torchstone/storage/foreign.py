@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.run import Run
-from torchstone.extend import Importer
+from torchstone.plugins.protocols import Importer
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Answered, Compared, Head, Noted, Plan, Run
@@ -21,7 +22,6 @@ from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.query import read_run
 from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import flush_folder
 
 _MOST_FILES = 100_000
 

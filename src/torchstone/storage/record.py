@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Head, Line, Run
 from torchstone.storage.reading import MOST_LINE_BYTES, checked_id, read_record, read_whole, record_path
 from torchstone.storage.unwritten import unwritten
 
-__all__ = ["RecordWriter", "flush_folder", "read_record", "record_path"]
+__all__ = ["RecordWriter", "read_record", "record_path"]
 
 
 class RecordWriter:
@@ -112,15 +113,6 @@ class RecordWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def flush_folder(folder: Path) -> None:
-    """Flush a folder's list of names to disk: without it a new file may be lost with the power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _ends_with_newline(path: Path, size: int) -> bool:

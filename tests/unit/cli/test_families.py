@@ -18,7 +18,7 @@ def request(*words: str) -> RunRequest:
 
 
 def families(found: RunRequest) -> list[str]:
-    return [str(sketch(work.ask()).workload.family) for work in found.workloads]
+    return [str(sketch(work).workload.family) for work in found.workloads]
 
 
 def test_the_default_set_has_each_family_with_both_tasks() -> None:
@@ -49,7 +49,7 @@ def test_a_family_that_is_not_there() -> None:
 
 def test_an_axis_of_texts_goes_to_the_models_that_read() -> None:
     found = request("families", "--sequence-lengths", "32", "64", "--axis", "audio_s=0.5")
-    lengths = {str(sketch(w.ask()).workload.family): w.axes.get("sequence_length") for w in found.workloads}
+    lengths = {str(sketch(w).workload.family): w.axes.get("sequence_length") for w in found.workloads}
     both = (32, 64)
     assert lengths == {"embedding": both, "text_generation": both, "vision": None, "audio": None, "multimodal": both}
     with pytest.raises(UsageError, match="axis audio_s does not go with infer, train"):

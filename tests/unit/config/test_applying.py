@@ -205,7 +205,7 @@ def test_a_run_file_then_asks_for_one_configuration(tmp_path, name):
     after = applied(path)
     assert re.findall("# [a-z ]+", after) == re.findall("# [a-z ]+", text)
     workload = read_request(read_file(path)).workloads[-1]
-    sketch = plan.sketch(workload.ask())
+    sketch = plan.sketch(workload)
     (configuration,) = sketch.configurations
     assert {name: configuration[name] for name in TUNED} == TUNED
     assert write(plan_changes(path, TUNED)) is None

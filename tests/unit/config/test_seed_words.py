@@ -40,7 +40,7 @@ def refused(folder: Path, keys: dict[str, Any]) -> str:
 def test_every_key_goes_to_the_models_of_every_family(tmp_path: Path) -> None:
     request = asked(tmp_path, EVERY_KEY)
     assert (request.device, request.procedure.warmup, request.procedure.iterations) == ("cpu", 1, 2)
-    made = {work.model: sketch(work.ask()) for work in request.workloads}
+    made = {work.model: sketch(work) for work in request.workloads}
     assert [one.workload.family for one in made.values()] == [f for f, models in FAMILIES.items() for _ in models]
     counts = {model.removeprefix("hf:"): len(one.configurations) for model, one in made.items()}
     without_lengths = 2 * 2 * 2 * 2 * 2  # batch size, learning rate, optimizer, precision, accumulation
@@ -53,7 +53,7 @@ def test_every_key_goes_to_the_models_of_every_family(tmp_path: Path) -> None:
 def test_lengths_that_no_model_takes_are_refused(tmp_path: Path) -> None:
     (only,) = asked(tmp_path, {"sequence_lengths": [8], "model": "hf:vit-tiny"}).workloads
     with pytest.raises(UsageError, match="axis sequence_length does not go with task infer and hf:vit-tiny"):
-        sketch(only.ask())
+        sketch(only)
 
 
 def test_a_model_that_is_not_there_is_told_by_the_plan(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_model_that_is_not_there_is_told_by_the_plan(tmp_path: Path) -> None:
     request = asked(tmp_path, {"sequence_lengths": [8], "model_families": families})
     assert request.workloads[1].axes == {"sequence_length": (8,)}
     with pytest.raises(UsageError, match="unknown model 'brt'"):
-        sketch(request.workloads[1].ask())
+        sketch(request.workloads[1])
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,17 @@ from torchstone.core.schema.condition import parse
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.own_data import OwnData
-from torchstone.execution.plan import Ask, arrange, first_case, place, settled, sketch
+from torchstone.core.schema.request import WorkloadRequest
+from torchstone.execution.plan import arrange, first_case, place, settled, sketch
 
-ASK = Ask("infer", "builtin:mlp", axes={"batch_size": ("1", "2", 4)})
+ASK = WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": ("1", "2", 4)})
 
 
 def test_a_configuration_holds_every_axis_whether_named_or_not():
-    (one,) = sketch(Ask("infer", "builtin:mlp")).configurations
-    (same,) = sketch(Ask("infer", "builtin:mlp", axes={"batch_size": (1,), "precision": ("fp32",)})).configurations
+    (one,) = sketch(WorkloadRequest("infer", "builtin:mlp")).configurations
+    (same,) = sketch(
+        WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": (1,), "precision": ("fp32",)})
+    ).configurations
     assert one == same
     assert one["image_size"] == 32, "the model's own default"
     assert "sequence_length" not in one
@@ -25,12 +28,15 @@ def test_a_configuration_holds_every_axis_whether_named_or_not():
 
 
 def test_names_have_one_form():
-    assert sketch(Ask("infer", "distilbert")).workload == sketch(Ask("infer", "hf:distilbert-base-uncased")).workload
+    assert (
+        sketch(WorkloadRequest("infer", "distilbert")).workload
+        == sketch(WorkloadRequest("infer", "hf:distilbert-base-uncased")).workload
+    )
 
 
 def test_the_head_has_as_many_classes_as_the_data():
-    assert sketch(Ask("train", "hf:bert-tiny", "manual")).workload.fixed["classes"] == 2
-    assert sketch(Ask("train", "hf:vit-tiny", "digits")).workload.fixed["data_classes"] == 10
+    assert sketch(WorkloadRequest("train", "hf:bert-tiny", "manual")).workload.fixed["classes"] == 2
+    assert sketch(WorkloadRequest("train", "hf:vit-tiny", "digits")).workload.fixed["data_classes"] == 10
 
 
 def test_rounds_are_interleaved_and_seeded():
@@ -51,7 +57,7 @@ def test_the_same_case_asked_for_twice_is_one_case():
 
 
 def test_the_axes_of_the_user_lead_in_the_users_order():
-    ask = Ask("train", "builtin:mlp", axes={"precision": ("bf16", "fp32"), "batch_size": (8, 2)})
+    ask = WorkloadRequest("train", "builtin:mlp", axes={"precision": ("bf16", "fp32"), "batch_size": (8, 2)})
     configurations = sketch(ask).configurations
     assert list(configurations[0])[:2] == ["precision", "batch_size"]
     assert [(c["precision"], c["batch_size"]) for c in configurations] == [
@@ -60,9 +66,12 @@ def test_the_axes_of_the_user_lead_in_the_users_order():
 
 
 def test_who_asks_for_workers_gets_a_loader():
-    assert sketch(Ask("train", "builtin:mlp", axes={"num_workers": (0, 2)})).configurations[0]["feed"] == "loader"
+    assert (
+        sketch(WorkloadRequest("train", "builtin:mlp", axes={"num_workers": (0, 2)})).configurations[0]["feed"]
+        == "loader"
+    )
     axes: dict[str, tuple[Scalar, ...]] = {"num_workers": (2,), "feed": ("resident",)}
-    assert sketch(Ask("train", "builtin:mlp", axes=axes)).configurations[0]["feed"] == "resident"
+    assert sketch(WorkloadRequest("train", "builtin:mlp", axes=axes)).configurations[0]["feed"] == "resident"
 
 
 @pytest.mark.parametrize(
@@ -76,8 +85,8 @@ def test_who_asks_for_workers_gets_a_loader():
     ],
 )
 def test_real_data_come_through_the_loader_where_the_question_is_not_about_the_model_alone(task, data, fed, feed):
-    assert sketch(Ask(task, "builtin:cnn", data, fed=fed)).configurations[0]["feed"] == feed
-    asked = sketch(Ask(task, "builtin:cnn", data, axes={"feed": ("resident",)}, fed=fed))
+    assert sketch(WorkloadRequest(task, "builtin:cnn", data, fed=fed)).configurations[0]["feed"] == feed
+    asked = sketch(WorkloadRequest(task, "builtin:cnn", data, axes={"feed": ("resident",)}, fed=fed))
     assert asked.configurations[0]["feed"] == "resident", "who asks for it gets it"
 
 
@@ -86,17 +95,17 @@ OWN = OwnData(True, {"batch_size": 32, "num_workers": 2}, {"batch_size": 32}, "a
 
 def own_sketch(tmp_path, task="train", **axes):
     (tmp_path / "mine.py").write_text("def load():\n    pass\n")
-    return sketch(Ask(task, f"py:{tmp_path}/mine.py:load", axes=axes))
+    return sketch(WorkloadRequest(task, f"py:{tmp_path}/mine.py:load", axes=axes))
 
 
 def test_the_data_of_any_model_can_be_loaded_alone():
-    (one,) = sketch(Ask("load", "builtin:cnn", "digits")).configurations
+    (one,) = sketch(WorkloadRequest("load", "builtin:cnn", "digits")).configurations
     assert "num_workers" in one
     assert "feed" not in one, "it is nothing but a loader"
 
 
 def test_data_of_the_users_own_decide_what_nobody_named(tmp_path):
-    assert sketch(Ask("train", "builtin:cnn", "digits")).left_open == ()
+    assert sketch(WorkloadRequest("train", "builtin:cnn", "digits")).left_open == ()
     found = own_sketch(tmp_path, num_workers=(0, 1))
     assert set(found.left_open) == {"batch_size", "pin_memory", "prefetch_factor", "feed"}
     done = settled(found, OWN)
@@ -115,10 +124,12 @@ def test_an_axis_that_the_users_data_fix_is_refused_with_the_reason(tmp_path):
 
 
 def test_what_is_excluded_is_not_planned():
-    ask = Ask("infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)}, exclude=(parse("batch_size>=2,precision=fp32"),))
+    ask = WorkloadRequest(
+        "infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)}, exclude=(parse("batch_size>=2,precision=fp32"),)
+    )
     assert [c["batch_size"] for c in sketch(ask).configurations] == [1]
     with pytest.raises(UsageError, match="infer builtin:mlp: no point is left of 1: batch_size=1 removes 1"):
-        sketch(Ask("infer", "builtin:mlp", exclude=(parse("batch_size=1"),)))
+        sketch(WorkloadRequest("infer", "builtin:mlp", exclude=(parse("batch_size=1"),)))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +140,7 @@ def test_what_is_excluded_is_not_planned():
     ],
 )  # fmt: skip
 def test_page_locked_memory_is_planned_where_it_has_an_effect_or_is_what_is_asked_about(kind, asked, planned):
-    found = sketch(Ask("train", "builtin:mlp", axes={"pin_memory": asked}))
+    found = sketch(WorkloadRequest("train", "builtin:mlp", axes={"pin_memory": asked}))
     whole = arrange([found], [Placement(kind)], a_machine(), 1, 0)
     assert [case.configuration["pin_memory"] for case in whole.cases] == planned
     assert {case.configuration["feed"] for case in whole.cases} == {"loader"}, "who names it means a loader"
@@ -137,7 +148,7 @@ def test_page_locked_memory_is_planned_where_it_has_an_effect_or_is_what_is_aske
 
 
 def test_what_comes_first_comes_first_in_every_round():
-    ask = Ask("infer", "builtin:mlp", axes={"batch_size": tuple(range(1, 9))})
+    ask = WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": tuple(range(1, 9))})
     first = [parse("batch_size>6"), parse("batch_size<=3")]
     plan = arrange([sketch(ask)], [Placement("cpu")], a_machine(), 6, 0, first)
     sizes = [[plan.cases[s.case].configuration["batch_size"] for s in plan.slots if s.number == n] for n in range(6)]
@@ -148,17 +159,20 @@ def test_what_comes_first_comes_first_in_every_round():
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (Ask("tain", "builtin:mlp"), "Did you mean 'train'"),
-        (Ask("infer", "bultin:mlp"), "Did you mean 'builtin'"),
-        (Ask("infer", "distilbrt"), "Did you mean 'distilbert'"),
-        (Ask("infer", "builtin:mpl"), "mlp"),
-        (Ask("infer", "outputs/a model.pth"), "write builtin:NAME@outputs/a model.pth .*, or py:FILE.py:FUNCTION that"),
-        (Ask("infer", "builtin:mlp", "manual"), "is text, but builtin:mlp takes image"),
-        (Ask("infer", "builtin:mlp", "example"), "brings no example"),
-        (Ask("infer", "builtin:mlp", axes={"batchsize": (1,)}), "Did you mean 'batch_size'"),
-        (Ask("infer", "builtin:mlp", axes={"optimizer": ("sgd",)}), "does not go with task infer"),
-        (Ask("infer", "builtin:mlp", axes={"batch_size": ()}), "has no value"),
-        (Ask("infer", "builtin:mlp", options={"wieghts": "random"}), "Did you mean 'weights'"),
+        (WorkloadRequest("tain", "builtin:mlp"), "Did you mean 'train'"),
+        (WorkloadRequest("infer", "bultin:mlp"), "Did you mean 'builtin'"),
+        (WorkloadRequest("infer", "distilbrt"), "Did you mean 'distilbert'"),
+        (WorkloadRequest("infer", "builtin:mpl"), "mlp"),
+        (
+            WorkloadRequest("infer", "outputs/a model.pth"),
+            "write builtin:NAME@outputs/a model.pth .*, or py:FILE.py:FUNCTION that",
+        ),
+        (WorkloadRequest("infer", "builtin:mlp", "manual"), "is text, but builtin:mlp takes image"),
+        (WorkloadRequest("infer", "builtin:mlp", "example"), "brings no example"),
+        (WorkloadRequest("infer", "builtin:mlp", axes={"batchsize": (1,)}), "Did you mean 'batch_size'"),
+        (WorkloadRequest("infer", "builtin:mlp", axes={"optimizer": ("sgd",)}), "does not go with task infer"),
+        (WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": ()}), "has no value"),
+        (WorkloadRequest("infer", "builtin:mlp", options={"wieghts": "random"}), "Did you mean 'weights'"),
     ],
 )
 def test_what_is_refused(ask, said):
@@ -176,13 +190,16 @@ def test_a_device_that_is_not_here():
 
 
 def test_a_prompt_is_as_long_as_it_was_asked_for_and_only_language_models_go_on():
-    assert sketch(Ask("generate", "hf:gpt2-tiny")).workload.data == "synthetic:full"
-    assert sketch(Ask("infer", "hf:gpt2-tiny")).workload.data == "synthetic"
-    assert sketch(Ask("generate", "hf:opt-tiny", "manual", axes={"new_tokens": ("4", 8)})).workload.data == "manual"
+    assert sketch(WorkloadRequest("generate", "hf:gpt2-tiny")).workload.data == "synthetic:full"
+    assert sketch(WorkloadRequest("infer", "hf:gpt2-tiny")).workload.data == "synthetic"
+    assert (
+        sketch(WorkloadRequest("generate", "hf:opt-tiny", "manual", axes={"new_tokens": ("4", 8)})).workload.data
+        == "manual"
+    )
     with pytest.raises(UsageError, match="bert-tiny cannot generate; it can infer, train"):
-        sketch(Ask("generate", "hf:bert-tiny"))
+        sketch(WorkloadRequest("generate", "hf:bert-tiny"))
     with pytest.raises(UsageError, match="cannot generate"):
-        sketch(Ask("generate", "builtin:mlp"))
+        sketch(WorkloadRequest("generate", "builtin:mlp"))
 
 
 @pytest.mark.parametrize(
@@ -194,10 +211,10 @@ def test_a_prompt_is_as_long_as_it_was_asked_for_and_only_language_models_go_on(
 )  # fmt: skip
 def test_auto_precision_is_what_the_device_has_natively_and_the_case_says_which(native, meant):
     card = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", precisions=native)
-    ask = Ask("infer", "builtin:mlp", axes={"precision": ("auto", meant)})
+    ask = WorkloadRequest("infer", "builtin:mlp", axes={"precision": ("auto", meant)})
     plan = arrange([sketch(ask)], [Placement("cuda")], a_machine(devices=(card,)), 1, 0)
     assert [case.configuration["precision"] for case in plan.cases] == [meant], "both words mean one Case here"
-    (asked,) = sketch(Ask("infer", "builtin:mlp", axes={"precision": (meant,)})).configurations
+    (asked,) = sketch(WorkloadRequest("infer", "builtin:mlp", axes={"precision": (meant,)})).configurations
     assert plan.cases[0].configuration == asked
 
 
@@ -206,7 +223,7 @@ def test_auto_precision_differs_between_devices():
         DeviceInfo("cpu", "cpu", "Intel", 0, "old", precisions=("fp32",)),
         DeviceInfo("cuda", "cuda", "NVIDIA", 0, "new", precisions=("fp32", "bf16")),
     )
-    ask = Ask("infer", "builtin:mlp", axes={"precision": ("auto",)})
+    ask = WorkloadRequest("infer", "builtin:mlp", axes={"precision": ("auto",)})
     plan = arrange([sketch(ask)], [Placement("cpu"), Placement("cuda")], a_machine(devices=cards), 1, 0)
     assert [case.configuration["precision"] for case in plan.cases] == ["fp32", "bf16"]
 

@@ -89,12 +89,13 @@ def test_both_are_asked_for_the_same_sizes(name):
 @pytest.mark.parametrize("name", ["bert-tiny", "generate-tiny"])
 def test_both_build_the_same_model(name):
     from torchstone.core.schema.case import Case, Placement
+    from torchstone.core.schema.request import WorkloadRequest
     from torchstone.execution import plan
     from torchstone.execution.worker.opening import load_model
 
     words = truth._ASKED[name]
     model, task = words[words.index("--model") + 1], words[words.index("--task") + 1]
-    sketch = plan.sketch(plan.Ask(task, model, "synthetic:full", axes={"batch_size": [1]}))
+    sketch = plan.sketch(WorkloadRequest(task, model, "synthetic:full", axes={"batch_size": [1]}))
     ours = load_model(Case(sketch.workload, sketch.configurations[0], Placement("cpu"))).module
     config = by_hand._TINY if name.startswith("bert") else by_hand._TINY_GPT
     from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel

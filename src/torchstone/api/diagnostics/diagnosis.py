@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.analysis.sweep_table import Row, rows_of
-from torchstone.api.diagnostics.sweep import Swept, sweep
+from torchstone.analysis.sweep_table import Row, Swept, rows_of
+from torchstone.api.diagnostics.sweep import sweep
 from torchstone.api.frame import frame_of
 from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.recording import default_folder

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from torchstone.analysis.summary import RunSummary
+from torchstone.analysis.sweep_table import Swept
 from torchstone.api.bench import Bench
 from torchstone.api.devices import Opened, open_device
 from torchstone.api.diagnostics.usual_loss import cross_entropy
@@ -25,13 +23,6 @@ from torchstone.plugins import registry
 
 _GOES_ON = (Status.OUT_OF_MEMORY, Status.UNSUPPORTED)
 _USUAL_SIZES = (8, 16, 32, 64, 128)
-
-
-class Swept(msgspec.Struct, frozen=True):
-    """A run over batch sizes and devices. `skipped`: devices that are not here, and why."""
-
-    summary: RunSummary
-    skipped: Mapping[str, str]
 
 
 def sweep(

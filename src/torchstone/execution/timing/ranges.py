@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torchstone.core.schema.phase import REST
 from torchstone.execution.timing.loop import Source, Step
-from torchstone.extend import Mark
+from torchstone.plugins.protocols import Mark
 
 STEP = "step"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.extend import Trainable
+from torchstone.plugins.protocols import Trainable
 
 STATE = "training_state.safetensors"
 _META = "training"

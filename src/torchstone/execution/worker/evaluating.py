@@ -18,7 +18,7 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.checkpoints import load_weights
 from torchstone.execution.worker.judging import judge
 from torchstone.execution.worker.opening import Part, limited, open_view, view_of
-from torchstone.extend import Samples, Trainable
+from torchstone.plugins.protocols import Samples, Trainable
 
 COLUMNS = ("item", "label", "prediction", "confidence")
 _DIGITS = 6

@@ -41,7 +41,7 @@ from torchstone.execution.worker.settling import brought, settle
 from torchstone.execution.worker.tally import Tally
 from torchstone.execution.worker.turns import take_turns
 from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
-from torchstone.extend import Batches, Engine, Prepared, Windowed
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 

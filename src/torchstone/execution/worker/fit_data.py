@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.worker.opening import Part, limited, open_samples, open_view, view_of
-from torchstone.extend import Samples
+from torchstone.plugins.protocols import Samples
 from torchstone.plugins.data_choice import has_end
 
 _LEAST_HELD_OUT = 2

@@ -32,7 +32,7 @@ from torchstone.execution.worker.fit_data import FitData, open_fit_data
 from torchstone.execution.worker.fit_schedule import factor, schedule_of
 from torchstone.execution.worker.judging import judge
 from torchstone.execution.worker.tally import Tally
-from torchstone.extend import Batches, Engine, Mark, Samples, Trainable, Windowed
+from torchstone.plugins.protocols import Batches, Engine, Mark, Samples, Trainable, Windowed
 from torchstone.plugins.machine_protocols import Device
 
 Send = Callable[[Event], None]

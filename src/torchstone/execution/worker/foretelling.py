@@ -16,7 +16,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.stats.largest_batch import largest_batch
 from torchstone.execution.worker.opening import load_model, open_device, open_samples
 from torchstone.execution.worker.settling import brought, settle
-from torchstone.extend import Engine, MemoryForetold
+from torchstone.plugins.protocols import Engine, MemoryForetold
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device, Pretending, Stopwatch, Vendor
 

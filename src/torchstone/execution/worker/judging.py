@@ -9,7 +9,7 @@ from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.fit import Quality
 from torchstone.core.schema.model import InputSpec
 from torchstone.execution.timing.clock import system_clock
-from torchstone.extend import Batches, Trainable
+from torchstone.plugins.protocols import Batches, Trainable
 
 Told = Callable[[Any, Any], None]  # labels and probabilities (items × classes) of a batch, on the CPU
 Timed = Callable[[float, int], None]  # seconds of a batch until its answers are read, and its items

@@ -11,7 +11,7 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.batch import Unreadable, View
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.machine_protocols import Device

@@ -24,7 +24,7 @@ from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.tally import Tally
 from torchstone.execution.worker.window import turn_of
-from torchstone.extend import Batches, Engine, Prepared, Windowed
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 from torchstone.plugins.machine_protocols import Device
 
 _LONG_S = 0.4  # a first step

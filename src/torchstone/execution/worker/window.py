@@ -13,7 +13,7 @@ from torchstone.execution.timing.stopping import FixedCount, StoppingRule, Until
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp, least_s_on
 from torchstone.execution.worker.tally import Tally
-from torchstone.extend import Batches
+from torchstone.plugins.protocols import Batches
 from torchstone.plugins.machine_protocols import Device
 
 

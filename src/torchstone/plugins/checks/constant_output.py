@@ -10,7 +10,7 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 
 _SAME = 1e-9

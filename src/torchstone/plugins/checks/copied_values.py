@@ -9,7 +9,7 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
 
 _STEPS = 20  # of so many steps, timed to the nanosecond, no two sequences are equal

@@ -11,7 +11,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 
 _SIZE = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b", re.IGNORECASE)

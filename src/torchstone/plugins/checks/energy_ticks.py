@@ -9,7 +9,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import FEWEST_TICKS, energy_tick_s, spans_s, ticked_enough
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import longer, many, sound
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound, taken
 
 _ADVICE = {

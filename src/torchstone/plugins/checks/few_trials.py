@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 
 ENOUGH = 3

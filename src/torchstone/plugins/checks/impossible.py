@@ -11,7 +11,7 @@ from torchstone.core.schema.metric import FIGURES, Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound
 
 TOLERANCE = 0.01

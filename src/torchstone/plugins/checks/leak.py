@@ -10,7 +10,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Series, Trial
 from torchstone.core.stats.trend import rising, sen_slope
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
 
 FEWEST = 8  # readings in a window; under these no rise is significant

@@ -9,7 +9,7 @@ from torchstone.core.figures import raw
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import setting, sound
 
 

@@ -8,7 +8,7 @@ from statistics import median
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import option, sound, windows
 
 _DOUBTFUL_STEPS = 50

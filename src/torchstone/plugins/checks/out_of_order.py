@@ -10,7 +10,7 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.units import significant
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 
 ROUNDING = 1e-6

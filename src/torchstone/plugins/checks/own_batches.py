@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 
 
 class OwnBatches:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 
 _AXES = ("batch_size", "num_workers")
 

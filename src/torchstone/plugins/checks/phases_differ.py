@@ -14,7 +14,7 @@ from torchstone.core.schema.phase import REST
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import ASYNCHRONOUS, again, sound
 
 TOLERANCE = 1e-3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.readings import steal_share
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import many, option, sound
 
 TOLERATED = 0.02

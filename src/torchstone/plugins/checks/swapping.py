@@ -11,7 +11,7 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import increase
 from torchstone.core.stats.readings import spans_s
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 from torchstone.plugins.checks._ladder import ladder
 

@@ -10,7 +10,7 @@ from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.units import significant
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 
 _CALLED = (f"{PREFIX}best_throughput", f"{PREFIX}best_efficiency")

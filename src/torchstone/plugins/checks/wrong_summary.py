@@ -11,7 +11,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
 
 TOLERANCE = 0.005

@@ -11,7 +11,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import inside
 from torchstone.core.stats.readings import spans_s
-from torchstone.extend import Check
+from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound
 
 _NEVER = (Unit.SECOND, Unit.BYTE, Unit.JOULE, Unit.WATT, Unit.HERTZ, Unit.CELSIUS, Unit.ITEM_RATE, Unit.TOKEN_RATE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
-from torchstone.extend import Samples
+from torchstone.plugins.protocols import Samples
 from torchstone.plugins.data._sentences import Sentences
 from torchstone.plugins.data._table_items import Splits, numbered
 

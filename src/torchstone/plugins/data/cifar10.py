@@ -5,7 +5,7 @@ Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
 
 from __future__ import annotations
 
-from torchstone.extend import DataSource
+from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_batches, _image_folder, _image_parquet
 from torchstone.plugins.data._image_source import ImageSource
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data._named_files import digest_of, files_of
 from torchstone.plugins.data._sentences import refuse_without_tokenizers
 from torchstone.plugins.data._table import OPTIONS, listed, splits_of

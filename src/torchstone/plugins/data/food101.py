@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.extend import DataSource
+from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_folder, _image_parquet
 from torchstone.plugins.data._image_folder import Tree, assembled, tree
 from torchstone.plugins.data._image_found import Found

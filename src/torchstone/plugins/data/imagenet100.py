@@ -13,7 +13,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.extend import DataSource
+from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_folder, _image_parquet
 from torchstone.plugins.data._image_folder import Tree, assembled, contents, tree
 from torchstone.plugins.data._image_found import Found

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
 from torchstone.plugins.data._table_items import Item, card_of, numbered
 

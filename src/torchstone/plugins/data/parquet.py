@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data._named_files import digest_of, files_of
 from torchstone.plugins.data._parquet_table import ParquetTable, refuse_without_pyarrow
 from torchstone.plugins.data._sentences import refuse_without_tokenizers

@@ -12,7 +12,7 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data._named_files import digest_of, files_of, is_folder
 from torchstone.plugins.data._parquet_table import ParquetTable, refuse_without_pyarrow
 from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers

@@ -13,7 +13,7 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
 from torchstone.core.schema.model import InputSpec
-from torchstone.extend import DataSource, Samples
+from torchstone.plugins.protocols import DataSource, Samples
 
 # Lengths in tokens, [CLS] and [SEP] with them, of the 6,920 sentences of SST-2's training set under a WordPiece
 # vocabulary of 30,522 trained on them: mean and standard deviation of the logarithm. Mean 21.1, median 20, 3 to 58.

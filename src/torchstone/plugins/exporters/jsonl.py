@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
-from torchstone.extend import Exporter
+from torchstone.plugins.protocols import Exporter
 
 
 class JsonLines:

@@ -8,7 +8,7 @@ from pathlib import Path
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
-from torchstone.extend import Exporter
+from torchstone.plugins.protocols import Exporter
 
 
 class Parquet:

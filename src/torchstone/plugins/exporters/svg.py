@@ -10,7 +10,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.run import Run
-from torchstone.extend import Exporter
+from torchstone.plugins.protocols import Exporter
 
 Row = Mapping[str, Scalar]
 

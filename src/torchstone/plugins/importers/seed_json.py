@@ -8,7 +8,7 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
-from torchstone.extend import Importer
+from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _gpu_report, _training_tree
 from torchstone.plugins.importers._reading import parsed, part, text_of
 

@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.run import Run
-from torchstone.extend import Importer
+from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers import _sweep_table
 from torchstone.plugins.importers._reading import digest, text_of

@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.extend import Importer
+from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._reading import digest, number, rows_of, scaled, text_of, whole, word
 

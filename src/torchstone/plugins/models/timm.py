@@ -6,7 +6,7 @@ timm imports torchvision, which must be the build for the torch that is there: w
 from __future__ import annotations
 
 from torchstone.core.errors import UsageError
-from torchstone.extend import ModelSource
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
 
 

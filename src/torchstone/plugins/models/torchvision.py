@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchstone.extend import ModelSource
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
 
 # Networks with further heads in training; the loss is that of the main one, so they are built without.

@@ -11,7 +11,7 @@ end of memory is never probed. It ends when no probe promises what it costs, or 
 from __future__ import annotations
 
 from torchstone.core.schema.search import Brief, Part, Probe
-from torchstone.extend import Searcher
+from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._knowledge import Knowledge
 from torchstone.plugins.searchers._ledger import Search
 from torchstone.plugins.searchers._opening import opening

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchstone.core.schema.search import Brief
-from torchstone.extend import Searcher
+from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.search import Brief, Point, Probe, Reading
-from torchstone.extend import Searcher
+from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_of
 
 REPEATS = 20  # times it may ask in a row for what is known or not allowed, before a new point is drawn at random

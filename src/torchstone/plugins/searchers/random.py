@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random as Generator
 
 from torchstone.core.schema.search import Brief
-from torchstone.extend import Searcher
+from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
 

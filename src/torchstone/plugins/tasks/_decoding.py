@@ -11,7 +11,7 @@ from typing import Any
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import Decoding
 from torchstone.core.schema.phase import DECODE, PREFILL
-from torchstone.extend import Mark
+from torchstone.plugins.protocols import Mark
 
 _KEPT_TOKENS = 4096  # times between tokens, of the first generations of a window; of the others the mean
 _DIGEST_BYTES = 6  # as many as a float holds exactly

@@ -15,7 +15,7 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
-from torchstone.extend import Mark
+from torchstone.plugins.protocols import Mark
 from torchstone.plugins.machine_protocols import Device
 
 _MODES = ("reduce-overhead", "max-autotune")  # those with "triton.cudagraphs" in torch._inductor.list_mode_options()

@@ -12,7 +12,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA, TRANSFER
-from torchstone.extend import Mark
+from torchstone.plugins.protocols import Mark
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.tasks import _attention
 

@@ -10,7 +10,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA
-from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
 
 

@@ -13,7 +13,7 @@ from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
-from torchstone.extend import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed

@@ -17,7 +17,8 @@ from torchstone.core.schema.message import Inspected
 from torchstone.execution import plan
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
 
 
 class SideRequest(msgspec.Struct, frozen=True):
@@ -53,7 +54,7 @@ def sketched(side: SideRequest) -> Sketched:
     """Check a side without torch. Raises UsageError naming what there is, or which axis has several values."""
     workload = _only_workload(side.request)
     model = _in_folder(workload.model, side.folder) if side.folder is not None else workload.model
-    found = plan.sketch(msgspec.structs.replace(workload.ask(side.request.exclude), model=model))
+    found = plan.sketch(msgspec.structs.replace(workload.excluding(side.request.exclude), model=model))
     if len(found.configurations) > 1:
         axis = next(name for name, values in workload.axes.items() if len(values) > 1)
         one, other, *_ = workload.axes[axis]

@@ -19,7 +19,7 @@ from torchstone.core.schema.run import Head, Slot
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.open_run import OpenRun
 from torchstone.execution.controller.watcher import Silent, Watcher
-from torchstone.extend import Engine
+from torchstone.plugins.protocols import Engine
 from torchstone.plugins import registry
 from torchstone.workflows.diagnose.evidence import Evidence
 

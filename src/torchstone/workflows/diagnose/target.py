@@ -22,9 +22,11 @@ from torchstone.core.schema.trial import Purpose
 from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.plugins import registry
+from torchstone.plugins.model_choice import card_of
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
     from torchstone.storage.query import Entry
 
 PREFIX = "diagnose-"  # of the name of a run that a diagnosis records
@@ -104,7 +106,7 @@ def of_request(request: RunRequest) -> Target:
     """Return the one Case that a request asks for. Raises UsageError where it asks for several."""
     workload = one_workload(request)
     # Why a task is slow on real data may be their loader, whichever task it is.
-    sketch = plan.sketch(msgspec.structs.replace(workload.ask(request.exclude), fed=True))
+    sketch = plan.sketch(msgspec.structs.replace(workload.excluding(request.exclude), fed=True))
     if len(sketch.configurations) != 1 or "," in request.device:
         raise UsageError(f"{request.name} asks for {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
@@ -116,7 +118,7 @@ def of_request(request: RunRequest) -> Target:
 
 def asks_for_one(request: RunRequest) -> bool:
     """Say whether a request has one Case: it needs no run of its own before it is diagnosed."""
-    sketch = plan.sketch(one_workload(request).ask(request.exclude))
+    sketch = plan.sketch(one_workload(request).excluding(request.exclude))
     return len(sketch.configurations) == 1 and "," not in request.device
 
 
@@ -146,7 +148,7 @@ def _edited(case: CaseSummary, code: Mapping[str, str]) -> str | None:
     """Return what is said of a model whose file is not as it was. Raises UsageError where it is gone."""
     work = case.workload
     options = {name.removeprefix(_ARGUMENT): v for name, v in work.fixed.items() if name.startswith(_ARGUMENT)}
-    card = plan.card_of(work.model, options)
+    card = card_of(work.model, options)
     if code.get(work.model, card.code_sha256) == card.code_sha256:
         return None
     return f"{work.model} was edited since it was recorded: what is measured here is what it is now"

@@ -12,7 +12,8 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.procedure import Procedure
-from torchstone.execution.plan import SHAPES, sketch
+from torchstone.execution.plan import sketch
+from torchstone.plugins.model_choice import SHAPES
 from torchstone.workflows.diagnose.diagnosis import WhatIf
 
 _OF_A_PROCEDURE = ("seed", "isolation", "heap", "settings")  # what decides what is computed, and how fast
@@ -45,7 +46,7 @@ def _as_recipe(source: str, case: Case) -> tuple[list[str], Collection[str]] | N
     try:
         request = load_request(source)
         ours = [one for one in request.workloads if one.task == work.task]
-        if len(ours) != 1 or sketch(ours[0].ask()).workload != work:
+        if len(ours) != 1 or sketch(ours[0]).workload != work:
             return None
     except TorchstoneError:  # it is gone, or edited so that it cannot be read: flags do without it
         return None

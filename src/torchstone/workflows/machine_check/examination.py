@@ -17,6 +17,7 @@ from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.readings import steal_share
 from torchstone.execution import plan
@@ -94,7 +95,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
 
 
 def _case(placement: Placement, machine: Machine) -> Case:
-    sketch = plan.sketch(plan.Ask("train", MODEL, axes={"batch_size": (_BATCH,)}))
+    sketch = plan.sketch(WorkloadRequest("train", MODEL, axes={"batch_size": (_BATCH,)}))
     return plan.arrange([sketch], [placement], machine, 1, 0, ()).cases[0]
 
 

@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.cards import Card
 from torchstone.core.errors import UsageError
 from torchstone.core.library_workspace import workspace_bytes
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
 from torchstone.core.schema.message import MemoryRequest, MemoryTold
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.controller.session import Session
 from torchstone.plugins import registry
+from torchstone.plugins.model_choice import card_of
 from torchstone.workflows.memory import asking
 from torchstone.workflows.memory.answer import Answer, Row, limit_bytes
 
@@ -37,7 +39,7 @@ def asked_of(request: RunRequest, cards: Sequence[Card]) -> list[Asked]:
     """Return every Configuration of the request on every card. Raises UsageError for what is wrong with it."""
     found = []
     for workload in shapes_only(request).workloads:
-        sketch = plan.sketch(workload.ask(request.exclude))
+        sketch = plan.sketch(workload.excluding(request.exclude))
         for card in cards:
             for configuration in sketch.configurations:
                 settings = plan.on_device(configuration, card.info())
@@ -61,7 +63,7 @@ def shapes_only(request: RunRequest) -> RunRequest:
 def _shaped(workload: WorkloadRequest) -> WorkloadRequest:
     options = {name: value for name, value in workload.options.items() if name != "weights"}
     try:  # of what may have random weights, the others need not be here
-        plan.card_of(workload.model, {**options, "weights": "random"})
+        card_of(workload.model, {**options, "weights": "random"})
         options["weights"] = "random"
     except UsageError:
         pass

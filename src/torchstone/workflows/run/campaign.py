@@ -34,8 +34,8 @@ class Campaign:
         self._request = request
         self._watcher = watcher
         self._busy = busy
-        asks = [workload.ask(request.exclude) for workload in request.workloads]
-        self._sketches = [plan.sketch(ask) for ask in asks]
+        requests = [workload.excluding(request.exclude) for workload in request.workloads]
+        self._sketches = [plan.sketch(one) for one in requests]
 
     def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
         """Measure into `folder`; return the summary, and where document and table are."""

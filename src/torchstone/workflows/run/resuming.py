@@ -15,6 +15,7 @@ from torchstone.config.recipe_files import digest_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.device_lock import WhenBusy, held
@@ -22,7 +23,7 @@ from torchstone.execution.controller.open_run import RESUMED, OpenRun, finish, m
 from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.watcher import Watcher
-from torchstone.execution.plan import Ask, sketch
+from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
 from torchstone.storage.record import RecordWriter
 from torchstone.workflows.run.results import Results, published, table_path
@@ -116,7 +117,7 @@ class Resumption:
         own = []
         for workload in _workloads(head):
             try:
-                found = sketch(_ask(workload))
+                found = sketch(_request(workload))
             except UsageError as fault:
                 self._changes.append(str(fault))
                 continue
@@ -156,7 +157,7 @@ def _workloads(head: Head) -> list[Workload]:
     return found
 
 
-def _ask(workload: Workload) -> Ask:
+def _request(workload: Workload) -> WorkloadRequest:
     """Return what the workload was asked for with, as far as it is part of what it is."""
     fixed = workload.fixed
     options: dict[str, str | int] = {}
@@ -164,4 +165,6 @@ def _ask(workload: Workload) -> Ask:
         options["weights"] = str(weights)
     if isinstance(classes := fixed.get("classes"), int):
         options["classes"] = classes
-    return Ask(str(workload.task), workload.model, workload.data, options, data_options=workload.data_options)
+    return WorkloadRequest(
+        str(workload.task), workload.model, workload.data, options, data_options=workload.data_options
+    )

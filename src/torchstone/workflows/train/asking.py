@@ -15,9 +15,11 @@ from torchstone.core.schema.case import Workload
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution import plan
 from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.model_choice import card_of
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
 
 _LONGEST_S = 30 * 86400.0  # a training takes what it takes; a loader that hangs is ended some day
 _JUDGED_ON = ("validation", "test")  # the split to judge epochs on: the first that there is
@@ -51,7 +53,7 @@ def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *
     if asked.task != "train":
         raise UsageError(f"train does task train, not {asked.task}")
     one = _with_weights(_fixed(asked))
-    sketch = plan.sketch(one.ask())
+    sketch = plan.sketch(one)
     # Whether a user's own function brings a data set is known when it has been called.
     if not has_end(sketch.workload.data) and sketch.workload.data != "example" and steps is None:
         raise UsageError(
@@ -89,7 +91,7 @@ def _with_weights(workload: WorkloadRequest) -> WorkloadRequest:
 
     How fast a step is does not hang on the weights, so `run` takes random ones; what a training comes to does.
     """
-    if "weights" in workload.options or not plan.card_of(workload.model, workload.options).pretrained:
+    if "weights" in workload.options or not card_of(workload.model, workload.options).pretrained:
         return workload
     return msgspec.structs.replace(workload, options={**workload.options, "weights": "pretrained"})
 

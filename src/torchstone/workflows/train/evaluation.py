@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.controller.watcher import Silent
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end
-from torchstone.report.charts.training import confusion_chart
 from torchstone.storage.training.folder import (
     METRICS,
     TOKENIZER,
@@ -40,6 +39,8 @@ PREDICTIONS, FIGURES, GAUGES, PICTURE = (
     "predictions.csv", "test_metrics.json", "gpu_performance_metrics.csv", "confusion_matrix.png",
 )  # fmt: skip
 _TESTED_ON = ("test", "validation", "train")
+
+Draw = Callable[[TestMetrics], bytes]  # a PNG
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -78,8 +79,11 @@ class TestResults(msgspec.Struct, frozen=True):
         return {**quality, **whole}
 
 
-def evaluate(asked: Asked) -> TestResults:
-    """Judge a checkpoint. Raises UsageError where training, checkpoint or data are not there or do not fit."""
+def evaluate(asked: Asked, draw: Draw) -> TestResults:
+    """Judge a checkpoint; `draw` makes the picture of the confusion matrix, or raises MissingError.
+
+    Raises UsageError where training, checkpoint or data are not there or do not fit.
+    """
     folder = asked.folder.absolute()
     card = read_card(folder)
     epoch, weights = _checkpoint(folder, asked.checkpoint)
@@ -98,7 +102,7 @@ def evaluate(asked: Asked) -> TestResults:
     judged = listener.judged
     if judged is None or trial.outcome.status != Status.OK:
         raise UsageError(drive.mistake) if drive.mistake else TorchstoneError(f"evaluate: {trial.outcome.message}")
-    return _written(card, case, epoch, judged, trial, results, request)
+    return _written(card, case, epoch, judged, trial, results, request, draw)
 
 
 class _Listener(Silent):
@@ -139,7 +143,7 @@ def _best(folder: Path, found: Mapping[int, Path]) -> int:
 
 def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, TrialRequest]:
     """Return the Case with the data to judge on, and the request for it."""
-    from torchstone.extend import DataSource
+    from torchstone.plugins.protocols import DataSource
     from torchstone.plugins import registry
 
     data = card.workload.data if asked.data is None else _named(card, asked.data)
@@ -198,7 +202,14 @@ def _named(card: TrainingCard, word: str) -> str:
 
 
 def _written(
-    card: TrainingCard, case: Case, epoch: int, judged: Judged, trial: Trial, folder: Path, request: TrialRequest
+    card: TrainingCard,
+    case: Case,
+    epoch: int,
+    judged: Judged,
+    trial: Trial,
+    folder: Path,
+    request: TrialRequest,
+    draw: Draw,
 ) -> TestResults:
     from statistics import median
 
@@ -208,7 +219,7 @@ def _written(
     write_gauges(trial, folder / GAUGES)
     if quality is not None:
         with contextlib.suppress(MissingError):  # a picture is not worth the test; the matrix is in the metrics
-            (folder / PICTURE).write_bytes(confusion_chart(quality))
+            (folder / PICTURE).write_bytes(draw(quality))
             files["picture"] = str(folder / PICTURE)
     split = request.evaluation.split if request.evaluation is not None else None
     results = TestResults(

@@ -23,7 +23,8 @@ from torchstone.workflows.tune.scoring import OBJECTIVES
 from torchstone.workflows.tune.space import usual_axes
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest, WorkloadRequest
+    from torchstone.config.request import RunRequest
+    from torchstone.core.schema.request import WorkloadRequest
 
 
 class TuneRequest(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class TuneSketch:
         single = {axis: values[0] for axis, values in asked.axes.items()}
         one = msgspec.structs.replace(asked, axes={axis: (value,) for axis, value in single.items()})
         # How soon an answer comes is a question about the model; how many come a second, about its data, too.
-        self.sketch = plan.sketch(msgspec.structs.replace(one.ask(), fed=request.objective != "latency"))
+        self.sketch = plan.sketch(msgspec.structs.replace(one, fed=request.objective != "latency"))
         self.base = dict(self.sketch.configurations[0])
         for axis in (*request.present, *request.only):
             if axis not in self.base:

@@ -12,7 +12,7 @@ from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.energy_windows import for_objective
 from torchstone.execution.controller.open_run import OpenRun
-from torchstone.extend import Searcher
+from torchstone.plugins.protocols import Searcher
 from torchstone.plugins import registry
 from torchstone.workflows.tune.scoring import reading_of
 from torchstone.workflows.tune.space import Space

@@ -15,7 +15,7 @@ from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.search import Brief, Part, Point
-from torchstone.extend import Engine
+from torchstone.plugins.protocols import Engine
 from torchstone.plugins import registry
 from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
 

@@ -11,12 +11,17 @@ from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import asked
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.schema.case import Case, Placement
-from torchstone.execution.plan import Ask, sketch
+from torchstone.core.schema.request import WorkloadRequest
+from torchstone.execution.plan import sketch
 from torchstone.storage.measured import measured
 
 ASKS = [
-    Ask("train", "builtin:cnn", "digits", axes={"batch_size": (4,), "precision": ("bf16",), "learning_rate": (3e-4,)}),
-    Ask("train", "builtin:cnn", "digits", {"classes": 10}, {"num_workers": (2,)}, data_options={"limit": 64}),
+    WorkloadRequest(
+        "train", "builtin:cnn", "digits", axes={"batch_size": (4,), "precision": ("bf16",), "learning_rate": (3e-4,)}
+    ),
+    WorkloadRequest(
+        "train", "builtin:cnn", "digits", {"classes": 10}, {"num_workers": (2,)}, data_options={"limit": 64}
+    ),
 ]
 
 
@@ -31,7 +36,7 @@ def test_it_is_the_same_case(outputs, ask):
     parser = Parser(prog="torchstone run")
     add_arguments(parser)
     request = asked(parser.parse_args(shlex.split(command)[2:]))
-    (again,) = [sketch(workload.ask()) for workload in request.workloads]
+    (again,) = [sketch(workload) for workload in request.workloads]
     ids = [Case(again.workload, configuration, Placement("cpu")).case_id for configuration in again.configurations]
     assert ids[0] == case.case_id
     assert len(ids) == 2
@@ -39,7 +44,7 @@ def test_it_is_the_same_case(outputs, ask):
 
 
 def test_pretrained_weights_and_arguments_of_a_users_function_are_named(outputs):
-    made = sketch(Ask("infer", "builtin:cnn"))
+    made = sketch(WorkloadRequest("infer", "builtin:cnn"))
     fixed = {"weights": "pretrained", "argument_depth": 3}
     workload = msgspec.structs.replace(made.workload, fixed=fixed)
     store(outputs, [a_stored_run(1, [(Case(workload, made.configurations[0], Placement("cpu")), 9.0)], machine())])

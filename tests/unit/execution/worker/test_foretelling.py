@@ -9,13 +9,14 @@ from torchstone.core.cards import card
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.message import MemoryRequest
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.worker import foretelling, opening
 from torchstone.execution.worker.foretelling import foretell
 
 
 def a_request(model, task="train", on="h100-80gb", batches=(8,), limits=(), **axes):
-    sketch = plan.sketch(plan.Ask(task, model, axes={axis: (value,) for axis, value in axes.items()}))
+    sketch = plan.sketch(WorkloadRequest(task, model, axes={axis: (value,) for axis, value in axes.items()}))
     one = card(on)
     case = Case(sketch.workload, sketch.configurations[0], Placement(one.kind))
     return MemoryRequest(case, one.info(), batches, limits, "device")
@@ -92,7 +93,7 @@ PRESETS = {
 @pytest.mark.parametrize(("recipe", "on"), PRESETS)
 def test_presets_of_the_seeds_fit_the_cards_they_name(recipe, on):
     (workload,) = load_request(recipe).workloads
-    sketch = plan.sketch(workload.ask())
+    sketch = plan.sketch(workload)
     one = card(on)
     assert recipe.startswith(f"preset-{one.memory_gib:g}gb-")
     size = int(str(sketch.configurations[0]["batch_size"]))

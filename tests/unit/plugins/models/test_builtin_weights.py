@@ -14,8 +14,9 @@ from safetensors.torch import save_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.execution.plan import Ask, sketch
-from torchstone.extend import ModelSource
+from torchstone.core.schema.request import WorkloadRequest
+from torchstone.execution.plan import sketch
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models._builtin_nets import GestureNet, Perceptron
 
@@ -59,7 +60,7 @@ def same(model: LoadedModel, state: Mapping[str, torch.Tensor]) -> bool:
 
 
 def case_of(model: str) -> Case:
-    made = sketch(Ask("infer", model))
+    made = sketch(WorkloadRequest("infer", model))
     assert made.own
     return Case(made.workload, made.configurations[0], Placement("cpu"))
 
@@ -268,6 +269,6 @@ def test_other_weights_are_another_case(tmp_path: Path) -> None:
 
 
 def case_of_random() -> str:
-    made = sketch(Ask("infer", "builtin:gesture-tiny"))
+    made = sketch(WorkloadRequest("infer", "builtin:gesture-tiny"))
     assert not made.own
     return Case(made.workload, made.configurations[0], Placement("cpu")).case_id

@@ -12,7 +12,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.extend import ModelSource
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models import _hf_building, _hf_families
 

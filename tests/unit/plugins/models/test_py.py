@@ -7,7 +7,7 @@ import torch
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.extend import ModelSource
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 
 PY: ModelSource = registry.load("models", "py")

@@ -12,8 +12,9 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.execution.plan import Ask, sketch
-from torchstone.extend import ModelSource
+from torchstone.core.schema.request import WorkloadRequest
+from torchstone.execution.plan import sketch
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models import _weights_file
 
@@ -73,7 +74,9 @@ def test_weights_of_another_model_name_their_tensors(tmp_path: Path) -> None:
 def test_a_file_is_the_same_case_in_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.save(load("bert-tiny").module.state_dict(), tmp_path / "w.pth")
     monkeypatch.chdir(tmp_path)
-    made = [sketch(Ask("infer", f"hf:bert-tiny@{word}")) for word in ("w.pth", f"{tmp_path}/w.pth", "./w.pth")]
+    made = [
+        sketch(WorkloadRequest("infer", f"hf:bert-tiny@{word}")) for word in ("w.pth", f"{tmp_path}/w.pth", "./w.pth")
+    ]
     assert len({Case(one.workload, one.configurations[0], Placement("cpu")).case_id for one in made}) == 1
     assert made[0].workload.fixed["source"] == "bert-tiny"
     assert "weights_sha256" in made[0].workload.fixed

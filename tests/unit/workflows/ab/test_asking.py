@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.ab.asking import SideRequest, sketched
 
 

@@ -8,11 +8,12 @@ import pytest
 from build import a_machine, a_run
 from fakes import FakeClock
 
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Inspected
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.controller import room
 from torchstone.workflows.ab import campaign
 from torchstone.workflows.ab.asking import SideRequest

@@ -9,13 +9,14 @@ from evidences import SETTINGS
 
 from torchstone.analysis.summary import summarize
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of

@@ -205,7 +205,7 @@ def typed_again(command):
     parser = Parser(prog="torchstone run")
     add_arguments(parser)
     request = asked(parser.parse_args(shlex.split(command)[2:]))
-    made = [sketch(workload.ask(request.exclude)) for workload in request.workloads]
+    made = [sketch(workload.excluding(request.exclude)) for workload in request.workloads]
     return [one.workload for one in made], [dict(c) for one in made for c in one.configurations], request.device
 
 
@@ -222,7 +222,7 @@ def typed_again(command):
 def test_what_to_type_runs_the_very_case_with_the_settings(tmp_path, monkeypatch, text, begins):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(RECIPE)
-    made = sketch(load_request("mine.yaml").workloads[0].ask())
+    made = sketch(load_request("mine.yaml").workloads[0])
     case = Case(made.workload, {**made.configurations[0], "threads": 0}, Placement("cpu"))
     if text is None:
         Path("mine.yaml").unlink()

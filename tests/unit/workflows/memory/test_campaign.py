@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.message import MemoryTold
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.memory import asking, campaign
 from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
 from torchstone.workflows.memory.tuned import fitting, tried_on

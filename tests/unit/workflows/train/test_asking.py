@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest, WorkloadRequest
+from torchstone.config.request import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
+from torchstone.core.schema.request import WorkloadRequest
 from torchstone.plugins.models import _hub
 from torchstone.workflows.train.asking import absolute_model, asked_training
 
