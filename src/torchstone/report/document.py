@@ -1,0 +1,116 @@
+"""What a command has to say of a result, as data: no terminal, page or file format is known here.
+
+A renderer (`report/renderers/`) turns a Document into text. Whoever makes one decides what is said and in which order,
+the answer first; a renderer decides how it looks, and what there is no room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from torchstone.core.schema.estimate import Severity
+
+
+class Role(StrEnum):
+    """What a text is for."""
+
+    HEADLINE = "headline"  # the answer, in one or two sentences with its interval
+    BODY = "body"
+    NOTE = "note"  # what else the figures say
+    DETAIL = "detail"  # belongs to the text before it
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):
+    """A paragraph without line breaks."""
+
+    text: str
+    role: Role = Role.BODY
+
+
+class Command(msgspec.Struct, frozen=True, tag="command", tag_field="kind"):
+    """What to type next, in one piece so that it can be copied."""
+
+    words: str
+
+
+class Facts(msgspec.Struct, frozen=True, tag="facts", tag_field="kind"):
+    """Names with their values, a line each. A value may be long."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a Table. Where there is no room, the highest rank leaves first; rank 0 never does.
+
+    `of`: the number of the column, from 0, without which this one says nothing, as an interval without its value does.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    rank: int = 0
+    left: bool = False
+    of: int | None = None
+
+
+class Table(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
+    """Columns with equally many cells. An empty cell is empty; a dash is a value that is not known."""
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for columns of different lengths."""
+        if len({len(column.cells) for column in self.columns}) > 1:
+            raise ValueError(f"columns of different lengths: {[(c.title, len(c.cells)) for c in self.columns]}")
+
+
+class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
+    """A picture: its Vega-Lite specification, and a sentence that says what it shows to who cannot see it."""
+
+    name: str
+    says: str
+    specification: Mapping[str, Any]
+
+
+class Doubt(msgspec.Struct, frozen=True, tag="doubt", tag_field="kind"):
+    """A Finding: what a number should not be believed for, of what, and what to do."""
+
+    severity: Severity
+    subject: str
+    message: str
+    advice: str
+
+
+class Section(msgspec.Struct, frozen=True, tag="section", tag_field="kind"):
+    """Parts that belong together, under a title if it is not empty.
+
+    `folded`: left out where people read from top to bottom, unless they ask for all; `how`: what they then type.
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    folded: bool = False
+    how: str = "--full"
+
+
+Part = Text | Command | Facts | Table | Chart | Doubt | Section
+
+
+class Document(msgspec.Struct, frozen=True):
+    """What a command says. `title` names the thing that it speaks of, for renderers that head a page with it."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+    @property
+    def headline(self) -> str | None:
+        """The answer; None where there is none."""
+        return next((p.text for p in self.parts if isinstance(p, Text) and p.role == Role.HEADLINE), None)
+
+
+def paragraphs(lines: Sequence[str], role: Role = Role.BODY) -> tuple[Text, ...]:
+    """Return a Text a line."""
+    return tuple(Text(line, role) for line in lines)
