@@ -1,0 +1,102 @@
+"""One Document in every renderer: the answer first, nothing lost, and nothing of a stranger's that could steer."""
+
+import json
+
+import pytest
+
+from torchstone.core.schema.estimate import Severity
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Role,
+    Section,
+    Table,
+    Text,
+)
+from torchstone.report.renderers.as_json import as_json
+from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.terminal import fitting, terminal
+
+HOSTILE = "a|b\x1b[31m<script>`x`"
+RATES = Table((
+    Column("batch size", ("8", "16"), left=True),
+    Column("images/s", ("1,000", "1,900")),
+    Column("±", ("±2.0 %", "–"), 1, of=1),
+    Column("memory", ("1 GiB", "2 GiB"), 2),
+    Column("energy", ("", ""), 3),
+))  # fmt: skip
+WHOLE = Document("run of cnn", (
+    Text("Fastest: batch size 16, 1,900 images/s.", Role.HEADLINE),
+    RATES,
+    Text("twice the batch, nearly twice the rate", Role.NOTE),
+    Doubt(Severity.WARNING, "batch 16", "others were busy", "measure again"),
+    Command("torchstone run cnn --trials 10"),
+    Facts((("record", "outputs/records/x.jsonl"), ("more", "torchstone show x"))),
+    Section("4 more workloads", (Text("the rest"),), folded=True),
+    Chart("speed", "images/s rise with the batch size", {"mark": "line"}),
+))  # fmt: skip
+
+
+def test_the_answer_is_the_first_line_of_the_terminal_and_the_first_paragraph_of_the_page():
+    assert terminal(WHOLE, 80).startswith("Fastest: batch size 16, 1,900 images/s.\n\n")
+    assert markdown(WHOLE).startswith("# run of cnn\n\n**Fastest: batch size 16, 1,900 images/s.**\n\n")
+    assert WHOLE.headline == "Fastest: batch size 16, 1,900 images/s."
+    assert Document("empty", ()).headline is None
+
+
+def test_a_table_on_the_terminal():
+    shown = terminal(Document("", (RATES,)), 80).splitlines()
+    assert shown == [
+        "batch size  images/s       ±  memory",
+        "────────────────────────────────────",
+        "8              1,000  ±2.0 %   1 GiB",
+        "16             1,900       –   2 GiB",
+    ]
+
+
+def test_columns_leave_by_rank_and_are_named_but_not_an_interval_nor_an_empty_one():
+    shown = terminal(Document("", (RATES,)), 30)
+    assert "1 GiB" not in shown
+    assert shown.splitlines()[-1] == "hidden (terminal too narrow):"[:30] or "memory" in shown.splitlines()[-1]
+    assert "energy" not in shown
+    kept, gone = fitting(RATES.columns, 20)
+    assert [c.title for c in kept] == ["batch size", "images/s"]
+    assert [c.title for c in gone] == ["memory", "±"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(width):
+    copied = f"  {WHOLE.parts[4].words}"
+    assert [line for line in terminal(WHOLE, width, every=True).splitlines() if len(line) > width and line != copied] == []
+
+
+def test_what_is_folded_is_told_with_what_to_type_and_shown_where_all_is_asked_for():
+    assert "4 more workloads: --full\n" in terminal(WHOLE, 80)
+    assert "the rest" not in terminal(WHOLE, 80)
+    assert "the rest" in terminal(WHOLE, 80, every=True)
+    assert "<details><summary>4 more workloads</summary>\n\nthe rest\n\n</details>" in markdown(WHOLE)
+
+
+def test_a_stranger_s_text_steers_neither_terminal_nor_page():
+    told = Document(HOSTILE, (Text(HOSTILE), Table((Column(HOSTILE, (HOSTILE,)),)), Command(HOSTILE)))
+    assert "\x1b" not in terminal(told, 80)
+    page = markdown(told)
+    assert "\x1b" not in page
+    assert "<script>" not in page.replace("```\na|b�[31m<script>`x`\n```", "")
+    assert page.count("\n| ") == 2, "a bar in a cell does not make a column"
+
+
+def test_every_part_is_in_the_json_by_its_kind():
+    told = json.loads(as_json(WHOLE))
+    kinds = [part["kind"] for part in told["parts"]]
+    assert kinds == ["text", "table", "text", "doubt", "command", "facts", "section", "chart"]
+    assert told["parts"][1]["columns"][2]["cells"] == ["±2.0 %", "–"]
+
+
+def test_columns_of_different_lengths_are_a_mistake_of_ours():
+    with pytest.raises(ValueError, match="different lengths"):
+        Table((Column("a", ("1",)), Column("b", ())))
