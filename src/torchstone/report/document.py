@@ -57,9 +57,14 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
-    """Columns with equally many cells. An empty cell is empty; a dash is a value that is not known."""
+    """Columns with equally many cells. An empty cell is empty; a dash is a value that is not known.
+
+    `most`: so many rows are shown where people read from top to bottom, and `how` is what they type for all; None: all.
+    """
 
     columns: tuple[Column, ...]
+    most: int | None = None
+    how: str = "--full"
 
     def __post_init__(self) -> None:
         """Raise ValueError for columns of different lengths."""

@@ -52,7 +52,7 @@ def _part(part: Part, width: int, *, every: bool) -> Iterator[str]:
         case Facts():
             yield from _facts(part, width)
         case Table():
-            yield from _table(part, width)
+            yield from _table(part, width, every=every)
         case Doubt():
             said = f"{part.severity} {part.subject}: {part.message}. {part.advice}"
             yield from _wrapped(said if part.severity != Severity.INFO else f"note: {said}", width, "  ")
@@ -97,7 +97,8 @@ def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _table(part: Table, width: int) -> Iterator[str]:
+def _table(part: Table, width: int, *, every: bool) -> Iterator[str]:
+    most = None if every else part.most
     kept, gone = fitting(part.columns, width)
     titles = [textwrap.wrap(plain(column.title), _TITLE) or [""] for column in kept]
     cells = [[plain(cell) for cell in column.cells] for column in kept]
@@ -107,8 +108,11 @@ def _table(part: Table, width: int) -> Iterator[str]:
     for row in zip(*headed, strict=True):
         yield _row(row, widths, kept)
     yield "─" * (sum(widths) + _GAP * (len(widths) - 1))
-    for row in zip(*cells, strict=True):
+    rows = list(zip(*cells, strict=True))
+    for row in rows[:most]:
         yield _row(row, widths, kept)
+    if most is not None and len(rows) > most:
+        yield f"and {len(rows) - most} more: {part.how}"
     if gone:
         names = ", ".join(plain(column.title) for column in sorted(gone, key=lambda c: c.rank) if column.of is None)
         if names:

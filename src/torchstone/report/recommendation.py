@@ -1,0 +1,223 @@
+"""A recommendation as a Document: the device for each family of models, the settings for each model on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone.analysis.recommend.entrants import Lead, Offer
+from torchstone.analysis.recommend.hardware import Hardware, OnModel
+from torchstone.analysis.recommend.parameters import Learning, Settings
+from torchstone.analysis.recommend.recommend import Recommendation
+from torchstone.core import units
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.estimate import too_wide
+from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text
+
+_FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
+_BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
+_MOST_ROWS, _MOST_BLOCKS, _MOST_MODELS = 6, 4, 2
+
+
+def recommendation_document(told: Recommendation) -> Document:
+    """Return hardware, then settings; what was measured least is folded."""
+    return Document(f"Recommended, by {told.by}", tuple(_parts(told)))
+
+
+def _parts(told: Recommendation) -> Iterator[Part]:
+    if not told.readings:
+        where = f"{told.runs} runs are stored, none with a case that ended well" if told.runs else "nothing is stored"
+        yield Text(f"not enough stored: {where}. Measure:", Role.HEADLINE)
+        yield Command("torchstone run demo")
+    elif not told.hardware and not told.settings:
+        yield Text(_lacking(told), Role.HEADLINE)
+    for devices in told.hardware:
+        yield Section("", tuple(_hardware(devices)))
+    for one in told.settings[:_MOST_BLOCKS]:
+        yield Section("", tuple(_settings(one)))
+    if rest := told.settings[_MOST_BLOCKS:]:
+        more = f"{len(rest)} more workloads and devices"
+        parts = tuple(Section("", tuple(_settings(one))) for one in rest)
+        yield Section(more, parts, folded=True, how="--full, or --model and --task to choose")
+    if told.unpriced:
+        yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
+    for problem in told.problems:
+        yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
+
+
+def _lacking(told: Recommendation) -> str:
+    what = {"energy": "no case here has a figure of energy: this device has no counter or gauge that was read",
+            "price": f"no device here has a price: {', '.join(told.unpriced)}"}  # fmt: skip
+    return f"nothing to recommend by {told.by}: {what.get(told.by, 'no case here has the figure')}"
+
+
+# ── hardware ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hardware(one: Hardware) -> Iterator[Part]:
+    what = f"hardware by {_BY[one.by]} for {one.family}, {_FOR.get(one.task, one.task)}"
+    if one.recommended is None:
+        yield from _undecided(one, what)
+        return
+    yield Text(f"Recommended {what}: {_device(one)}.", Role.HEADLINE)
+    yield Table(tuple(_standing_columns(one)))
+    for model in one.models[:_MOST_MODELS]:
+        yield from (Text(line, Role.DETAIL) for line in _on_model(model))
+    if rest := one.models[_MOST_MODELS:]:
+        lines = tuple(Text(line, Role.DETAIL) for model in rest for line in _on_model(model))
+        yield Section(f"and {len(rest)} more models", lines, folded=True)
+    yield from _rest(one.left_out, one.cautions, one.to_type)
+
+
+def _undecided(one: Hardware, what: str) -> Iterator[Part]:
+    """Yield who ran these models, why nothing is compared, and what would let it be."""
+    if len(one.ran) < 2:
+        yield Text(f"No recommendation of {what}: one device alone ran these models.", Role.HEADLINE)
+        if one.to_type:
+            yield Text("on another machine, or for another device, then `torchstone import` its record here:")
+            yield Command(one.to_type)
+        yield from _rest(one.left_out, one.cautions, None)
+        return
+    judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
+    yield Text(f"No recommendation of {what}: of {', '.join(one.ran)}, {judged} can be judged.", Role.HEADLINE)
+    yield from _rest(one.left_out, one.cautions, one.to_type)
+
+
+def _standing_columns(one: Hardware) -> Iterator[Column]:
+    rows = one.standings
+    yield Column("device", tuple(r.device for r in rows), left=True)
+    share = tuple(f"{r.against_best:.3g}×{'=' if r.could_be and not one.clear else ' '}" for r in rows)
+    yield Column("of the best", share)
+    yield Column("models", tuple(str(r.models) for r in rows), 2)
+    yield Column("trials", tuple(str(r.trials) for r in rows), 1)
+    yield Column("runs", tuple(str(r.runs) for r in rows), 1)
+    prices = tuple(units.MISSING if r.price_per_hour is None else f"{r.price_per_hour:g}" for r in rows)
+    yield Column("price an hour", prices, 3)
+
+
+def _device(one: Hardware) -> str:
+    if one.clear:
+        return f"{one.recommended}, {_lead(one.lead)}"
+    tied = [r.device for r in one.standings if r.could_be]
+    return f"{one.recommended}; {', '.join(tied)} cannot be told apart"
+
+
+def _on_model(model: OnModel) -> Iterator[str]:
+    best = "; ".join(f"{offer.device} {_amount(offer)} with {_point(offer.point)}" for offer in model.offers)
+    yield f"{model.model}: {best}"
+    alike = max(model.relative, key=lambda one: (len(one.ratios), max(one.values.values())), default=None)
+    if alike is not None and any(offer.point != alike.point for offer in model.offers):
+        # At its own best settings a device shows what it can do; at equal ones the devices alone differ.
+        told = ", ".join(f"{device} {ratio:.3g}×" for device, ratio in alike.ratios.items())
+        yield f"at equal settings ({_point(alike.point)}): {told}"
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _settings(one: Settings) -> Iterator[Part]:
+    shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
+    told = f", {_point(shapes)}" if shapes else ""
+    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{told}"
+    decided = f"Recommended {what}: {_choice(one)}." if one.recommended is not None else f"{_why_none(one)}: {what}."
+    yield Text(decided[0].upper() + decided[1:], Role.HEADLINE)
+    yield Table(tuple(_offer_columns(one.offers, one)), most=_MOST_ROWS)
+    if one.learning is not None:
+        yield Text(f"learning rate: {_learning(one.learning)}")
+    yield from _rest(one.left_out, one.cautions, one.to_type)
+
+
+def _why_none(one: Settings) -> str:
+    wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
+    if wide:
+        return f"no recommendation: {too_wide(min(wide))}"
+    rest = "was measured" if not one.left_out else "can be judged"
+    return f"not enough stored: one setting alone {rest}"
+
+
+def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
+    axes = tuple(rows[0].point)
+    for axis in axes:
+        yield Column(axis.replace("_", " "), tuple(_word(row.point.get(axis)) for row in rows))
+    yield Column(rows[0].unit, tuple(f"{units.significant(row.value, 4)}{_mark(row, one)}" for row in rows))
+    yield Column("±", tuple(units.spread(row.value, row.low, row.high) for row in rows), 1, of=len(axes))
+    share = tuple(f"{row.against_best:.3g}×" if row.against_best else "" for row in rows)
+    yield Column("of the best", share, 3)
+    yield Column("memory", tuple(units.quantity(row.memory_bytes, "bytes") for row in rows), 2)
+    yield Column("trials", tuple(str(row.trials) for row in rows), 4)
+    yield Column("runs", tuple(str(len(row.runs)) for row in rows), 5)
+
+
+def _mark(row: Offer, one: Settings) -> str:
+    if one.recommended is not None and row.case_ids == one.recommended.case_ids:
+        return "*"
+    return "=" if row.could_be and len(one.offers) > 1 else " "
+
+
+def _choice(one: Settings) -> str:
+    best = one.recommended
+    assert best is not None
+    stands = f"{best.trials} trial{'s' * (best.trials > 1)} in {len(best.runs)} run{'s' * (len(best.runs) > 1)}"
+    if one.clear:
+        return f"{_point(best.point)}; {_lead(one.lead)}; based on {stands}"
+    tied = sum(offer.could_be for offer in one.offers) - 1
+    others = "the other one" if tied == 1 else f"{tied} others"
+    tie = f"not significantly different from {others} (=)"
+    return f"{_point(best.point)} (*), {tie}; based on {stands}{_leaner(one, best)}"
+
+
+def _leaner(one: Settings, best: Offer) -> str:
+    top = one.offers[0]
+    return "; it takes less memory than the fastest" if best.case_ids != top.case_ids else ""
+
+
+def _learning(one: Learning) -> str:
+    tried = ", ".join(f"{rate:g}" for rate in one.tried)
+    where = f"over the first {one.horizon_items:,.0f} items of one seed, run {one.run_id}"
+    size = f" at batch_size {one.batch_size}" if one.batch_size is not None else ""
+    if one.best is None:
+        return f"none of {tried} lowers the loss steadily{size} ({where})"
+    same = f", as good: {', '.join(f'{rate:g}' for rate in one.as_good)}" if one.as_good else ""
+    if one.cannot_tell:
+        same += f", cannot tell: {', '.join(f'{rate:g}' for rate in one.cannot_tell)}"
+    bad = (
+        f"; the loss rises or breaks down with {', '.join(f'{rate:g}' for rate in one.unsteady)}"
+        if one.unsteady
+        else ""
+    )
+    more = f"; it is at the edge of the range: also try {one.try_next:.3g}" if one.try_next is not None else ""
+    return f"{one.best:g} of {tried}{same}{size} ({where}){bad}{more}"
+
+
+# ── both ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rest(left_out: Sequence[str], cautions: Sequence[str], to_type: str | None) -> Iterator[Part]:
+    yield from (Text(f"left out: {line}") for line in left_out)
+    yield from (Text(line, Role.NOTE) for line in cautions)
+    if to_type is not None:
+        yield Text("what would settle more:")
+        yield Command(to_type)
+
+
+def _lead(lead: Lead | None) -> str:
+    if lead is None:
+        return "the only one left"
+    level = f"{100 * lead.level:.4g} %, for all that were tried" if lead.level > 0.95 else "95 %"
+    return f"{units.ratio(lead.ratio, lead.low, lead.high)} times the next ({level})"
+
+
+def _amount(offer: Offer) -> str:
+    around = units.spread(offer.value, offer.low, offer.high)
+    return f"{units.significant(offer.value, 4)} {offer.unit} {around}".rstrip()
+
+
+def _point(point: Mapping[str, Scalar]) -> str:
+    changed = {
+        axis: value for axis, value in point.items()
+        if axis in ("batch_size", "precision") or axis not in AXES or value != AXES[axis].default
+    }  # fmt: skip
+    return ", ".join(f"{axis} {_word(value)}" for axis, value in changed.items()) or "its defaults"
+
+
+def _word(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
