@@ -30,11 +30,11 @@ def git(folder, *words):
     subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
 
 
-def ab(folder, *words, code=0) -> subprocess.CompletedProcess[str]:
+def ab(folder, *words, code: int | None = 0) -> subprocess.CompletedProcess[str]:
     answer = subprocess.run(
         [*TORCHSTONE, "ab", *words], cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
-    assert answer.returncode == code, answer.stderr
+    assert code is None or answer.returncode == code, answer.stderr
     return answer
 
 
@@ -174,10 +174,14 @@ def load():
 def test_long_steps_keep_to_the_time_that_was_given(tmp_path):
     (tmp_path / "net.py").write_text(SLEEPER)
     (tmp_path / "one.yaml").write_text("name: one\ntask: train\nmodel: py:net.py:load\n")
-    answer = ab(tmp_path, "one.yaml", "one.yaml", "--within", "12s", "--json", "--output-dir", str(tmp_path / "out"))
+    answer = ab(
+        tmp_path, "one.yaml", "one.yaml", "--within", "12s", "--json", "--output-dir", str(tmp_path / "out"), code=None
+    )
     run = json.loads(answer.stdout)
     course, found = run["contest"], run["comparison"]
-    # A machine with other work may take longer than that to import torch: what goes before the first pair is its own.
+    # A machine with other work may take longer than that to import torch: what goes before the first pair is its own,
+    # and where no time was left for a pair nothing was measured.
+    assert answer.returncode == (0 if course["pairs"] else 1), answer.stderr
     latest_s = 1.1 * max(12.0, course["spent_s"]["before"]) + 0.4
     assert course["elapsed_s"] <= latest_s + 2.0
     assert found["verdict"] != "worse"
