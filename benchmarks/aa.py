@@ -37,7 +37,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.student import two_sided
 from torchstone.execution import plan
-from torchstone.workflows.ab.contest import Contested, contest
+from torchstone.workflows.ab.experiment import Contested, contest
 from torchstone.workflows.ab.pair import Contender, Pair
 
 DATA = Path(__file__).parent / "data" / "aa.json"

@@ -42,8 +42,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.timing.loop import Instrument, unmarked
 from torchstone.execution.timing.segments import Segments
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.tally import Tally
 from torchstone.plugins import registry
 
 LENGTHS_S = (0.001, 0.005, 0.020)

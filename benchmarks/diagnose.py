@@ -33,13 +33,13 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution import plan
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent
 from torchstone.workflows.diagnose.contests import LiveContest
 from torchstone.workflows.diagnose.evidence import Evidence
-from torchstone.workflows.diagnose.gathering import short as short_trial
-from torchstone.workflows.diagnose.gathering import with_settings
+from torchstone.workflows.diagnose.probes import short as short_trial
+from torchstone.workflows.diagnose.probes import with_settings
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.diagnose.target import short
 

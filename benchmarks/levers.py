@@ -27,10 +27,10 @@ from aa import SLOW, WORKLOADS, append, case_of
 
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.trimmed import trimmed_mean
-from torchstone.workflows.ab.contest import in_turns
+from torchstone.workflows.ab.experiment import in_turns
+from torchstone.workflows.ab.interleaving import TurnPlan
 from torchstone.workflows.ab.pair import Contender
-from torchstone.workflows.ab.ring import Ring
-from torchstone.workflows.ab.turns import TurnPlan
+from torchstone.workflows.ab.session_pool import Ring
 
 DATA = Path(__file__).parent / "data" / "levers.json"
 PLAIN: Mapping[str, Any] = {"couples": 40, "turn_s": 0.01, "shift_bytes": 1 << 20}

@@ -26,7 +26,7 @@ from typing import Any
 
 _READER = """
 import sys, time
-from torchstone.execution.controller.recorder import Recorder
+from torchstone.execution.controller.telemetry_sampler import Recorder
 recorder = Recorder(int(sys.argv[1]), None, 0.0, time.perf_counter)
 while True:
     recorder.read()

@@ -35,7 +35,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
 from torchstone.core.schema.trial import Measurement, Trial
-from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.controller.observer import Silent
 from torchstone.plugins.checking import look
 from torchstone.storage.index import sync
 from torchstone.storage.query import find

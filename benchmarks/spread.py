@@ -40,9 +40,9 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent
 from torchstone.plugins.launchers.fork import Fork
 from torchstone.plugins.launchers.spawn import Spawn
 from torchstone.plugins.machine_protocols import Launcher

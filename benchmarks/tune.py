@@ -22,13 +22,13 @@ from torchstone.core.schema.answer import Quest
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Plan, Run
-from torchstone.execution.controller.open_run import OpenRun
+from torchstone.execution.controller.active_run import OpenRun
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.watcher import Silent
 from torchstone.storage.query import find
 from torchstone.storage.reading import read_record, record_path
 from torchstone.storage.record import RecordWriter
-from torchstone.workflows.tune.duel import fight, gain, worth_of
+from torchstone.workflows.tune.final_round import fight, gain, worth_of
 
 DATA = Path(__file__).parent / "data" / "tune.json"
 WORKLOAD = ["--task", "train", "--model", "builtin:cnn", "--data", "digits"]

@@ -99,10 +99,10 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     from torchstone.core.schema.request import WorkloadRequest
     from torchstone.core.stats.trimmed import trimmed_mean
     from torchstone.execution import plan
-    from torchstone.workflows.ab.contest import as_ab_does, in_turns
+    from torchstone.workflows.ab.experiment import as_ab_does, in_turns
+    from torchstone.workflows.ab.interleaving import TurnPlan
     from torchstone.workflows.ab.pair import Contender
-    from torchstone.workflows.ab.ring import Ring
-    from torchstone.workflows.ab.turns import TurnPlan
+    from torchstone.workflows.ab.session_pool import Ring
 
     def case_of(count: int) -> Any:
         axes = {"mode": ["throughput"], "precision": ["fp32" if here.on_cpu else "tf32"]}

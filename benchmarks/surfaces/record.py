@@ -30,9 +30,9 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Stage
 from torchstone.execution import plan
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent
 
 FOLDER = Path(__file__).parent / "recorded"
 BATCHES = [2**n for n in range(14)]

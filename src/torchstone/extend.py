@@ -16,8 +16,36 @@ from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Brief, Point, Probe, Reading
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
-from torchstone.plugins.machine_protocols import Device, Gauge, Launcher, LiveTrial, Pretending, Roomy, Sighted, Stopwatch, TelemetrySource, Ticks, Vendor
-from torchstone.plugins.protocols import Batches, Check, DataSource, Engine, Exporter, Importer, Mark, MemoryForetold, ModelSource, Prepared, Samples, Searcher, Streamable, Trainable, Windowed
+from torchstone.plugins.machine_protocols import (
+    Device,
+    Gauge,
+    Launcher,
+    LiveTrial,
+    Pretending,
+    Roomy,
+    Sighted,
+    Stopwatch,
+    TelemetrySource,
+    Ticks,
+    Vendor,
+)
+from torchstone.plugins.protocols import (
+    Batches,
+    Check,
+    DataSource,
+    Engine,
+    Exporter,
+    Importer,
+    Mark,
+    MemoryForetold,
+    ModelSource,
+    Prepared,
+    Samples,
+    Searcher,
+    Streamable,
+    Trainable,
+    Windowed,
+)
 
 __all__ = [
     "AXES",

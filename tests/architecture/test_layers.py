@@ -81,7 +81,9 @@ def functions(module: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_plugin_is_reached_through_the_registry_by_name(module: str) -> None:
-    wrong = [t for t in imported(module) if family(t) is not None and not (is_ground(t) and family(module) == family(t))]
+    wrong = [
+        t for t in imported(module) if family(t) is not None and not (is_ground(t) and family(module) == family(t))
+    ]
     assert not wrong, f"{module} may not import {wrong}"
 
 

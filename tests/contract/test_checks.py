@@ -8,8 +8,8 @@ import pytest
 from build import a_case, a_run, a_trial
 
 from torchstone.core.schema.estimate import Severity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Check
 
 CHECKS = registry.names("checks")
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"

@@ -10,8 +10,8 @@ import pytest
 from build import a_run, a_trial
 
 from torchstone.analysis.rows import case_rows, sample_rows, trial_rows
-from torchstone.plugins.protocols import Exporter
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Exporter
 from torchstone.storage.query import read_run
 
 RUN = a_run([a_trial(steady={"loss": [1.0, math.nan]}, facts={"odd": "=1+1"}), a_trial(trial_id="t1", number=1)])

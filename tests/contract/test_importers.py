@@ -20,9 +20,9 @@ from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.run import Head
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
+from torchstone.plugins.protocols import Importer
 from torchstone.storage.document import write_document
 from torchstone.storage.foreign import read_foreign, recognised
 from torchstone.storage.importing import import_path

@@ -22,7 +22,7 @@ from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopping import FixedCount
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp
-from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Stopwatch
 
 H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30)

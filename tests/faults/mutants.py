@@ -11,7 +11,7 @@ from faults.harness import BATCH, FLOPS, WORK_S, Harness, HostLaps
 from torchstone.execution.timing.segments import Segments
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp
-from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Stopwatch
 
 

@@ -17,7 +17,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
-from torchstone.execution.controller.open_run import take_all
+from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.session import Session
 from torchstone.storage.reading import read_record
 

@@ -6,7 +6,7 @@ from aa import case_of
 
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.procedure import Procedure
-from torchstone.workflows.ab.contest import Contested, contest
+from torchstone.workflows.ab.experiment import Contested, contest
 from torchstone.workflows.ab.pair import Contender
 
 FALSE_ALARMS = 0.001  # the suite runs every day

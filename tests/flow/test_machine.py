@@ -9,7 +9,7 @@ from torchstone.cli import _machine_check, main
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.workflows import peaks as asking
-from torchstone.workflows.ab.contest import Contested
+from torchstone.workflows.ab.experiment import Contested
 from torchstone.workflows.machine_check import examination
 
 

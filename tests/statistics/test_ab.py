@@ -8,7 +8,7 @@ from build import a_trial
 
 from torchstone.core.schema.comparison import Judgement
 from torchstone.workflows.ab.pair import Pair
-from torchstone.workflows.ab.standing import Standing
+from torchstone.workflows.ab.sequential_test import Standing
 
 PAIRS, TEMPLATES = 40, 4
 TRIAL = a_trial()

@@ -14,7 +14,7 @@ from comparable import a_stored_run
 from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
 

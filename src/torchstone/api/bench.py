@@ -19,15 +19,15 @@ from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
-from torchstone.execution.controller.recorder import Recorder
+from torchstone.execution.controller.telemetry_sampler import Recorder
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.worker.auto_settings import settle
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.opening import dataset_items
-from torchstone.execution.worker.settling import settle
-from torchstone.execution.worker.tally import Tally
-from torchstone.plugins.protocols import Engine
+from torchstone.execution.worker.setup import dataset_items
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Engine
 
 _OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own
 _OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")

@@ -20,7 +20,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
-from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.controller.observer import Silent
 from torchstone.plugins import registry
 from torchstone.storage.reading import read_record
 from torchstone.workflows.run.campaign import Campaign

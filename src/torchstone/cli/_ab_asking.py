@@ -16,11 +16,11 @@ from torchstone.cli._run_options import asked, positive_s
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.comparison import Judgement, Rules
-from torchstone.workflows.ab.contest import as_ab_does
+from torchstone.workflows.ab.experiment import as_ab_does
 
 if TYPE_CHECKING:
     from torchstone.config.request import RunRequest
-    from torchstone.workflows.ab.asking import SideRequest
+    from torchstone.workflows.ab.request import SideRequest
 
 
 _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
@@ -79,7 +79,7 @@ def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideReq
 def _of_settings(
     words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.asking import SideRequest, with_settings
+    from torchstone.workflows.ab.request import SideRequest, with_settings
 
     if not any(own):
         raise UsageError("nothing differs: give each side its setting, --a precision=fp32 --b precision=bf16")
@@ -97,7 +97,7 @@ def _of_settings(
 def _of_recipes(
     words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.asking import SideRequest, with_settings
+    from torchstone.workflows.ab.request import SideRequest, with_settings
 
     if options.config or options.model:
         raise UsageError("two recipes or files say what is compared: leave --config and --model out")
@@ -115,7 +115,7 @@ def _of_revisions(
     options: argparse.Namespace,
     until_then: ExitStack,
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.asking import SideRequest, with_settings
+    from torchstone.workflows.ab.request import SideRequest, with_settings
     from torchstone.workflows.ab.revisions import checked_out, find, uncommitted
 
     here = Path.cwd()

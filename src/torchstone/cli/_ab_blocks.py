@@ -23,7 +23,7 @@ from torchstone.core.schema.trial import Status, Trial
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
-    from torchstone.workflows.ab.contest import Contested
+    from torchstone.workflows.ab.experiment import Contested
     from torchstone.workflows.run.results import Results
 
 _ROWS = {

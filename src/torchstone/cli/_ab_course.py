@@ -12,7 +12,7 @@ import msgspec
 from torchstone.core.schema.trial import Trial
 
 if TYPE_CHECKING:
-    from torchstone.workflows.ab.contest import Contested
+    from torchstone.workflows.ab.experiment import Contested
 
 
 class Course(msgspec.Struct, frozen=True):

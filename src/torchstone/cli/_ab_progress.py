@@ -9,7 +9,7 @@ from torchstone.cli._table import plain
 from torchstone.core.schema.comparison import Rules
 
 if TYPE_CHECKING:
-    from torchstone.workflows.ab.contest import Progress
+    from torchstone.workflows.ab.experiment import Progress
 
 
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet

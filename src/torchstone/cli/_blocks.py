@@ -19,10 +19,10 @@ from torchstone.analysis.advice.choices import (
     same_within,
     unusable,
 )
+from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.advice.reading import curve_of, curves, ran_out, read_memory, read_phases
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
 from torchstone.cli._wording import point_words

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.best_values import BEST, SAME, marks
 from torchstone.analysis.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
 from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
-from torchstone.analysis.advice.marks import BEST, SAME, marks
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._blocks import print_blocks
 from torchstone.cli._table import Column, plain, show, terminal_width

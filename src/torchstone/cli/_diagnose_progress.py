@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._table import plain
 from torchstone.core import units
 from torchstone.core.schema.message import Entered
-from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """A Watcher (execution/controller/watcher.py) on stderr: a live bar on a terminal, a line a trial elsewhere."""
+    """A Watcher (execution/controller/observer.py) on stderr: a live bar on a terminal, a line a trial elsewhere."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, clock: Clock = system_clock) -> None:
         self._quiet = quiet

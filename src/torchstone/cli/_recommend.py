@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.analysis.recommend.entrants import Lead, Offer
+from torchstone.analysis.recommend.candidates import Lead, Offer
 from torchstone.analysis.recommend.hardware import Hardware, OnModel
 from torchstone.analysis.recommend.parameters import Learning, Settings
 from torchstone.analysis.recommend.recommend import Recommendation

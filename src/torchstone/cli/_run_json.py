@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from torchstone.analysis.advice.readings import readings
+from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary
 
 if TYPE_CHECKING:

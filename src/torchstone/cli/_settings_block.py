@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
-from torchstone.execution.worker.settling import DEVICE, SETTING
+from torchstone.execution.worker.auto_settings import DEVICE, SETTING
 
 _POLICY = {DEVICE: "as the device likes them; --settings torch leaves them to torch"}
 _TORCHS = "as torch has them; --settings device sets what the device is faster with"

@@ -65,8 +65,8 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
 def tune_asked(options: argparse.Namespace) -> TuneRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
     from torchstone.cli._run_options import asked, axes_of
+    from torchstone.config.current_settings import present_settings
     from torchstone.config.durations import duration_s
-    from torchstone.config.present import present_settings
     from torchstone.workflows.tune.request import TuneRequest
 
     if options.recipe is None and options.config is None and options.model is None:

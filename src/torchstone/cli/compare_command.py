@@ -18,7 +18,7 @@ from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
-    from torchstone.analysis.compare.participants import Participant
+    from torchstone.analysis.compare.inputs import Participant
     from torchstone.report.comparison_text import Gate
 
 
@@ -103,7 +103,7 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
 
 
 def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
-    from torchstone.analysis.compare.participants import gather, split
+    from torchstone.analysis.compare.inputs import gather, split
 
     if options.over is None:
         return gather(options.runs, folder, options.baseline)
@@ -113,7 +113,7 @@ def _participants(options: argparse.Namespace, folder: Path) -> list[Participant
 
 
 def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[str, float]:
-    from torchstone.analysis.compare.participants import named
+    from torchstone.analysis.compare.inputs import named
 
     found: dict[str, float] = {}
     for text in words_of(texts):

@@ -109,7 +109,7 @@ def _told(
     options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
 ) -> int:
     from torchstone.report.diagnosis_text import write_reports
-    from torchstone.workflows.diagnose.typed import command_for
+    from torchstone.workflows.diagnose.suggested_command import command_for
 
     applied = diagnosis.applied
     source = target.source.word if target.source is not None else None

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from torchstone.config.fit import FitRequest, read_fit
+from torchstone.config.legacy_keys import translated
 from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
 from torchstone.config.reading import Source
-from torchstone.config.seed_words import translated
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task

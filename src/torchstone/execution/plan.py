@@ -20,10 +20,10 @@ from torchstone.core.schema.own_data import LOADER_AXES, OwnData
 from torchstone.core.schema.page_locking import effective
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Plan, Slot
-from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 from torchstone.plugins import data_choice, model_choice, registry
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
 from torchstone.plugins.model_choice import SHAPES
+from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 
 # What to do where the user's own batches are used as they come.
 INSTEAD = "return the Dataset, of which loaders of any kind are made"

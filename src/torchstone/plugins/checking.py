@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Check
 
 
 def look(run: Run) -> list[Finding]:

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.batch import SPLITS, DataCard
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import DataSource
 
 EVERYBODYS = ("split", "limit")  # options of all data, which no source needs to know
 _FIRST = {"train": SPLITS, "load": SPLITS}  # what a task would rather take

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from torchstone.analysis.compare.participants import Participant, device_of
+from torchstone.analysis.compare.inputs import Participant, device_of
 from torchstone.analysis.rows import case_rows
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar

@@ -11,8 +11,8 @@ import msgspec
 
 from torchstone.analysis.compare.answer import Answer
 from torchstone.analysis.compare.compare import ComparedRuns, Judged
+from torchstone.analysis.compare.inputs import COMPARISON, Participant
 from torchstone.analysis.compare.matching import left_out
-from torchstone.analysis.compare.participants import COMPARISON, Participant
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
 from torchstone.core.errors import TorchstoneError, UsageError

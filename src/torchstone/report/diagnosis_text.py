@@ -8,7 +8,7 @@ from pathlib import Path
 from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.config.typed import word
+from torchstone.config.cli_flags import word
 from torchstone.core import units
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
@@ -16,7 +16,7 @@ from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
 from torchstone.report.markdown import bullet, doubts, inline, table
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
-from torchstone.workflows.diagnose.pattern import alike
+from torchstone.workflows.diagnose.observations import alike
 from torchstone.workflows.diagnose.ranking import refuted
 
 BOTTLENECKS, PERFORMANCE = "bottleneck_report.md", "performance_report.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.advice import batch_curve, reading
+from torchstone.analysis.advice import batch_curve, curves
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -76,8 +76,8 @@ def _seen(cases: Sequence[CaseSummary], summary: RunSummary) -> Iterator[str]:
     if not good:
         yield "No batch size was measured to the end."
     found: list[Advice] = []
-    for case, curve in reading.curves(good, summary.machine):
-        found += batch_curve.advise(curve, case.configuration, reading.ran_out(case, cases))
+    for case, curve in curves.curves(good, summary.machine):
+        found += batch_curve.advise(curve, case.configuration, curves.ran_out(case, cases))
     if good:
         fastest = max(good, key=lambda case: case.estimates["throughput"].value)
         size = fastest.configuration["batch_size"]
@@ -86,7 +86,7 @@ def _seen(cases: Sequence[CaseSummary], summary: RunSummary) -> Iterator[str]:
             yield "Under three batch sizes there is no curve to read: measure more of them."
         yield ""
         yield from (line for advice in found for line in bullet(advice))
-        steps = reading.read_phases(fastest, summary.machine)
+        steps = curves.read_phases(fastest, summary.machine)
         yield from (line for advice in steps for line in bullet(advice, f"at batch size {size}, "))
         if not found and not steps:
             yield "- Neither the curve nor the phases show anything that is worth a change."

@@ -10,9 +10,9 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
+from torchstone.plugins.protocols import Importer
 
 _BEGINNING = 64 * 1024
 _SAID = 200  # characters of a fault

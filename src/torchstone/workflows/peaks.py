@@ -10,7 +10,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.trial import Status
-from torchstone.execution.controller.watcher import Watcher
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.storage import peaks as cache

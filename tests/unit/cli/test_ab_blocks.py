@@ -15,7 +15,7 @@ from torchstone.cli._ab_course import Course, course_recorded
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Side
 from torchstone.core.schema.estimate import Estimate
-from torchstone.workflows.ab.contest import Contested
+from torchstone.workflows.ab.experiment import Contested
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from torchstone.core.errors import MissingError, TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Entered, Live, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.controller.observer import Silent
 from torchstone.storage import peaks as cache
 from torchstone.workflows import peaks as asking
 

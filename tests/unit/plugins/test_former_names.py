@@ -32,7 +32,7 @@ def test_a_former_name_is_the_very_same_module_and_says_where_it_is_now():
 
 @pytest.mark.usefixtures("former")
 def test_what_never_was_is_not_found():
-    with pytest.warns(DeprecationWarning), pytest.raises(ModuleNotFoundError):
+    with pytest.warns(DeprecationWarning, match="torchstone"), pytest.raises(ModuleNotFoundError):
         importlib.import_module("torchstone.terms.nonsense")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("torchstone.nonsense")

@@ -10,7 +10,7 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series

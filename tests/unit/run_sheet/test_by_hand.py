@@ -91,7 +91,7 @@ def test_both_build_the_same_model(name):
     from torchstone.core.schema.case import Case, Placement
     from torchstone.core.schema.request import WorkloadRequest
     from torchstone.execution import plan
-    from torchstone.execution.worker.opening import load_model
+    from torchstone.execution.worker.setup import load_model
 
     words = truth._ASKED[name]
     model, task = words[words.index("--model") + 1], words[words.index("--task") + 1]

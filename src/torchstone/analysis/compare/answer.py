@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.logs import from_log

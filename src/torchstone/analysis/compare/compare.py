@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from torchstone.analysis.compare.comparability import Sameness, sameness, shapes_differ
 from torchstone.analysis.compare.compared_figures import (
     BLOCK_OF,
     PerTrial,
@@ -17,10 +18,9 @@ from torchstone.analysis.compare.compared_figures import (
     unit_of,
 )
 from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contrast, drifts_of
-from torchstone.analysis.compare.differing import differing, disturbed, lengths_apart, same_machine
+from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.compare.matching import Matched, Taken, match
-from torchstone.analysis.compare.participants import Participant
-from torchstone.analysis.compare.sameness import Sameness, sameness, shapes_differ
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
 from torchstone.core.schema.estimate import Estimate

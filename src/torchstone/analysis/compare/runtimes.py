@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from torchstone.analysis.compare.comparability import sameness
 from torchstone.analysis.compare.compare import ComparedRuns
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.compare.matching import Taken
-from torchstone.analysis.compare.participants import Participant
-from torchstone.analysis.compare.sameness import sameness
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.claim import RUNTIME, total_runtime_s

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.compare.compare import ComparedRuns
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.participants import Participant, device_of
+from torchstone.analysis.compare.inputs import Participant, device_of
 from torchstone.core import units
 from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.reached import HELD_OUT, TRAIN, accuracies, accuracy_name

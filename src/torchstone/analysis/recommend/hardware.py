@@ -9,8 +9,7 @@ from statistics import fmean
 import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST
-from torchstone.analysis.recommend.criteria import Criterion
-from torchstone.analysis.recommend.entrants import (
+from torchstone.analysis.recommend.candidates import (
     Entered,
     Lead,
     Offer,
@@ -25,7 +24,8 @@ from torchstone.analysis.recommend.entrants import (
     near_the_top,
     spreads,
 )
-from torchstone.analysis.recommend.typed import run_command
+from torchstone.analysis.recommend.criteria import Criterion
+from torchstone.analysis.recommend.suggested_command import run_command
 from torchstone.analysis.recommend.undecided import Tried, undecided
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import portable

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.analysis.advice.choices import AS_FAST, NEAR_THE_TOP, SAFE_SHARE
-from torchstone.analysis.recommend.criteria import Criterion
-from torchstone.analysis.recommend.entrants import (
+from torchstone.analysis.recommend.candidates import (
     Entered,
     Lead,
     Offer,
@@ -27,8 +26,9 @@ from torchstone.analysis.recommend.entrants import (
     lead_of,
     near_the_top,
 )
+from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.losses import Losses, worse_of
-from torchstone.analysis.recommend.typed import TRIALS, run_command
+from torchstone.analysis.recommend.suggested_command import TRIALS, run_command
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task, portable
 from torchstone.storage.measured import Measured

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
+from torchstone.analysis.recommend.candidates import given
 from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
-from torchstone.analysis.recommend.entrants import given
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
 from torchstone.analysis.recommend.parameters import Settings, settings

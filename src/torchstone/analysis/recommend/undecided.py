@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.analysis.recommend.entrants import Entered, doubted
-from torchstone.analysis.recommend.typed import TRIALS, run_command
+from torchstone.analysis.recommend.candidates import Entered, doubted
+from torchstone.analysis.recommend.suggested_command import TRIALS, run_command
 
 
 class Tried(msgspec.Struct, frozen=True):

@@ -21,8 +21,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution import machine_facts
+from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent, Watcher
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher

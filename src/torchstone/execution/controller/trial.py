@@ -17,9 +17,9 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
-from torchstone.execution.controller.ending import Ending
-from torchstone.execution.controller.recorder import Recorder
-from torchstone.execution.controller.watcher import Watcher
+from torchstone.execution.controller.observer import Watcher
+from torchstone.execution.controller.outcome import Ending
+from torchstone.execution.controller.telemetry_sampler import Recorder
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 

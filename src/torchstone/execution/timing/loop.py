@@ -15,8 +15,8 @@ from torchstone.execution.timing.segments import Segments, Steps
 from torchstone.execution.timing.stopping import Reason, StoppingRule
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp
-from torchstone.plugins.protocols import Mark
 from torchstone.plugins.machine_protocols import Stopwatch
+from torchstone.plugins.protocols import Mark
 
 Source = Callable[[], Batch]
 Step = Callable[[Source, Mark], None]

@@ -6,7 +6,7 @@ that a step needs what only the choice of its kernels did.
 
 from __future__ import annotations
 
-from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Device
 
 _PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")

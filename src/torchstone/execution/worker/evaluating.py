@@ -16,8 +16,8 @@ from torchstone.core.schema.message import Entered, Event, TrialRequest
 from torchstone.core.schema.model import LoadedModel
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.checkpoints import load_weights
-from torchstone.execution.worker.judging import judge
-from torchstone.execution.worker.opening import Part, limited, open_view, view_of
+from torchstone.execution.worker.eval_loop import judge
+from torchstone.execution.worker.setup import Part, limited, open_view, view_of
 from torchstone.plugins.protocols import Samples, Trainable
 
 COLUMNS = ("item", "label", "prediction", "confidence")

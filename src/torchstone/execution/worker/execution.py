@@ -27,23 +27,23 @@ from torchstone.core.schema.message import (
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
-from torchstone.execution.worker.anatomy import ANATOMY, measure_anatomy
 from torchstone.execution.worker.attention_seen import attention_facts
+from torchstone.execution.worker.auto_settings import brought, settle
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.compiled_code import is_compiled
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.evaluating import evaluate
-from torchstone.execution.worker.fitting import fit_model
-from torchstone.execution.worker.opening import dataset_items, load_model, open_device, open_samples
 from torchstone.execution.worker.outcome import ended_by
+from torchstone.execution.worker.phase_breakdown import ANATOMY, measure_anatomy
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
-from torchstone.execution.worker.settling import brought, settle
-from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.setup import dataset_items, load_model, open_device, open_samples
+from torchstone.execution.worker.train_loop import fit_model
 from torchstone.execution.worker.turns import take_turns
 from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
-from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
@@ -62,12 +62,12 @@ def carry_out(request: Request, line: EventPipe) -> None:
             send(inspect())
             outcome = Outcome(Status.OK)
         elif isinstance(request, PeaksRequest):
-            from torchstone.execution.worker.best import measure_peaks
+            from torchstone.execution.worker.peaks_job import measure_peaks
 
             measure_peaks(request, send)
             outcome = Outcome(Status.OK)
         elif isinstance(request, MemoryRequest):
-            from torchstone.execution.worker.foretelling import foretell
+            from torchstone.execution.worker.memory_job import foretell
 
             send(foretell(request))
             outcome = Outcome(Status.OK)

@@ -11,9 +11,9 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.model import LoadedModel
-from torchstone.execution.worker.opening import Part, limited, open_samples, open_view, view_of
-from torchstone.plugins.protocols import Samples
+from torchstone.execution.worker.setup import Part, limited, open_samples, open_view, view_of
 from torchstone.plugins.data_choice import has_end
+from torchstone.plugins.protocols import Samples
 
 _LEAST_HELD_OUT = 2
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.core.schema.message import Request
-from torchstone.execution.worker import last_words
+from torchstone.execution.worker import crash_handler
 from torchstone.execution.worker.execution import carry_out
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.preload_watch import PreloadWatch
@@ -112,7 +112,7 @@ def _be_trial(data: bytes, descriptor: int) -> None:
         _die_with_parent()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        last_words.prepare(descriptor)
+        crash_handler.prepare(descriptor)
         carry_out(msgspec.json.decode(data, type=Request), EventPipe(descriptor))
         sys.stderr.flush()
         status = 0

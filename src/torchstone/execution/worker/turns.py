@@ -19,13 +19,13 @@ from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp, least_s_on
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
-from torchstone.execution.worker.tally import Tally
 from torchstone.execution.worker.window import turn_of
-from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
 
 _LONG_S = 0.4  # a first step
 _LEAD_IN_STEPS, _LEAD_IN_S = 2, 0.1  # before a turn on an accelerator, and a step of which one is enough

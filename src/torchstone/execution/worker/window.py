@@ -12,9 +12,9 @@ from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet
 from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.execution.timing.warmup import WarmUp, least_s_on
-from torchstone.execution.worker.tally import Tally
-from torchstone.plugins.protocols import Batches
+from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches
 
 
 def warm_up_plan(procedure: Procedure, queue: int, device: str, *, rehearse: bool) -> WarmUp:

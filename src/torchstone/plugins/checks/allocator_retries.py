@@ -8,9 +8,9 @@ from torchstone.core.figures import raw
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 from torchstone.plugins.checks._ladder import ladder
+from torchstone.plugins.protocols import Check
 
 
 class AllocatorRetries:

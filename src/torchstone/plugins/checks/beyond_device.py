@@ -10,8 +10,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 _ALLOWANCE = 1.02  # drivers keep some of the card, and round
 _MEMORIES = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes",

@@ -10,8 +10,8 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 _SAME = 1e-9
 _STEPS = 6  # losses; a resident feed repeats 4 batches

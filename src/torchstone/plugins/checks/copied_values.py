@@ -9,8 +9,8 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
+from torchstone.plugins.protocols import Check
 
 _STEPS = 20  # of so many steps, timed to the nanosecond, no two sequences are equal
 _FIGURES = 3

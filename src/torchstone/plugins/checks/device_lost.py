@@ -8,8 +8,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import DEVICE_LOST, Status, Trial
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import taken
+from torchstone.plugins.protocols import Check
 
 _LOGS = {"cuda": "`dmesg | grep -i xid`", "rocm": "`dmesg | grep -i amdgpu`", "xpu": "`dmesg | grep -iE 'i915|xe '`"}
 

@@ -11,8 +11,8 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 _SIZE = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b", re.IGNORECASE)
 _TOLERANCE = 0.2  # 80 GB are 79.1 GiB to one driver and 85.9 × 10⁹ bytes to another

@@ -12,8 +12,8 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.noise import relative_half_width
 from torchstone.core.stats.steady import drift
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import longer, option, sound, windows
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 0.05
 

@@ -9,8 +9,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import FEWEST_TICKS, energy_tick_s, spans_s, ticked_enough
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import longer, many, sound
+from torchstone.plugins.protocols import Check
 
 
 class EnergyTicks:

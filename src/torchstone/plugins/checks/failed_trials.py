@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound, taken
+from torchstone.plugins.protocols import Check
 
 _ADVICE = {
     Status.CRASHED: "its message says where",

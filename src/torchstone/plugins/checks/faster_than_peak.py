@@ -12,9 +12,9 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound
 from torchstone.plugins.checks._peak import peak_of
+from torchstone.plugins.protocols import Check
 
 # Boost clocks pass the datasheet's by some percent; Winograd's convolutions do 3 × 3 filters with 2.25 times fewer
 # multiplications than are counted (Lavin & Gray, CVPR 2016). Beyond that, nothing explains it.

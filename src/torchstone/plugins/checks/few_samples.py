@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, budget, option, sound, windows
+from torchstone.plugins.protocols import Check
 
 ENOUGH = 5
 _ENOUGH_IN_ALL = 10

@@ -9,8 +9,8 @@ from torchstone.core.figures import raw
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.units import significant
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 1e-3
 

@@ -11,8 +11,8 @@ from torchstone.core.schema.metric import FIGURES, Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 0.01
 _POSITIVE = ("step_time_s", "latency_s", "window_time_s")

@@ -13,8 +13,8 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import increase, integral
 from torchstone.core.stats.readings import gauge, spans_s
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 # No board takes more: the largest, of 2026, are sold with 1.4 kW. A driver may tell the device's own limit (the gauge
 # device_power_limit_w), another program too (the fact power_limit_w).

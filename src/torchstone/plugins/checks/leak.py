@@ -10,8 +10,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Series, Trial
 from torchstone.core.stats.trend import rising, sen_slope
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
+from torchstone.plugins.protocols import Check
 
 FEWEST = 8  # readings in a window; under these no rise is significant
 _MOST = 64  # medians of neighbours stand for more of them: the slopes of all pairs are compared

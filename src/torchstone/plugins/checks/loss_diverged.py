@@ -8,8 +8,8 @@ from torchstone.core import units
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.stability import has_diverged
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._losses import curves, steadier
+from torchstone.plugins.protocols import Check
 
 
 class LossDiverged:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.stability import has_diverged, spikes
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._losses import curves, steadier
+from torchstone.plugins.protocols import Check
 
 
 class LossSpikes:

@@ -11,8 +11,8 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import setting, taken
+from torchstone.plugins.protocols import Check
 
 _CLAIMED = ("loss_first", "loss_last", "loss_min", "loss_max", "loss_mean")
 

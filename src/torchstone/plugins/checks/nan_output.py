@@ -9,8 +9,8 @@ from torchstone.core.figures import raw
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import setting, sound
+from torchstone.plugins.protocols import Check
 
 
 class NanOutput:

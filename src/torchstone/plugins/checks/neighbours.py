@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.readings import other_cpu_cores
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import TOLERATED_CORES, many, sound
+from torchstone.plugins.protocols import Check
 
 
 class Neighbours:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import NOT_FORKED
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import taken
+from torchstone.plugins.protocols import Check
 
 
 class NotForked:

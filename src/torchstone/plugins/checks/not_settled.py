@@ -8,8 +8,8 @@ from statistics import median
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import option, sound, windows
+from torchstone.plugins.protocols import Check
 
 _DOUBTFUL_STEPS = 50
 _TOLERANCE = 0.03

@@ -12,9 +12,9 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import ASYNCHRONOUS, busy, of_their_work, sound, windows
 from torchstone.plugins.checks._peak import peak_of
+from torchstone.plugins.protocols import Check
 
 _MISSING = 0.6  # steps and waits for data must make up so much of their window
 _STEPS, _LEAST_S = 5, 0.02  # a window of a few short steps may be mostly what the loop itself takes

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from torchstone.core.schema.claim import claims, is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
+from torchstone.plugins.protocols import Check
 
 
 class OnlySummaries:

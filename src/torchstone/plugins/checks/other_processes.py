@@ -8,8 +8,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.readings import gauge
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import many, sound
+from torchstone.plugins.protocols import Check
 
 
 class OtherProcesses:

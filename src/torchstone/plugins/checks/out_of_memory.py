@@ -8,9 +8,9 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import setting, taken
 from torchstone.plugins.checks._ladder import ladder
+from torchstone.plugins.protocols import Check
 
 # Settings beside which a batch needs what it needs, and the size of it.
 _NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers", "pin_memory", "prefetch_factor")

@@ -14,8 +14,8 @@ from torchstone.core.schema.phase import REST
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import ASYNCHRONOUS, again, sound
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 1e-3
 ROUNDING_S = 25e-6  # four phases printed in ms with two decimals

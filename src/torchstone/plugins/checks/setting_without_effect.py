@@ -8,8 +8,8 @@ from torchstone.core.figures import raw
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 _WIDE, _NARROW = "fp32", ("bf16", "fp16")
 

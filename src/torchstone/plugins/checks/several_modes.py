@@ -10,8 +10,8 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.modes import Split, split
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, alone, busy, of_their_work, sound
+from torchstone.plugins.protocols import Check
 
 _SEPARATION = 5.0  # one kind has 2.6, an even spread 3.5; noise that resembles its neighbours wanders up to 4.5
 _LEAST_SHARE = 0.15  # fewer are spikes

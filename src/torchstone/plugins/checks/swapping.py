@@ -11,9 +11,9 @@ from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import increase
 from torchstone.core.stats.readings import spans_s
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
 from torchstone.plugins.checks._ladder import ladder
+from torchstone.plugins.protocols import Check
 
 _FAULTS, _A_STEP = 20, 0.1  # a library's page that is first touched in the window is no thrashing
 _SWAPPED_BYTES = 64 << 20

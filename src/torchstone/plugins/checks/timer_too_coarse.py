@@ -10,8 +10,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import setting, sound, windows
+from torchstone.plugins.protocols import Check
 
 LEAST_TICKS = 100
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound
+from torchstone.plugins.protocols import Check
 
 _MANY = 0.001  # of the data set: then it is no longer the one that was named
 

@@ -11,8 +11,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, alone, busy, option, sound
+from torchstone.plugins.protocols import Check
 
 _FEWEST = 5
 _ABOVE = 3.0  # times the typical step, and twice the next slowest

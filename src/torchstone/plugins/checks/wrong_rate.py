@@ -13,8 +13,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 0.02
 _LOOSE = 0.5  # a rate may be so much below the steps' own: what lies between steps is in the one and not in the other

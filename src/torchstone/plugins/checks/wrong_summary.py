@@ -11,8 +11,8 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.units import quantity
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import sound, windows
+from torchstone.plugins.protocols import Check
 
 TOLERANCE = 0.005
 _FACTORS = {

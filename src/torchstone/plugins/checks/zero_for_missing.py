@@ -11,8 +11,8 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import inside
 from torchstone.core.stats.readings import spans_s
-from torchstone.plugins.protocols import Check
 from torchstone.plugins.checks._cases import again, sound
+from torchstone.plugins.protocols import Check
 
 _NEVER = (Unit.SECOND, Unit.BYTE, Unit.JOULE, Unit.WATT, Unit.HERTZ, Unit.CELSIUS, Unit.ITEM_RATE, Unit.TOKEN_RATE)
 # A spread may be none, a phase may not be there, and a batch may lie ready.

@@ -11,10 +11,10 @@ from typing import Any
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.protocols import Samples
 from torchstone.plugins.data import _image_parquet
 from torchstone.plugins.data._image_found import Found
 from torchstone.plugins.data._named_files import is_folder
+from torchstone.plugins.protocols import Samples
 
 _ARCHIVES = (".gz", ".tgz", ".tar", ".zip", ".xz", ".bz2", ".7z")
 _ON_ERROR = ("stop", "skip")

@@ -8,9 +8,9 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
-from torchstone.plugins.protocols import Samples
 from torchstone.plugins.data._sentences import Sentences
 from torchstone.plugins.data._table_items import Splits, numbered
+from torchstone.plugins.protocols import Samples
 
 
 class Rows:

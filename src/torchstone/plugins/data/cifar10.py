@@ -5,9 +5,9 @@ Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009.
 
 from __future__ import annotations
 
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_batches, _image_folder, _image_parquet
 from torchstone.plugins.data._image_source import ImageSource
+from torchstone.plugins.protocols import DataSource
 
 PLUGIN: DataSource = ImageSource(
     "cifar10",

@@ -8,10 +8,10 @@ from typing import Any
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data import _recordings
 from torchstone.plugins.data._classes import Classes
 from torchstone.plugins.data._named_files import digest_of
+from torchstone.plugins.protocols import DataSource, Samples
 
 
 class Recordings:

@@ -11,9 +11,9 @@ from typing import Any
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data import _hdf5_file
 from torchstone.plugins.data._named_files import digest_of
+from torchstone.plugins.protocols import DataSource, Samples
 
 
 class Sequences:

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data import _hub_card
 from torchstone.plugins.data._sentences import Sentences, refuse_without_tokenizers
 from torchstone.plugins.data._table_items import numbered
+from torchstone.plugins.protocols import DataSource, Samples
 
 _ON_ERROR = ("stop", "skip")
 

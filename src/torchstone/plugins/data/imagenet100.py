@@ -13,12 +13,12 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_folder, _image_parquet
 from torchstone.plugins.data._image_folder import Tree, assembled, contents, tree
 from torchstone.plugins.data._image_found import Found
 from torchstone.plugins.data._image_source import ImageSource
 from torchstone.plugins.data._named_files import size_of
+from torchstone.plugins.protocols import DataSource
 
 _TRAIN, _VALIDATION = re.compile(r"train(\.X\d+)?"), re.compile(r"val(\.X\d*)?")
 _LARGEST_NAMES_BYTES = 1 << 20

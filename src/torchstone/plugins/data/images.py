@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.data import _image_folder, _image_parquet
 from torchstone.plugins.data._image_source import ImageSource
+from torchstone.plugins.protocols import DataSource
 
 PLUGIN: DataSource = ImageSource(
     "images",

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.protocols import DataSource, Samples
 from torchstone.plugins.data._named_files import digest_of, files_of
 from torchstone.plugins.data._parquet_table import ParquetTable, refuse_without_pyarrow
 from torchstone.plugins.data._sentences import refuse_without_tokenizers
 from torchstone.plugins.data._table import OPTIONS, splits_of
 from torchstone.plugins.data._table_items import Splits, card_of
 from torchstone.plugins.data._table_rows import samples_of
+from torchstone.plugins.protocols import DataSource, Samples
 
 _ENDINGS = (".parquet", ".pq")
 

@@ -12,9 +12,9 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._reading import digest, number, numbers, parsed, part, text_of, whole, word
+from torchstone.plugins.protocols import Importer
 
 _FIGURES = {
     "mean": "latency_per_batch_mean_s", "median": "latency_per_batch_p50_s", "min": "latency_per_batch_min_s",

@@ -11,10 +11,10 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _distilbert, _sweep_table
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._reading import digest, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.protocols import Importer
 
 _MIB, _GIB = 2.0**20, 2.0**30
 _IMAGES = ("batch_size", "total_time", "throughput", "peak_memory_MB", "avg_latency")

@@ -8,9 +8,9 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _gpu_report, _training_tree
 from torchstone.plugins.importers._reading import parsed, part, text_of
+from torchstone.plugins.protocols import Importer
 
 _REPORT = (b'"experiment_name"', b'"gpu_info"', b'"total_runtime_minutes"', b'"predictions_per_second"')
 _TREE = (b'"system_info"', b'"benchmarks"')

@@ -10,10 +10,10 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _distilbert
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._reading import MOST_ROWS, digest, parsed, part, text_of
+from torchstone.plugins.protocols import Importer
 
 
 class SeedJsonl:

@@ -10,10 +10,10 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.run import Run
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers import _sweep_table
 from torchstone.plugins.importers._reading import digest, text_of
+from torchstone.plugins.protocols import Importer
 
 _TITLE, _BELOW = "BENCHMARK SUMMARY", "OPTIMAL CONFIGURATION"
 _CHOICES = {"Throughput": "best_throughput", "Efficiency": "best_efficiency", "Recommended": "recommended"}

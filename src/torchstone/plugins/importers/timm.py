@@ -12,9 +12,9 @@ from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.plugins.protocols import Importer
 from torchstone.plugins.importers import _draft as draft
 from torchstone.plugins.importers._reading import digest, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.protocols import Importer
 
 _TASKS = {"infer": Task.INFER, "train": Task.TRAIN}
 _PHASES = {"fwd": "phase_forward_s", "bwd": "phase_backward_s", "opt": "phase_optimizer_s"}

@@ -14,9 +14,9 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models import _weights_file
 from torchstone.plugins.models._builtin_names import DENOISER_SIZES, GESTURE_SIZES, LONGEST, POSITIONS, TEXT_SIZES
+from torchstone.plugins.protocols import ModelSource
 
 _IMAGE = InputSpec("image", classes=10)
 _SKELETON = InputSpec("features", classes=9, width=75)

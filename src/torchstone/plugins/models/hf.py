@@ -18,9 +18,9 @@ from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models import _hf_families, _hf_folder, _hub, _weights_file
 from torchstone.plugins.models._hf_families import ARCHITECTURES, ITEMS, Architecture, Known
+from torchstone.plugins.protocols import ModelSource
 
 _OPTIONS = ("weights", "classes")
 _WEIGHTS = ("random", "pretrained")

@@ -14,8 +14,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models import _py_arguments, _py_source
+from torchstone.plugins.protocols import ModelSource
 
 _ARGUMENT = "argument_"  # what the user's function is called with is part of the Workload, under this and its name
 _FAMILY = "family"

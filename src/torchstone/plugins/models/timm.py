@@ -6,8 +6,8 @@ timm imports torchvision, which must be the build for the torch that is there: w
 from __future__ import annotations
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
+from torchstone.plugins.protocols import ModelSource
 
 
 def _tell(name: str) -> Told:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.models._classifiers import Classifiers, Library, Told, near
+from torchstone.plugins.protocols import ModelSource
 
 # Networks with further heads in training; the loss is that of the main one, so they are built without.
 _ONE_HEAD: dict[str, Any] = {"aux_logits": False, "init_weights": True}

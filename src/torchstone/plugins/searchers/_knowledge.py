@@ -7,9 +7,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from torchstone.core.schema.search import Brief, Part, Point, Reading
-from torchstone.plugins.searchers._belief import Belief
 from torchstone.plugins.searchers._costs import Costs
 from torchstone.plugins.searchers._failures import Failures
+from torchstone.plugins.searchers._gp_posterior import Belief
 from torchstone.plugins.searchers._kernels import Amplitudes
 from torchstone.plugins.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.plugins.searchers._memory import Fit, Memory

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from torchstone.core.schema.search import Brief, Part, Probe
 from torchstone.plugins.protocols import Searcher
+from torchstone.plugins.searchers._acquisition import Proposal, proposal
+from torchstone.plugins.searchers._initial_design import opening
 from torchstone.plugins.searchers._knowledge import Knowledge
 from torchstone.plugins.searchers._ledger import Search
-from torchstone.plugins.searchers._opening import opening
-from torchstone.plugins.searchers._proposals import Proposal, proposal
 
 
 class Adaptive:

@@ -19,8 +19,8 @@ from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel
-from torchstone.plugins.protocols import Batches
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches
 from torchstone.plugins.tasks._epochs import Epochs, Order
 from torchstone.plugins.tasks._settings import nhwc
 

@@ -15,8 +15,8 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
-from torchstone.plugins.protocols import Mark
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Mark
 
 _MODES = ("reduce-overhead", "max-autotune")  # those with "triton.cudagraphs" in torch._inductor.list_mode_options()
 _HAVE_NONE = ("cpu", "mps")

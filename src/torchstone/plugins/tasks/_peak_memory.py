@@ -29,8 +29,8 @@ from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 from torchstone.core.stats.caching_allocator import GRANULE, reserved_bytes
-from torchstone.plugins.protocols import Prepared
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Prepared
 from torchstone.plugins.tasks._cpu_buffers import with_buffers
 from torchstone.plugins.tasks._live_storages import LiveStorages
 from torchstone.plugins.tasks._pretending import pretending

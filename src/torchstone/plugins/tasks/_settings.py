@@ -12,8 +12,8 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA, TRANSFER
-from torchstone.plugins.protocols import Mark
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Mark
 from torchstone.plugins.tasks import _attention
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}

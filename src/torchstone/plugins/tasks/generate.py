@@ -19,8 +19,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.tasks import _decoding
 
 _NUMBER_BYTES = {"bf16": 2, "fp16": 2}  # of keys and values, under autocast

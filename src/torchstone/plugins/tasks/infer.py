@@ -12,8 +12,8 @@ from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import FORWARD
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
 
 class PreparedInference:

@@ -10,8 +10,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import DATA
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
 
 class PreparedLoading:

@@ -13,8 +13,8 @@ from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed
 _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them

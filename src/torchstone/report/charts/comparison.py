@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.rows import case_rows
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, portable

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.comparison import Spec, lines, thinned, whole
 from torchstone.storage.training.metrics_log import TrainingMetrics

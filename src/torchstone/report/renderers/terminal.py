@@ -40,7 +40,7 @@ def _apart(before: Part, part: Part) -> bool:
         return False
     if isinstance(before, Text) and isinstance(part, Text):
         return before.role == Role.HEADLINE or part.role != before.role
-    return not isinstance(part, Command) and type(before) is not type(part) or isinstance(part, Section | Table)
+    return (not isinstance(part, Command) and type(before) is not type(part)) or isinstance(part, Section | Table)
 
 
 def _part(part: Part, width: int, *, every: bool) -> Iterator[str]:

@@ -16,16 +16,16 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.page_locking import effective, notes
 from torchstone.core.schema.run import Compared, End, Head, Noted, Plan, Run
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
+from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import refuse_unshared
-from torchstone.execution.controller.watcher import Silent, Watcher
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.checking import look
 from torchstone.storage.reading import read_record, record_path
 from torchstone.storage.record import RecordWriter
-from torchstone.workflows.ab.asking import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.ab.contest import Bout, Contested, Progress, in_turns
+from torchstone.workflows.ab.experiment import Bout, Contested, Progress, in_turns
 from torchstone.workflows.ab.pair import Contender
-from torchstone.workflows.ab.ring import Ring
+from torchstone.workflows.ab.request import SideRequest, Sketched, case_of, sketched
+from torchstone.workflows.ab.session_pool import Ring
 from torchstone.workflows.run.results import Results, published
 
 _CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under

@@ -14,8 +14,8 @@ from torchstone.core.stats.nested import nested_mean
 from torchstone.workflows.ab.allocation import pace_of
 from torchstone.workflows.ab.budget import FEWEST_COUPLES, FEWEST_PAIRS, Pace, fitting, with_closing_s
 from torchstone.workflows.ab.forecast import pairs_to_settle
+from torchstone.workflows.ab.interleaving import Go, TurnPlan, Warm
 from torchstone.workflows.ab.pair import Contender, Pair
-from torchstone.workflows.ab.turns import Go, TurnPlan, Warm
 
 _THREADS = 1
 _PAIRS = 3

@@ -16,13 +16,13 @@ from torchstone.core.schema.message import Finish, Ready, TrialRequest, Turns, T
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status, Trial
 from torchstone.core.stats.trimmed import Location, trimmed, trimmed_mean
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.room import beside, room_of
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Watcher
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.machine_protocols import Launcher
 from torchstone.workflows.ab import waiting
-from torchstone.workflows.ab.turns import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
+from torchstone.workflows.ab.interleaving import Go, TurnPlan, Warm, cores_to_choose, go, most_s, order, warm, word_for
 
 _ALIGNMENT_BYTES = 64  # a cache line
 _KNOWN = 8  # couples, from which on their spread tells how well their middle is known

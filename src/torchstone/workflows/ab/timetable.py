@@ -18,8 +18,8 @@ from torchstone.workflows.ab.budget import (
     later,
     with_closing_s,
 )
+from torchstone.workflows.ab.interleaving import Go, Warm
 from torchstone.workflows.ab.pair import Pair
-from torchstone.workflows.ab.turns import Go, Warm
 
 _END_S = 0.15  # of a pair, before any has ended
 

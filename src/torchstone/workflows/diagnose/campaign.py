@@ -17,23 +17,23 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.execution.controller.active_run import OpenRun, conclude
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
-from torchstone.execution.controller.open_run import OpenRun, conclude
+from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.watcher import Silent, Watcher
 from torchstone.storage.reading import record_path
 from torchstone.storage.record import RecordWriter
 from torchstone.workflows.diagnose.contests import LiveContest
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
-from torchstone.workflows.diagnose.gathering import Gathering, Listening
-from torchstone.workflows.diagnose.pattern import patterns, questions, to_check
+from torchstone.workflows.diagnose.observations import patterns, questions, to_check
+from torchstone.workflows.diagnose.probes import Gathering, Listening
 from torchstone.workflows.diagnose.ranking import causes_of, ranked
 from torchstone.workflows.diagnose.recorded import recorded_evidence
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory, what_fits
 from torchstone.workflows.diagnose.target import PREFIX, Target
-from torchstone.workflows.diagnose.trying import Trying
+from torchstone.workflows.diagnose.what_if import Trying
 from torchstone.workflows.run.results import Results, published
 
 

@@ -13,16 +13,16 @@ from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.trial import Trial
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.ab.contest import Bout, in_turns
+from torchstone.workflows.ab.experiment import Bout, in_turns
+from torchstone.workflows.ab.interleaving import TurnPlan
 from torchstone.workflows.ab.pair import Contender, Pair, take_pair
-from torchstone.workflows.ab.turns import TurnPlan
 from torchstone.workflows.diagnose.pairs import PairedTrials
 
 MARGIN = 0.02
 
 
 class Sessions:
-    """An Arena (workflows/ab/contest.py) of open sessions: of side A, and of side B where its heap differs."""
+    """An Arena (workflows/ab/experiment.py) of open sessions: of side A, and of side B where its heap differs."""
 
     def __init__(self, a: Session, b: Session, clock: Clock = system_clock) -> None:
         self._a, self._b, self._clock = a, b, clock

@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.analysis.advice.advice import Advice
-from torchstone.config.typed import word
+from torchstone.config.cli_flags import word
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement

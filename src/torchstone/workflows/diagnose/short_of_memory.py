@@ -11,7 +11,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Kind, Remedy, Tried, WhatIf
-from torchstone.workflows.diagnose.gathering import with_settings
+from torchstone.workflows.diagnose.probes import with_settings
 
 
 def out_of_memory(case: Case, trial: Trial) -> Cause:

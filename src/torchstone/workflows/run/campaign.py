@@ -14,10 +14,10 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.page_locking import notes
 from torchstone.core.schema.run import Plan
 from torchstone.execution import plan
+from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
-from torchstone.execution.controller.open_run import take_all
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.watcher import Watcher
 from torchstone.execution.plan import Sketch
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.spread import usual_spread

@@ -13,7 +13,7 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.performance_summary import performance_summaries
 from torchstone.core.schema.run import Run
-from torchstone.execution.controller.open_run import missing
+from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
 from torchstone.storage.document import write_document
 from torchstone.storage.query import find

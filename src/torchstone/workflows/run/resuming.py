@@ -18,11 +18,11 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
+from torchstone.execution.controller.active_run import RESUMED, OpenRun, finish, missing
 from torchstone.execution.controller.device_lock import WhenBusy, held
-from torchstone.execution.controller.open_run import RESUMED, OpenRun, finish, missing
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.watcher import Watcher
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
 from torchstone.storage.record import RecordWriter

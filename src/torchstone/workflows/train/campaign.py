@@ -17,15 +17,15 @@ from torchstone.core.schema.page_locking import effective, notes
 from torchstone.core.schema.run import Head, Plan, Slot
 from torchstone.core.schema.trial import Trial
 from torchstone.execution import plan
+from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
-from torchstone.execution.controller.open_run import take_all
+from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.watcher import Watcher
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.training.folder import CARD, METRICS, SCHEMA, STATE, TrainingCard, read_card, write_json
 from torchstone.storage.training.metrics_log import Diary, EpochMetrics, TrainingMetrics
 from torchstone.workflows.run.results import Results, published
-from torchstone.workflows.train.asking import TrainingAsked, absolute_model
+from torchstone.workflows.train.request import TrainingAsked, absolute_model
 
 Told = Callable[[EpochMetrics], None]
 

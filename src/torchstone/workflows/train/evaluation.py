@@ -17,9 +17,9 @@ from torchstone.core.schema.fit import Evaluation, Judged
 from torchstone.core.schema.message import Event, TrialRequest
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end
 from torchstone.storage.training.folder import (
     METRICS,
@@ -30,9 +30,9 @@ from torchstone.storage.training.folder import (
     read_card,
     write_json,
 )
-from torchstone.workflows.train.asking import absolute
 from torchstone.workflows.train.gauges import Readings, summary_of, write_gauges
 from torchstone.workflows.train.quality import TestMetrics, quality_of
+from torchstone.workflows.train.request import absolute
 
 FOLDER = "test_results"
 PREDICTIONS, FIGURES, GAUGES, PICTURE = (
@@ -143,8 +143,8 @@ def _best(folder: Path, found: Mapping[int, Path]) -> int:
 
 def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> tuple[Case, TrialRequest]:
     """Return the Case with the data to judge on, and the request for it."""
-    from torchstone.plugins.protocols import DataSource
     from torchstone.plugins import registry
+    from torchstone.plugins.protocols import DataSource
 
     data = card.workload.data if asked.data is None else _named(card, asked.data)
     own = data == card.workload.data

@@ -15,7 +15,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Reading
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.query import entry_of
-from torchstone.workflows.tune.duel import gain
+from torchstone.workflows.tune.final_round import gain
 from torchstone.workflows.tune.space import Space
 
 # What --apply writes of a Configuration: the settings of a training, not those of the measurement.

@@ -10,9 +10,9 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import Plan, Run
 from torchstone.execution import plan
+from torchstone.execution.controller.active_run import OpenRun
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
 from torchstone.execution.controller.energy_windows import for_objective
-from torchstone.execution.controller.open_run import OpenRun
 from torchstone.execution.controller.session import Session
 from torchstone.storage.reading import record_path
 from torchstone.storage.record import RecordWriter

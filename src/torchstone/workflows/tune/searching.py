@@ -10,10 +10,10 @@ import msgspec
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
 from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.execution.controller.active_run import OpenRun
 from torchstone.execution.controller.energy_windows import for_objective
-from torchstone.execution.controller.open_run import OpenRun
-from torchstone.plugins.protocols import Searcher
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Searcher
 from torchstone.workflows.tune.scoring import reading_of
 from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.watching import TuneWatcher

@@ -15,8 +15,8 @@ from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.search import Brief, Part, Point
-from torchstone.plugins.protocols import Engine
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Engine
 from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
 
 _BATCHES: tuple[Scalar, ...] = tuple(2**n for n in range(14))

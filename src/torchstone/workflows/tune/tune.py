@@ -13,9 +13,9 @@ from torchstone.core.schema.answer import Quest
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe
-from torchstone.execution.controller.open_run import OpenRun, OutOfTime, conclude
+from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude
 from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.duel import fight, ranked
+from torchstone.workflows.tune.final_round import fight, ranked
 from torchstone.workflows.tune.scoring import shortfall
 from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space

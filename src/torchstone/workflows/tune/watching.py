@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torchstone.core.schema.answer import Quest
 from torchstone.core.schema.search import Probe, Reading
-from torchstone.execution.controller.watcher import Silent, Watcher
+from torchstone.execution.controller.observer import Silent, Watcher
 
 
 class TuneWatcher(Watcher, Protocol):

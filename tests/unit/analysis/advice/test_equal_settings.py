@@ -7,7 +7,7 @@ import pytest
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.advice.devices import beside_the_cpu
-from torchstone.analysis.advice.readings import readings
+from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.cli._blocks import print_readings
 from torchstone.storage.query import entry_of

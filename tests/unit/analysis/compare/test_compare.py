@@ -12,7 +12,7 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules

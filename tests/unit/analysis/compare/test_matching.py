@@ -5,10 +5,10 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run, write_record
 
-from torchstone.analysis.compare import participants
+from torchstone.analysis.compare import inputs
 from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.inputs import Participant, gather, named, split
 from torchstone.analysis.compare.matching import left_out, lost, match
-from torchstone.analysis.compare.participants import Participant, gather, named, split
 from torchstone.analysis.compare.specifications import specifications
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
@@ -203,13 +203,13 @@ def test_a_training_names_its_run_by_its_id_and_by_nothing_else(store, tmp_path,
 
 
 def test_a_folder_of_very_many_files_is_refused_before_they_are_all_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr(participants, "_MOST_FILES", 3)
+    monkeypatch.setattr(inputs, "_MOST_FILES", 3)
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(4):
         (folder / f"{number}.txt").write_text("")
     with pytest.raises(UsageError, match="more than 3 files"):
-        list(participants._trainings(folder))
+        list(inputs._trainings(folder))
 
 
 def test_a_case_that_only_the_baseline_has_is_lost():

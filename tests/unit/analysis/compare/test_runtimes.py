@@ -5,7 +5,7 @@ from build import a_case
 from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.participants import Participant
+from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.fit import Fit

@@ -22,8 +22,8 @@ from torchstone.core.schema.message import (
 )
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
+from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.execution.controller.watcher import Silent
 
 
 class Scripted:

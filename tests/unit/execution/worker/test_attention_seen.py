@@ -14,7 +14,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.counted import Counted
 from torchstone.execution.worker import execution
 from torchstone.execution.worker.attention_seen import attention_facts, kernels_in
-from torchstone.execution.worker.tally import Tally
+from torchstone.execution.worker.collector import Tally
 from torchstone.plugins import registry
 
 CPU = registry.load("devices", "cpu").open(0)

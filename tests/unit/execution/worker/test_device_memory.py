@@ -9,8 +9,8 @@ from build import a_case
 
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.device_memory import end_warm_up
-from torchstone.execution.worker.tally import Tally
 
 
 class Allocator:

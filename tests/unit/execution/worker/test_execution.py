@@ -10,8 +10,8 @@ from torchstone.core.schema.message import Entered, Event, TrialRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.worker import execution
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.execution import measure_prepared
-from torchstone.execution.worker.tally import Tally
 from torchstone.plugins import registry
 
 

@@ -29,8 +29,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Stage
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.worker import turns
+from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.pinning import Pinning, Seats
-from torchstone.execution.worker.tally import Tally
 from torchstone.execution.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
 from torchstone.plugins import registry
 

@@ -13,9 +13,9 @@ from pictures import batch, cifar_batches, class_folders, encoded, food101, imag
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import DataCard, Unreadable, View
 from torchstone.core.schema.model import InputSpec
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins import registry
 from torchstone.plugins.data import _image_rows
+from torchstone.plugins.protocols import DataSource
 
 SPEC = InputSpec("image", classes=1000)
 

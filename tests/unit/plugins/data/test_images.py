@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import Unreadable, View
 from torchstone.core.schema.model import InputSpec
-from torchstone.plugins.protocols import DataSource
 from torchstone.plugins import registry
 from torchstone.plugins.data._images import decoded, middle, random_part
+from torchstone.plugins.protocols import DataSource
 from torchstone.plugins.tasks._batches import collate
 
 IMAGES: DataSource = registry.load("data", "images")

@@ -16,9 +16,9 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models._builtin_nets import GestureNet, Perceptron
+from torchstone.plugins.protocols import ModelSource
 
 BUILTIN: ModelSource = registry.load("models", "builtin")
 TINY = (96, 2)

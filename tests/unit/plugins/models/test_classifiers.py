@@ -16,9 +16,9 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models import _classifiers
+from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins.tasks._settings import switch_checkpointing
 
 BOTH = pytest.mark.parametrize("library", ["timm", "torchvision"])

@@ -12,9 +12,9 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models import _hf_building, _hf_families
+from torchstone.plugins.protocols import ModelSource
 
 HF: ModelSource = registry.load("models", "hf")
 PUBLISHED = {

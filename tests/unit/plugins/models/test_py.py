@@ -7,8 +7,8 @@ import torch
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import ModelSource
 
 PY: ModelSource = registry.load("models", "py")
 NET = """import torch

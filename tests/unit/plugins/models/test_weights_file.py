@@ -14,9 +14,9 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
-from torchstone.plugins.protocols import ModelSource
 from torchstone.plugins import registry
 from torchstone.plugins.models import _weights_file
+from torchstone.plugins.protocols import ModelSource
 
 HF: ModelSource = registry.load("models", "hf")
 

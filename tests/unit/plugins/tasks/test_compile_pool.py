@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch._inductor import config as inductor
 
-from torchstone.plugins.protocols import Windowed
 from torchstone.plugins import registry
+from torchstone.plugins.protocols import Windowed
 from torchstone.plugins.tasks._compile_pool import CompilePool
 
 

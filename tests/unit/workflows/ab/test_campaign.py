@@ -16,7 +16,7 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.controller import room
 from torchstone.workflows.ab import campaign
-from torchstone.workflows.ab.asking import SideRequest
+from torchstone.workflows.ab.request import SideRequest
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
 

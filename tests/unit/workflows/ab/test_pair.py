@@ -15,10 +15,10 @@ from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Ended, Event, Live, Ready
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status
-from torchstone.execution.controller.watcher import Silent
+from torchstone.execution.controller.observer import Silent
 from torchstone.workflows.ab import pair, waiting
+from torchstone.workflows.ab.interleaving import TurnPlan
 from torchstone.workflows.ab.pair import Contender, take_pair
-from torchstone.workflows.ab.turns import TurnPlan
 
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card")
 NO_ROOM = Ended(Outcome(Status.OUT_OF_MEMORY, "CUDA out of memory."))

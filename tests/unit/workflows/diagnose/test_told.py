@@ -28,7 +28,7 @@ from torchstone.workflows.diagnose.campaign import told
 from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory
-from torchstone.workflows.diagnose.typed import command_for
+from torchstone.workflows.diagnose.suggested_command import command_for
 
 FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
 GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)

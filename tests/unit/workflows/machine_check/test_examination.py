@@ -14,7 +14,7 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.trial import Status
 from torchstone.execution.controller import device_lock
 from torchstone.execution.controller.device_lock import WhenBusy
-from torchstone.workflows.ab.contest import Contested
+from torchstone.workflows.ab.experiment import Contested
 from torchstone.workflows.machine_check import examination
 from torchstone.workflows.machine_check.conditions import Fitness
 

@@ -1,0 +1,64 @@
+"""Everything that is read from a run beside its numbers, as `--json` gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice import batch_curve
+from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.analyses import Analysis, analyses
+from torchstone.analysis.advice.convergence import Convergence, convergence
+from torchstone.analysis.advice.curves import curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.grouping import groups, over_devices
+from torchstone.analysis.advice.loss_curves import read_curves
+from torchstone.analysis.advice.performance_summary import performance_summary
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.performance_summary import PerformanceSummary
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One advice, and of which Case: its phases, its memory, its curve over batch sizes, or its device."""
+
+    about: str
+    case_id: str
+    seen: str
+    causes: tuple[str, ...]
+    remedies: tuple[str, ...]
+
+
+class Readings(msgspec.Struct, frozen=True):
+    """What measured Cases say: advice on each, trainings beside each other, a sweep in few numbers, and cut by axis."""
+
+    advice: tuple[Said, ...]
+    convergence: tuple[Convergence, ...]
+    performance_summary: tuple[PerformanceSummary, ...]
+    performance_analysis: tuple[Analysis, ...]
+
+
+def readings(run: RunSummary) -> Readings:
+    """Return all readings of a run. Its record is read where losses are compared; raises UsageError if it cannot be."""
+    advice = [said for cases in groups(run.cases) for said in _advice(run, cases)]
+    for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
+        advice += [_said("device", case, one) for case, one in beside_the_cpu(cases)]
+    told = convergence(run, read_curves(run))
+    return Readings(tuple(advice), tuple(told), performance_summary(run), tuple(analyses(run)))
+
+
+def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
+    believed = [case for case in cases if case.verdict != Verdict.INVALID]
+    for case in believed:
+        for one in read_phases(case, run.machine):
+            yield _said("phases", case, one)
+        for one in read_memory(case, run):
+            yield _said("memory", case, one)
+    for case, curve in curves(believed, run.machine):
+        for one in batch_curve.advise(curve, case.configuration, ran_out(case, run.cases)):
+            yield _said("batch_size", case, one)
+
+
+def _said(about: str, case: CaseSummary, one: Advice) -> Said:
+    return Said(about, case.case_id, one.seen, one.causes, one.remedies)

@@ -1,0 +1,31 @@
+"""The command that measures what is not known yet, as it would be typed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from torchstone.config.cli_flags import of_data, word, workload_flags
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.storage.measured import Measured
+
+TRIALS = 5
+_FLAG = {"batch_size": "--batch-sizes", "sequence_length": "--sequence-lengths", "learning_rate": "--learning-rates",
+         "optimizer": "--optimizers"}  # fmt: skip
+
+
+def run_command(
+    one: Measured, vary: Mapping[str, Sequence[Scalar]], *, device: str | None = None, trials: int = TRIALS
+) -> str:
+    """Return the `torchstone run` that measures this workload over the values of these axes, all else as it was."""
+    words = ["torchstone", "run", *workload_flags(one.case.workload)]
+    words += ["--device", device or str(one.case.placement)]
+    by_data = of_data(one.case)
+    fixed = {
+        name: [value] for name, value in one.case.configuration.items()
+        if name not in vary and name in AXES and (value != AXES[name].default or name in by_data)
+    }  # fmt: skip
+    for name, values in {**vary, **fixed}.items():
+        listed = ",".join(map(word, values))
+        words += [_FLAG[name], listed] if name in _FLAG else ["--axis", f"{name}={listed}"]
+    return shlex.join([*words, "--trials", str(trials)])

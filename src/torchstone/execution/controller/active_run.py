@@ -1,0 +1,266 @@
+"""A run whose record is open: trials are taken into it one by one, each on disk before the next starts."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.condition import Condition
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.message import TrialRequest
+from torchstone.core.schema.page_locking import WITHOUT_EFFECT
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, Slot
+from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.execution.controller.rounds import OVER, Rounds, time_of
+from torchstone.execution.controller.session import Session
+from torchstone.execution.controller.skip_policy import Foresight, skipped
+from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.plugins.checking import look
+from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record import RecordWriter
+from torchstone.storage.unwritten import unwritten
+
+_OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
+RESUMED = "resumed"  # what findings on a resume are called
+_KEPT = (RESUMED, WITHOUT_EFFECT)  # of a whole run, by the next resume: no check would find them again
+
+
+class OutOfTime(Exception):
+    """The time limit of a run has come: what has not begun is left for `resume`."""
+
+
+class OpenRun:
+    """A record being written. `so_far` is what it holds already: only its head where the run is new.
+
+    The time limit of the session's Procedure counts from here, its `within_s` from `began_s` (None: from here, too).
+    `notes`: findings on what was asked for, or on how it was resumed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        writer: RecordWriter,
+        so_far: Run,
+        folder: Path,
+        notes: Sequence[Finding] = (),
+        clock: Clock = system_clock,
+        began_s: float | None = None,
+    ) -> None:
+        self.head = so_far.head
+        self._notes = [*(f for f in so_far.findings if f.subject == "run" and f.check in _KEPT), *notes]
+        self._clock = clock
+        limit_s, within_s = session.procedure.time_limit_s, session.procedure.within_s
+        self.began_s = began_s if began_s is not None else clock()
+        self._ends_s = min(
+            math.inf if limit_s is None else clock() + limit_s,
+            math.inf if within_s is None else self.began_s + _OVERRUN * within_s,
+        )
+        self._until_s = math.inf
+        if session.procedure.in_rounds and self.head.plan.slots:
+            self._until_s = self.began_s + time_of(session.procedure, len(self.head.measurable))
+        self.session = session
+        self._writer = writer
+        self._folder = folder
+        self._known = {case.case_id for case in self.head.plan.cases}
+        self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
+        self._order = len(so_far.trials)
+        self._round: int | None = None
+        self._foresight = Foresight(so_far)
+
+    def add(self, case: Case) -> None:
+        """Add a Case that was not planned; one that is there already stays as it is."""
+        if case.case_id not in self._known:
+            self._known.add(case.case_id)
+            self._writer.append(Added(case))
+
+    def take(
+        self, case: Case, number: int, purpose: Purpose = Purpose.REPLICATE, how: Procedure | None = None,
+        *, host_profile: bool = False,
+    ) -> Trial:  # fmt: skip
+        """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
+
+        `host_profile`: it also sends one, which the session's watcher hears. Raises OutOfTime where the time limit has
+        come; a trial that it ends is recorded as interrupted.
+        """
+        self._left_s()
+        why = self._foresight.objection(case, how or self.session.procedure)
+        if why is not None:
+            return self._record(case, skipped(case, number, self._order, why), purpose)
+        if purpose == Purpose.REPLICATE and number != self._round:
+            # Forks of one template share its address layout, so that replicates would not sample layout luck: a run has
+            # several, as many as cost little beside what they are used for.
+            if self._round is not None and self.session.is_worth_renewing(self._until_s - self._clock()):
+                self.session.renew()
+            self._round = number
+        device = self.head.machine.device(case.placement.device, case.placement.index)
+        trace_path = self._trace_path(case) if number == 0 else None
+        how, left_s = how or self.session.procedure, self._left_s()
+        limited = left_s < how.timeout_s
+        if limited:
+            how = msgspec.structs.replace(how, timeout_s=left_s)
+        request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
+        trial = TrialDrive(request, device, self.session.watcher).run(self.session.launcher, self._order)
+        trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
+        cut = limited and trial.outcome.status == Status.TIMED_OUT
+        if cut:
+            given = self.session.procedure
+            limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"
+            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} were over"))
+        trial = self._record(case, trial, purpose)
+        if cut:
+            raise OutOfTime
+        return trial
+
+    def keep(self, case: Case, trial: Trial, purpose: Purpose) -> None:
+        """Record a trial that was taken elsewhere: of a live comparison, say."""
+        self.add(case)
+        self._writer.append(msgspec.structs.replace(trial, purpose=purpose, order=self._order))
+        self._order += 1
+
+    def _record(self, case: Case, trial: Trial, purpose: Purpose) -> Trial:
+        trial = msgspec.structs.replace(trial, purpose=purpose)
+        self._writer.append(trial)
+        self._order += 1
+        self._foresight.learn(case, trial)
+        if trial.outcome.status == Status.OK:
+            self._well.add(case.case_id)
+        self.session.watcher.finished(trial)
+        return trial
+
+    def _left_s(self) -> float:
+        left_s = self._ends_s - self._clock()
+        if left_s <= 0.0:
+            raise OutOfTime
+        return left_s
+
+    def answer(self, answer: Answer) -> None:
+        """Record what a search found."""
+        self._writer.append(Answered(answer))
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether every case of a run whose number of trials was open has ended well once: more time is no need."""
+        if not self.session.procedure.in_rounds or not self.head.plan.slots:
+            return False  # it was asked for so many trials, or it is no plan but a search
+        due = {self.head.plan.cases[place].case_id for place in self.head.measurable}
+        return bool(due) and due <= self._well
+
+    def renewal_s(self) -> float:
+        """Return how long the next round will first wait for what its trials are forked from."""
+        due = self.session.is_worth_renewing(self._until_s - self._clock())
+        return self.session.renewal_s if due else 0.0
+
+    def elapsed_s(self) -> float:
+        """Return how long ago the run began."""
+        return self._clock() - self.began_s
+
+    def so_far(self) -> Run:
+        """Return what the record holds."""
+        return read_record(self._writer.path)
+
+    def end(self, status: str, why: str | None = None) -> Run:
+        """Look at the run with every check, record what they find and how it ended, and return it whole."""
+        run = self.so_far()
+        findings = list(run.findings)  # of a resumed run to which no trial was added
+        for finding in (*self._notes, *look(run)):
+            if finding not in findings:
+                findings.append(finding)
+                self._writer.append(Noted(finding))
+        end = End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), status, why)
+        self._writer.append(end)
+        return msgspec.structs.replace(run, findings=tuple(findings), end=end)
+
+    def _trace_path(self, case: Case) -> str | None:
+        if not self.session.procedure.profile:
+            return None
+        traces = self._folder / "traces"
+        try:
+            traces.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise unwritten(traces, fault, self._folder, self.head.run_id) from fault
+        return str((traces / f"{self.head.run_id}_{case.case_id}.json").absolute())
+
+
+def take_all(
+    session: Session, head: Head, folder: Path, began_s: float | None = None, first: Sequence[Condition] = (),
+    absent: Mapping[Placement, str] = {}, notes: Sequence[Finding] = (),
+) -> Run:  # fmt: skip
+    """Begin the record of a run in `folder`, take every trial of its plan, and those that follow from them; return it.
+
+    `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
+    devices are not here: each of their Cases gets one trial that says so. `notes`: findings on what was asked for.
+    """
+    with RecordWriter(record_path(folder, head.run_id), head) as writer:
+        session.watcher.begins(head)
+        cases = [case for case in head.plan.cases if case.placement in absent]
+        told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
+        for trial in told:
+            writer.append(trial)
+        so_far = Run(head, tuple(told), (), None)
+        return finish(OpenRun(session, writer, so_far, folder, notes, began_s=began_s), so_far, first)
+
+
+def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:
+    """Take what the plan has and the record lacks, then further rounds where their number is open; end the run."""
+    procedure, cases = open_run.session.procedure, so_far.head.plan.cases
+    rounds = Rounds(procedure, so_far, first) if procedure.in_rounds else None
+
+    def take(slot: Slot, order: int) -> None:
+        open_run.session.watcher.starts(slot, order)
+        how = rounds.procedure_for(slot.case, slot.number) if rounds is not None else None
+        trial = open_run.take(cases[slot.case], slot.number, how=how)
+        if rounds is not None:
+            rounds.note(trial)
+
+    def work() -> str | None:
+        for order, slot in list(missing(so_far)):
+            take(slot, order)
+        return further(open_run, rounds, take) if rounds is not None else None
+
+    return conclude(open_run, work)
+
+
+def further(open_run: OpenRun, rounds: Rounds, take: Callable[[Slot, int], None]) -> str | None:
+    """Take round after round until no more are worth it; return why."""
+    order = len(open_run.head.plan.slots)
+    while True:
+        found = rounds.next(open_run.elapsed_s() + open_run.renewal_s())
+        for place in found.cases:
+            take(Slot(place, rounds.number), order)
+            order += 1
+        if found.why is not None:
+            return found.why
+
+
+def conclude(open_run: OpenRun, work: Callable[[], str | None]) -> Run:
+    """Do the work, which may say why it ended; then end the run by how that went.
+
+    Its status: done, interrupted (by Ctrl-C), or out of time.
+    """
+    status, why = "done", None
+    try:
+        why = work()
+    except KeyboardInterrupt:
+        status = "interrupted"
+    except OutOfTime:
+        status = "out of time"
+    if status == "out of time" and open_run.is_measured:
+        status, why = "done", OVER
+    return open_run.end(status, why)
+
+
+def missing(run: Run) -> Iterator[tuple[int, Slot]]:
+    """Yield the planned trials that the record lacks, with their place in the Plan. An interrupted one is lacking."""
+    taken = {(t.case_id, t.number) for t in run.trials if t.outcome.status != Status.INTERRUPTED}
+    ids = [case.case_id for case in run.head.plan.cases]
+    for order, slot in enumerate(run.head.plan.slots):
+        if (ids[slot.case], slot.number) not in taken:
+            yield order, slot

@@ -1,0 +1,60 @@
+"""What the recorded Cases say together: the curve over batch sizes, devices beside each other, phases, spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.analysis.advice import batch_curve
+from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.checklist import checklist
+from torchstone.analysis.advice.curves import curve_of, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.questions import three_questions
+from torchstone.analysis.advice.spread import read_spread
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.figures import PHASE
+from torchstone.core.schema.phase import PHASES
+
+
+def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
+    """Return what is seen of a Case beside those like it: S4-58 to 61, S2-35, S2-27 to 34, S3-60."""
+    return list(_patterns(run, case, alike(run, case)))
+
+
+def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) -> Iterator[Advice]:
+    here = [one for one in cases if one.placement == case.placement]
+    curve = curve_of(case, here, run.machine)
+    if curve is not None:
+        yield Advice(_against(curve, case))
+        yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
+    yield from (told.advice for told in beside_the_cpu(cases))
+    yield from read_phases(case, run.machine)
+    yield from read_memory(case, run)
+    if (spread := read_spread(case, run.procedure)) is not None:
+        yield spread
+
+
+def alike(run: RunSummary, case: CaseSummary) -> list[CaseSummary]:
+    """Return the Cases of the same workload that have a figure."""
+    return [one for one in run.cases if one.workload == case.workload and "throughput" in one.estimates]
+
+
+def questions(case: CaseSummary) -> list[str]:
+    """Return seed S2-44's three questions with their answers."""
+    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
+    phases_s = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
+    busy = case.estimates.get("device_utilization")
+    return three_questions(phases_s, busy.value if busy is not None else None)
+
+
+def to_check(run: RunSummary, case: CaseSummary) -> list[str]:
+    """Return the list of what to have looked at before a long training."""
+    return checklist(case, alike(run, case), run.machine)
+
+
+def _against(curve: batch_curve.Curve, case: CaseSummary) -> str:
+    first = curve.points[0]
+    base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
+    told = (f"{size} {batch_curve.times(n, 'the same')}" for size, n in batch_curve.ratios(curve))
+    return f"against {base}: {', '.join(told)}"

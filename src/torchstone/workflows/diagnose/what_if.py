@@ -1,0 +1,173 @@
+"""Tries what-ifs within a budget: one short trial each says which are worth a contest, and contests say what they gain.
+
+Nothing is offered on the word of a single trial: it only decides which of several are compared live with the present
+settings (ab/), and in which order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from torchstone.core import units
+from torchstone.core.figures import figures
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.stats.logs import from_log
+from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.workflows.diagnose.diagnosis import Cause, Tried, WhatIf
+from torchstone.workflows.diagnose.effects import effects_of
+from torchstone.workflows.diagnose.probes import with_settings
+
+_CONTEST_S = 15.0  # what a contest takes at least: templates, and six pairs of processes
+_LEAST_S = 5.0  # left of the budget: with less nothing is begun
+_COMPILING_S = 60.0
+_HOPELESS = 0.9  # of the present rate, in one short trial
+_SLOW_TO_START = ("compile",)
+# The same ratio, measured on another day, comes out differently by more than either interval says (docs/diagnosing.md).
+_OCCASION = 0.015
+
+
+class Contest(Protocol):
+    """Compares a Case with the present one, live. `heap`: of the candidate's process."""
+
+    def __call__(self, case: Case, heap: str | None, budget_s: float) -> tuple[Comparison, Sequence[Trial]]:
+        """Return the ratio of the times of an item, candidate ÷ present, and the trials, whose facts name the side."""
+
+
+class Trying:
+    """Tries what-ifs against one Case. `probe` takes one short trial of a Case."""
+
+    def __init__(
+        self,
+        case: Case,
+        probe: Callable[[Case], Trial],
+        contest: Contest,
+        budget_s: float,
+        say: Callable[[str], None],
+        clock: Clock = system_clock,
+    ) -> None:
+        self._case, self._probe, self._contest, self._say, self._clock = case, probe, contest, say, clock
+        self._budget_s = budget_s
+        self._ends_s = clock() + budget_s
+
+    def all(self, causes: Sequence[Cause]) -> list[Tried]:
+        """Try what could help by the causes, in order of promise; what is not tried says why."""
+        asked = list(self._asked(causes))
+        screened = [(cause, what_if, *self._screen(what_if)) for cause, what_if in asked]
+        hopeful = [(c, w, rate) for c, w, rate, why in screened if why is None]
+        # Causes keep their order; a ceiling comes after what can be taken, and of the same axes the fastest is enough.
+        hopeful.sort(key=lambda one: (list(causes).index(one[0]), one[1].ceiling, -(one[2] or math.inf)))
+        finalists: dict[tuple[str | None, ...], tuple[Cause, WhatIf, float | None]] = {}
+        for one in hopeful:
+            finalists.setdefault((*one[1].settings, one[1].heap), one)
+        done: dict[str, Tried] = {}
+        for number, (cause, what_if, rate) in enumerate(finalists.values()):
+            found = self._fight(cause.id, what_if, len(finalists) - number)
+            done[what_if.name] = msgspec.structs.replace(found, first_look=rate)
+        return [
+            done.get(what_if.name) or Tried(cause.id, what_if, message=why or _looked(rate), first_look=rate)
+            for cause, what_if, rate, why in screened
+        ]
+
+    def combined(self, tried: Sequence[Tried]) -> Tried | None:
+        """Return all that helped, together: measured once more where there are several, else the one."""
+        helped = sorted(
+            (one for one in tried if one.helps and not one.what_if.ceiling),
+            key=lambda one: -_gained(one),
+        )
+        settings: dict[str, Scalar] = {}
+        heap: str | None = None
+        taken: list[Tried] = []
+        for one in helped:
+            if not settings.keys() & one.what_if.settings.keys() and (heap is None or one.what_if.heap is None):
+                settings.update(one.what_if.settings)
+                heap = heap or one.what_if.heap
+                taken.append(one)
+        if len(taken) < 2:
+            return taken[0] if taken else None
+        together = self._fight("all", WhatIf(settings, "all that helped, together", heap=heap), 1)
+        return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
+
+    def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
+        found: dict[str, tuple[Cause, WhatIf]] = {}
+        for cause in causes:
+            for what_if in cause.what_ifs:
+                if what_if.heap is None and with_settings(self._case, what_if.settings) == self._case:
+                    continue  # it is so already, or the engine has no such axis
+                found.setdefault(what_if.name, (cause, what_if))
+        return list(found.values())
+
+    def _screen(self, what_if: WhatIf) -> tuple[float | None, str | None]:
+        """Return (times the present rate in one short trial, why it is not tried)."""
+        if what_if.heap is not None:
+            return None, None
+        if self._left_s() < _LEAST_S:
+            return None, f"not measured: the budget of {self._budget_s:g} s is spent"
+        if any(axis in what_if.settings for axis in _SLOW_TO_START):
+            if self._budget_s < 2 * _COMPILING_S:
+                return None, f"not measured: compiling takes long; --budget {2 * _COMPILING_S:g}s or more tries it"
+            return None, None
+        self._say(f"{what_if.name}: a first look")
+        present, candidate = self._probe(self._case), self._probe(with_settings(self._case, what_if.settings))
+        if candidate.outcome.status != Status.OK:
+            return None, f"{candidate.outcome.status}: {candidate.outcome.message}"
+        rates = [figures(trial).values.get("throughput") for trial in (present, candidate)]
+        if not rates[0] or not rates[1]:
+            return None, None
+        times = rates[1] / rates[0]
+        if times < _HOPELESS:
+            return times, f"slower: {units.significant(times, 2)} times the rate in one short trial"
+        return times, None
+
+    def _fight(self, cause: str, what_if: WhatIf, remaining: int) -> Tried:
+        share_s = max(_CONTEST_S, self._left_s() / remaining)
+        if self._left_s() < _LEAST_S and cause != "all":
+            return Tried(cause, what_if, message=f"not measured: the budget of {self._budget_s:g} s is spent")
+        self._say(f"{what_if.name}: live against the present settings")
+        comparison, trials = self._contest(with_settings(self._case, what_if.settings), what_if.heap, share_s)
+        found = Tried(cause, what_if)
+        if comparison.ratio is None:
+            return msgspec.structs.replace(found, message=comparison.why or "not measured: too few pairs in its time")
+        memory_bytes, memory_ratio, loss = effects_of(trials, what_if.settings, self._case.placement.device)
+        return msgspec.structs.replace(
+            found, verdict=comparison.verdict, gain=gain_of(comparison.ratio), memory_bytes=memory_bytes,
+            memory_ratio=memory_ratio, loss=loss,
+        )  # fmt: skip
+
+    def _left_s(self) -> float:
+        return self._ends_s - self._clock()
+
+
+def _gained(tried: Tried) -> float:
+    return tried.gain.value if tried.gain is not None else 0.0
+
+
+def _looked(rate: float | None) -> str:
+    """Return what is said of settings of the same axes as others that looked better."""
+    return f"{units.significant(rate or 0.0, 3)} times the rate in one short trial: less than another value of the same"
+
+
+def gain_of(ratio: Estimate) -> Estimate:
+    """Return how many times as fast, from the ratio of times, with the interval that a later measurement lies in.
+
+    A later measurement has errors of its own, so the contest's variance counts twice (an interval of 95 % holds the
+    mean of a replication five times in six: Cumming, Williams & Fidler, Understanding Statistics 3, 2004); and ratios
+    differ from occasion to occasion. Variances of logarithms add. What is added for that has the width of 95 %, so the
+    whole is stated at that level, though the contest's own is higher.
+    """
+    if ratio.low is None or ratio.high is None:
+        return msgspec.structs.replace(ratio, value=1.0 / ratio.value)
+    log, more = math.log(ratio.value), 1.96 * _OCCASION
+    low = log - math.hypot(math.sqrt(2.0) * (log - math.log(ratio.low)), more)
+    high = log + math.hypot(math.sqrt(2.0) * (math.log(ratio.high) - log), more)
+    return msgspec.structs.replace(
+        ratio, value=from_log(-log), low=from_log(-high), high=from_log(-low), level=min(0.95, ratio.level),
+        method=f"{ratio.method}, for a replication, and 1.5 % between occasions",
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""The final duel: the best few and the present settings in interleaved rounds of full trials, so that drift hits all.
+
+The search chose its finalists for what they said, and the best of many looks better than it is; only what the duel
+measures anew is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+from torchstone.core.figures import figures
+from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.stats.interval import over_trials
+from torchstone.execution.controller.active_run import OpenRun, OutOfTime
+from torchstone.workflows.tune.scoring import shortfall, value_of
+
+_LEVEL = 0.95
+
+
+def fight(
+    cases: Sequence[Case], quest: Quest, open_run: OpenRun, seed: int, recorded: Iterable[Trial] = ()
+) -> dict[str, list[Trial]]:
+    """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
+
+    `recorded`: those of a run that goes on are believed, not taken again.
+    """
+    whole = (t for t in recorded if t.purpose == Purpose.REPLICATE and t.outcome.status != Status.INTERRUPTED)
+    done = {(t.case_id, t.number): t for t in whole}
+    found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
+    dice = random.Random(seed)
+    try:
+        for number in range(quest.duel_trials):
+            order = list(cases)
+            dice.shuffle(order)
+            for case in order:
+                trial = done.get((case.case_id, number))
+                if trial is None:
+                    open_run.add(case)
+                    trial = open_run.take(case, number)
+                found[case.case_id].append(trial)
+    except OutOfTime:
+        if open_run.session.procedure.within_s is None or not all(found.values()):
+            raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
+    return found
+
+
+def ranked(found: Mapping[str, Sequence[Trial]], quest: Quest) -> list[str]:
+    """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
+    worth = {case_id: worth_of(trials, quest) for case_id, trials in found.items()}
+    return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
+
+
+def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
+    """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
+    logs: list[float] = []
+    for trial in trials:
+        values = figures(trial).values
+        value = value_of(values, quest.objective)
+        if trial.outcome.status != Status.OK or value is None or shortfall(values, quest) is not None:
+            return None
+        logs.append(math.log(value))
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def gain(better: Sequence[Trial], than: Sequence[Trial], quest: Quest) -> Estimate | None:
+    """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
+
+    A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013).
+    """
+    ratios: list[float] = []
+    for one, other in zip(better, than, strict=False):
+        a, b = (value_of(figures(t).values, quest.objective) for t in (one, other))
+        if a is not None and b is not None and one.outcome.status == other.outcome.status == Status.OK:
+            ratios.append(a / b)
+    if not ratios:
+        return None
+    value, low, high, method = over_trials(ratios, _LEVEL)
+    note = None if len(ratios) > 1 else "one round: no interval"
+    method = f"{method}, ratios of rounds"
+    return Estimate(value, low, high, _LEVEL, "ratio", method, len(ratios), len(ratios), note=note)

@@ -1,0 +1,76 @@
+"""What is known of an end: killed by the kernel or by somebody, and whose line the interpreter's last words name."""
+
+import pytest
+
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller.outcome import Ending
+
+
+@pytest.fixture
+def kills(monkeypatch):
+    counted = [0, 0]
+    monkeypatch.setattr(outcome, "oom_kills", lambda: tuple(counted))
+    return counted
+
+
+def test_a_sigkill_is_the_kernels_only_if_its_counter_rose(kills):
+    known = Ending()
+    known.stage = "warm-up"
+    mere = known.died("killed by SIGKILL")
+    assert mere.status == Status.CRASHED
+    assert mere.message == "killed by SIGKILL during warm-up, not by the kernel's out-of-memory killer"
+    kills[1] += 1
+    struck = known.died("killed by SIGKILL")
+    assert struck.status == Status.OUT_OF_MEMORY
+    assert struck.message == "killed by the kernel's out-of-memory killer during warm-up"
+    assert known.died("killed by SIGSEGV").status == Status.CRASHED
+
+
+def test_where_the_kernel_does_not_count_both_are_named(monkeypatch):
+    monkeypatch.setattr(outcome, "oom_kills", tuple)
+    outcome = Ending().died("killed by SIGKILL")
+    assert outcome.status == Status.CRASHED
+    assert outcome.message == "killed by SIGKILL, by somebody's kill -9, or by the kernel's out-of-memory killer"
+
+
+def test_a_loaders_process_that_the_kernel_killed_is_out_of_memory(kills):
+    known = Ending()
+    said = Outcome(Status.CRASHED, "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. ")
+    assert known.said(said) == said
+    kills[0] += 1
+    assert known.said(said).status == Status.OUT_OF_MEMORY
+    other = Outcome(Status.CRASHED, "ValueError: bad")
+    assert known.said(other) == other
+
+
+FATAL = """Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/home/me/other.py", line 5 in wait
+
+Current thread 0x00007f02 (most recent call first):
+  File "/venv/lib/python3.11/site-packages/torch/nn/functional.py", line 9 in linear
+  File "/home/me/mine.py", line 12 in forward
+  File "/home/me/mine.py", line 2 in outer
+
+Extension modules: torch._C (total: 1)""".splitlines()
+
+
+def test_the_innermost_own_line_of_the_thread_that_ended_is_named():
+    known = Ending()
+    known.stack = FATAL
+    outcome = known.died("killed by SIGSEGV")
+    assert outcome.message == "killed by SIGSEGV at mine.py:12 in forward"
+    assert outcome.traceback == (
+        '  File "/home/me/mine.py", line 2, in outer\n  File "/home/me/mine.py", line 12, in forward'
+    )
+
+
+def test_a_thread_without_the_users_lines_leaves_it_to_the_others():
+    known = Ending()
+    known.stack = [line for line in FATAL if "mine.py" not in line]
+    assert known.died("killed by SIGSEGV").message == "killed by SIGSEGV at other.py:5 in wait"
+    known.stack = [line for line in known.stack if "/home" not in line]
+    outcome = known.died("killed by SIGSEGV")
+    assert outcome.message == "killed by SIGSEGV"
+    assert "functional.py" in str(outcome.traceback)

@@ -1,0 +1,164 @@
+"""What is set where the user says nothing: by the device's liking, as torch has it, or as it was before the choice."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from build import a_case
+from torch import nn
+
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.model import InputSpec, LoadedModel
+from torchstone.core.schema.own_data import OwnData
+from torchstone.execution.worker.auto_settings import brought, settle
+from torchstone.plugins import registry
+
+LEFT = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto", "precision": "bf16"}
+NET = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3))
+
+
+class Likes:
+    """A device with opinions, and objections."""
+
+    def __init__(self, threads=None, nhwc=None, without=()):
+        self._likes = {"threads": threads, "channels_last": nhwc}
+        self._without = without
+
+    def preference(self, axis, configuration):
+        assert configuration["precision"] == "bf16", "what it likes may depend on the other settings"
+        return self._likes[axis]
+
+    def objection(self, axis, value):
+        return f"no {value} here" if (axis, value) in self._without else None
+
+
+def a_model(module=NET, **more):
+    return LoadedModel(module, lambda n, t: n(t), None, InputSpec("own"), **more)
+
+
+def settled(device: Any, model=None, policy: str | None = "device", **axes):
+    case, facts = settle(a_case({**LEFT, **axes}), model or a_model(), device, policy)
+    return {name: case.configuration[name] for name in LEFT}, {n.removeprefix("setting_"): t for n, t in facts.items()}
+
+
+@pytest.fixture(autouse=True)
+def eight_threads(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+
+
+def test_what_the_device_likes_is_set_and_told():
+    device = Likes((4, "the physical cores of 8 logical ones"), (True, "tensor cores"), {("sdpa", "cudnn")})
+    values, told = settled(device)
+    assert values == {"threads": 4, "channels_last": True, "fused": "auto", "sdpa": "auto", "precision": "bf16"}
+    assert told == {
+        "threads": "4: the physical cores of 8 logical ones; torch would take 8", "channels_last": "on: tensor cores",
+        "fused": "on: torch has fused optimizer kernels for this device",
+        "sdpa": "auto: torch's own order among flash, efficient, math",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ((8, "one a core"), "8: torch's own choice, one a core"), (None, "8: torch's own choice"),
+        ((16, "one a core"), "8: torch's own choice"),
+    ],
+)  # fmt: skip
+def test_threads_are_set_only_where_torch_would_take_too_many(wish, told):
+    values, facts = settled(Likes(wish))
+    assert values["threads"] == 0, "to set what torch has would end MKL's own choice for small products"
+    assert facts["threads"] == told
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (a_model(nn.Linear(2, 2)), "no convolution net"),
+        (a_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))), "no convolution net"),
+        (a_model(objection=lambda axis, value: f"not {value}" if axis == "channels_last" else None), "not True"),
+    ],
+    ids=["none", "patches of a transformer", "the model says no"],
+)
+def test_images_stay_as_they_are_unless_it_is_a_convolution_net(model, why):
+    values, told = settled(Likes(nhwc=(True, "tensor cores")), model)
+    assert values["channels_last"] is False
+    assert told["channels_last"].startswith("off: ")
+    assert why in told["channels_last"]
+
+
+def test_a_device_without_a_liking_leaves_images_to_torch():
+    values, told = settled(Likes())
+    assert (values["channels_last"], told["channels_last"]) == (False, "off: torch's own choice")
+
+
+def test_fused_kernels_are_not_for_every_device_nor_every_optimizer():
+    values, told = settled(Likes(without={("fused", "on")}))
+    assert (values["fused"], told["fused"]) == ("off", "off: no on here")
+    values, told = settled(Likes(), a_model(optimizer=lambda parameters: None))
+    assert values["fused"] == "off"
+    assert "its own optimizer" in told["fused"]
+
+
+@pytest.mark.parametrize("policy", ["device", "torch", None])
+def test_what_the_user_said_stands_whatever_the_policy(policy):
+    device = Likes((4, "cores"), (True, "tensor cores"), {("fused", "on")})
+    asked = {"threads": 6, "channels_last": "off", "fused": "on", "sdpa": "math"}
+    values, told = settled(device, policy=policy, **asked)
+    assert values == {**asked, "channels_last": False, "precision": "bf16"}
+    assert told == {"threads": "6: as asked", "channels_last": "off: as asked", "fused": "on: as asked",
+                    "sdpa": "math: as asked"}  # fmt: skip
+    assert settled(device, policy=policy, channels_last="on")[0]["channels_last"] is True
+
+
+def test_torch_is_left_as_it_is():
+    values, told = settled(Likes((4, "cores"), (True, "tensor cores")), policy="torch")
+    assert values == {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto", "precision": "bf16"}
+    assert told == {"threads": "8: as torch has it", "channels_last": "off: as torch has it",
+                    "fused": "off: as torch has it", "sdpa": "auto: as torch has it"}  # fmt: skip
+
+
+def test_an_older_run_goes_on_as_it_was_begun():
+    device = Likes((4, "cores"), (True, "tensor cores"))
+    values, _ = settled(device, policy=None, channels_last=False)  # as its record has it
+    assert values == {"threads": 0, "channels_last": False, "fused": "auto", "sdpa": "auto", "precision": "bf16"}
+
+
+def test_only_axes_of_the_engine_are_set():
+    case, told = settle(a_case({"threads": 0}), a_model(), SimpleNamespace(preference=lambda *_: None), "device")
+    assert dict(case.configuration) == {"batch_size": 16, "threads": 0}
+    assert list(told) == ["setting_threads"]
+
+
+def test_on_this_machine_a_device_of_its_own_is_asked():
+    values, told = settled(registry.load("devices", "cpu").open(0), a_model(nn.Linear(2, 2)), precision="fp32")
+    assert (values["channels_last"], values["fused"], values["sdpa"]) == (False, "auto", "auto")
+    assert told["sdpa"] == "auto: torch's own order among flash, math"
+
+
+def own_case(**work):
+    return a_case({"batch_size": 1, "feed": "loader"}, model="py:mine.py:load", **{"data": "example", **work})
+
+
+def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
+    facts = {"own_batch_size": 32, "own_num_workers": 2, "own_pin_memory": True, "own_data": "the model's own X"}
+    samples = SimpleNamespace(fixed={"batch_size": 32}, why="a batch_sampler makes its batches")
+    own = brought(a_model(samples=samples, facts=facts), own_case())
+    assert own.is_data
+    assert own.settings == {"batch_size": 32, "num_workers": 2, "pin_memory": False}, "a CPU has nowhere to transfer to"
+    assert (own.fixed, own.why) == (samples.fixed, samples.why)
+    apple = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("mps")))
+    assert apple.settings["pin_memory"] is False, "nor an Apple GPU"
+    card = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("cuda")))
+    assert card.settings["pin_memory"] is True
+
+
+def test_an_example_brings_the_rows_that_it_has():
+    model = a_model()
+    model.example = {"input": torch.zeros(5, 3, 8, 8)}
+    assert brought(model, own_case()) == OwnData(settings={"batch_size": 5})
+
+
+def test_a_tokenizer_and_data_that_were_named_bring_nothing():
+    assert brought(a_model(), own_case()) == OwnData()
+    assert brought(a_model(samples=SimpleNamespace()), own_case(data="csv:a.csv")) == OwnData()

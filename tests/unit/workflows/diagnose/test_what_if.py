@@ -1,0 +1,213 @@
+"""What-ifs: in which order they are tried, what one short trial may decide, what is combined, and what is not tried."""
+
+import pytest
+from build import a_case, a_trial
+from evidences import SETTINGS
+
+from torchstone.core.schema.comparison import Comparison, Judgement, Side, judge
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.trial import Status
+from torchstone.report.diagnosis_wording import gain_words
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Tried, WhatIf
+from torchstone.workflows.diagnose.effects import effects_of
+from torchstone.workflows.diagnose.ranking import ranked
+from torchstone.workflows.diagnose.what_if import Trying, gain_of
+
+CASE = a_case({**SETTINGS, "feed": "loader"})
+
+
+class World:
+    """A machine on which settings have known rates. A trial takes 1 s, a contest 15 s."""
+
+    def __init__(self, rates, *, spread=0.01, fails=()):
+        self.rates, self.spread, self.fails = rates, spread, fails
+        self.now_s, self.fought, self.probed = 0.0, [], []
+
+    def rate(self, case, heap=None):
+        """Times the present rate."""
+        found = 1.0
+        for axis, value in {**case.configuration, "heap": heap}.items():
+            found *= self.rates.get(f"{axis}={str(value).lower() if isinstance(value, bool) else value}", 1.0)
+        return found
+
+    def probe(self, case):
+        self.now_s += 1.0
+        self.probed.append(case.case_id)
+        if any(case.configuration.get(axis) == value for axis, value in self.fails):
+            return a_trial(status=Status.OUT_OF_MEMORY, measurements=())
+        return a_trial([0.01 / self.rate(case)] * 10)
+
+    def contest(self, case, heap, budget_s):
+        self.now_s += 15.0
+        self.fought.append((dict(case.configuration), heap, budget_s))
+        ratio = 1.0 / self.rate(case, heap)
+        low, high = ratio * (1 - self.spread), ratio * (1 + self.spread)
+        verdict = judge(low, high, 0.02, higher_is_better=False)
+        found = Estimate(ratio, low, high, 0.99, "ratio", "test", 6, 6)
+        sides = Side("a", "", "1"), Side("b", "", "2")
+        trials = [a_trial(facts={"side": side}, steady={"peak_rss_bytes": [1e9 * n]}) for n, side in enumerate("AB", 1)]
+        return Comparison(*sides, "step_time", found, verdict, 0.02), trials
+
+    def trying(self, budget_s=60.0):
+        return Trying(CASE, self.probe, self.contest, budget_s, lambda _: None, clock=lambda: self.now_s)
+
+
+def a_cause(name, *what_ifs, share=0.5, **changes):
+    return Cause(name, Kind.IO, name, share, ("seen",), what_ifs=what_ifs, **changes)
+
+
+def what_if(**settings):
+    return WhatIf(settings, "why")
+
+
+LOADER = a_cause(
+    "loader", WhatIf({"feed": "resident"}, "ceiling", ceiling=True), what_if(num_workers=2), what_if(num_workers=4)
+)
+PRECISION = a_cause("precision", what_if(precision="bf16"), share=0.3)
+
+
+def test_the_best_value_of_an_axis_is_fought_and_the_ceiling_after_what_can_be_taken():
+    world = World({"num_workers=2": 1.5, "num_workers=4": 2.0, "feed=resident": 4.0, "precision=bf16": 1.3})
+    tried = {one.what_if.name: one for one in world.trying(budget_s=90).all([LOADER, PRECISION])}
+    assert [c["num_workers"] for c, _, _ in world.fought] == [4, 0, 0]
+    assert world.fought[1][0]["feed"] == "resident"
+    assert tried["num_workers=4"].helps
+    assert tried["num_workers=4"].gain.value == pytest.approx(2.0)
+    assert tried["num_workers=2"].gain is None
+    assert "less than another value" in tried["num_workers=2"].message
+    assert tried["num_workers=2"].first_look == pytest.approx(1.5)
+
+
+def test_what_is_much_slower_in_a_first_look_is_not_fought():
+    world = World({"precision=bf16": 0.4})
+    (one,) = world.trying().all([PRECISION])
+    assert one.gain is None
+    assert one.message.startswith("slower: 0.40 times")
+    assert not world.fought
+
+
+def test_what_fails_says_how():
+    world = World({}, fails=[("precision", "bf16")])
+    (one,) = world.trying().all([PRECISION])
+    assert one.message.startswith("out_of_memory")
+
+
+def test_nothing_is_tried_without_a_budget():
+    world = World({})
+    assert all("budget of 0 s is spent" in one.message for one in world.trying(0.0).all([LOADER]))
+    assert not world.probed
+
+
+def test_compiling_needs_a_larger_budget():
+    world = World({})
+    (one,) = world.trying().all([a_cause("computing", what_if(compile="default"))])
+    assert "--budget 120s" in one.message
+    assert World({"compile=default": 1.4}).trying(150).all([a_cause("c", what_if(compile="default"))])[0].helps
+
+
+def test_what_the_case_has_already_or_the_engine_lacks_is_not_asked():
+    world = World({})
+    assert world.trying().all([a_cause("x", what_if(precision="fp32"), what_if(new_tokens=8))]) == []
+
+
+def test_all_that_helped_is_measured_once_more_together():
+    world = World({"num_workers=4": 2.0, "precision=bf16": 1.5, "feed=resident": 3.0})
+    trying = world.trying(120)
+    together = trying.combined(trying.all([LOADER, PRECISION]))
+    assert dict(together.what_if.settings) == {"num_workers": 4, "precision": "bf16"}, "no ceiling is among them"
+    assert together.gain.value == pytest.approx(3.0)
+    assert len(world.fought) == 4
+
+
+def test_one_that_helped_alone_is_not_measured_twice():
+    world = World({"precision=bf16": 1.5})
+    trying = world.trying()
+    tried = trying.all([PRECISION])
+    assert trying.combined(tried) is tried[0]
+    assert trying.combined([]) is None
+
+
+def test_where_both_together_do_not_help_the_better_one_is_taken():
+    world = World({"num_workers=4": 2.0, "precision=bf16": 1.5, "feed=resident": 3.0})
+    trying = world.trying(120)
+    tried = trying.all([LOADER, PRECISION])
+    world.rates["precision=bf16"] = 0.4
+    assert dict(trying.combined(tried).what_if.settings) == {"num_workers": 4}
+
+
+def test_where_both_together_gain_less_than_the_better_one_that_is_taken():
+    world = World({"num_workers=4": 2.0, "precision=bf16": 1.5, "feed=resident": 3.0})
+    trying = world.trying(120)
+    tried = trying.all([LOADER, PRECISION])
+    world.rates["precision=bf16"] = 0.8  # beside more workers
+    assert dict(trying.combined(tried).what_if.settings) == {"num_workers": 4}
+
+
+@pytest.mark.parametrize(
+    ("low", "loss", "helps"),
+    [(1.02, "the same", True), (0.99, "the same", False), (1.02, "the loss is NaN or infinite", False)],
+)
+def test_what_is_offered_is_faster_by_all_of_its_interval_and_computes_numbers(low, loss, helps):
+    gain = Estimate(1.05, low, 1.1, 0.95, "ratio", "", 6, 6)
+    tried = Tried("precision", what_if(precision="bf16"), Judgement.BETTER, gain, loss=loss)
+    assert tried.helps is helps
+    assert World({}).trying().combined([tried]) == (tried if helps else None)
+    assert ("not certain" in gain_words(tried)) is (low < 1.0)
+
+
+def test_a_heap_goes_to_the_contest_unseen():
+    world = World({"heap=fixed": 1.4})
+    cause = a_cause("thrashing", WhatIf({}, "keeps", heap="fixed"))
+    (one,) = world.trying().all([cause])
+    assert one.helps
+    assert world.fought[0][1] == "fixed"
+    assert one.what_if.name == "heap=fixed"
+
+
+def test_a_cause_whose_remedy_gains_nothing_falls_behind():
+    other = a_cause("other", share=0.3)
+    refuted = Tried("loader", what_if(num_workers=4), gain=Estimate(1.01, 1.0, 1.02, 0.99, "ratio", "", 6, 6))
+    assert [c.id for c in ranked([LOADER, other], [refuted])] == ["other", "loader"]
+    slower = Tried("loader", what_if(num_workers=4), first_look=0.5)
+    assert [c.id for c in ranked([LOADER, other], [slower])] == ["other", "loader"]
+    assert [c.id for c in ranked([LOADER, other], [])] == ["loader", "other"]
+    sound = a_cause("computing", share=0.9, sound=True)
+    assert [c.id for c in ranked([LOADER, sound], [slower])] == ["computing", "loader"], "nothing is wrong, then"
+    assert [c.id for c in ranked([LOADER, sound], [])] == ["loader", "computing"]
+
+
+def test_a_stated_gain_is_wider_than_its_contest():
+    gain = gain_of(Estimate(0.5, 0.49, 0.51, 0.99, "ratio", "", 6, 6))
+    assert gain.value == pytest.approx(2.0)
+    assert gain.low is not None
+    assert gain.high is not None
+    assert gain.low < 1 / 0.51 < 1 / 0.49 < gain.high
+    assert gain.high / gain.low < 1.15
+    assert gain.level == 0.95, "what is added for another occasion has the width of 95 %"
+
+
+@pytest.mark.parametrize(
+    ("settings", "prints", "said"),
+    [
+        ({"num_workers": 4}, ([2.3, 2.2], [2.3, 2.2]), "the same"),
+        ({"precision": "bf16"}, ([2.0, 2.0], [2.01, 2.02]), "1 % apart in 2 steps"),
+        ({"batch_size": 64}, ([2.0], [2.5]), "another result: batch_size"),
+        ({"precision": "bf16"}, ([2.0], [float("nan")]), "the loss is NaN or infinite"),
+        ({"batch_size": 64}, ([2.0], [float("inf")]), "the loss is NaN or infinite"),
+        ({"precision": "bf16"}, ([float("nan")], [2.0]), "the loss is NaN or infinite with the present settings"),
+        ({"feed": "resident"}, ([2.0], [2.5]), "other batches"),
+    ],
+)
+def test_what_is_computed_is_compared_by_its_fingerprint(settings, prints, said):
+    trials = [
+        a_trial(facts={"side": side}, steady={"fingerprint": values, "peak_rss_bytes": [peak]})
+        for side, values, peak in zip("AB", prints, (1e9, 1.5e9), strict=True)
+    ]
+    memory, ratio, loss = effects_of(trials, settings, "cpu")
+    assert (memory, ratio) == (1.5e9, 1.5)
+    assert loss == said
+
+
+def test_on_a_card_the_hosts_memory_is_no_peak():
+    trials = [a_trial(facts={"side": side}, steady={"peak_rss_bytes": [1e9 * n]}) for n, side in enumerate("AB", 1)]
+    assert effects_of(trials, {"num_workers": 4}, "cuda")[:2] == (None, None)

@@ -1,0 +1,73 @@
+import msgspec
+import pytest
+from build import a_case, a_trial
+
+from torchstone.core.schema.answer import Constraints, Quest
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.execution.controller.active_run import OpenRun
+from torchstone.workflows.tune.final_round import fight, gain, ranked
+
+QUEST = Quest("throughput", "grid", a_case(), {}, duel_trials=3)
+
+
+def timed(step_s, status=Status.OK, **changes):
+    return a_trial([step_s] * 10, status=status, **changes)
+
+
+class FakeRun(OpenRun):
+    def __init__(self):
+        self.taken, self.added = [], set()
+
+    def add(self, case):
+        self.added.add(case.case_id)
+
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
+        self.taken.append((case.case_id, number))
+        return timed(0.01, case_id=case.case_id, number=number)
+
+
+def two_cases():
+    one = a_case()
+    return one, msgspec.structs.replace(one, configuration={**one.configuration, "batch_size": 99})
+
+
+def test_every_round_has_every_case_once():
+    cases, run = two_cases(), FakeRun()
+    found = fight(cases, QUEST, run, seed=0)
+    assert [number for _, number in run.taken] == [0, 0, 1, 1, 2, 2]
+    assert all({c for c, n in run.taken if n == number} == {case.case_id for case in cases} for number in range(3))
+    assert [len(trials) for trials in found.values()] == [3, 3]
+
+
+def test_what_the_record_holds_is_not_taken_again():
+    (one, two), run = two_cases(), FakeRun()
+    recorded = [
+        timed(0.02, case_id=one.case_id, number=0),
+        timed(0.02, case_id=two.case_id, number=0, purpose=Purpose.PROBE),  # of the search: no replicate
+    ]
+    found = fight((one, two), QUEST, run, 0, recorded)
+    assert (one.case_id, 0) not in run.taken
+    assert (two.case_id, 0) in run.taken
+    assert found[one.case_id][0] is recorded[0]
+
+
+def test_a_case_that_failed_once_or_missed_a_limit_cannot_win():
+    found = {
+        "fast": [timed(0.001), timed(0.001, Status.CRASHED)],
+        "slow": [timed(0.01)] * 2,
+        "slower": [timed(0.02)] * 2,
+    }
+    assert ranked(found, QUEST) == ["slow", "slower"]
+    limited = msgspec.structs.replace(QUEST, constraints=Constraints(max_latency_s=0.005))
+    assert ranked(found, limited) == []
+
+
+def test_gain_is_the_ratio_of_rounds():
+    estimate = gain([timed(0.010), timed(0.020)], [timed(0.020), timed(0.040)], QUEST)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(2.0)  # the machine slowed down to half between the rounds, and it cancels
+    assert estimate.low == pytest.approx(2.0)
+    lone = gain([timed(0.010)], [timed(0.020)], QUEST)
+    assert lone is not None
+    assert (lone.low, lone.note) == (None, "one round: no interval")
+    assert gain([timed(0.010)], [timed(0.020, Status.CRASHED)], QUEST) is None
