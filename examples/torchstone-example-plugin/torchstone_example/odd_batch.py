@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.extend import Check
-from torchstone.terms.estimate import Finding, Severity
-from torchstone.terms.run import Run
+from torchstone.extend import Check, Finding, Run, Severity
 
 _MULTIPLE = 8
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torchstone.errors import UsageError, unknown
-from torchstone.extend import ModelSource
-from torchstone.terms.axis import Scalar
-from torchstone.terms.case import Workload
-from torchstone.terms.model import InputSpec, LoadedModel, ModelCard
+from torchstone.extend import InputSpec, LoadedModel, ModelCard, ModelSource, Scalar, UsageError, Workload, unknown
 
 _WIDTHS = {"small": 16, "large": 256}
 _INPUT = InputSpec("features", classes=3, width=1)

@@ -6,10 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from torchstone.errors import UsageError
-from torchstone.extend import DataSource, Samples
-from torchstone.terms.axis import Scalar
-from torchstone.terms.batch import DataCard, View
+from torchstone.extend import DataCard, DataSource, Samples, Scalar, UsageError, View
 
 _USUAL, _CLASSES, _NOISE = 256, 3, 0.1
 

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -23,8 +24,8 @@ _NOW = {
 }
 
 
-class FormerNames:
-    """Finds modules by former names (importlib.abc.MetaPathFinder)."""
+class FormerNames(MetaPathFinder):
+    """Finds modules by former names."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         """Return where a module of that name is now, or None: it is none of ours."""
@@ -36,13 +37,13 @@ class FormerNames:
         return ModuleSpec(name, _Present(now))
 
 
-class _Present:
-    """Gives the module that is there under its present name (importlib.abc.Loader)."""
+class _Present(Loader):
+    """Gives the module that is there under its present name."""
 
     def __init__(self, now: str) -> None:
         self._now = now
 
-    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(self._now)
         self._own = module.__spec__
         return module

@@ -19,15 +19,12 @@ from torchstone.core.errors import MissingError, unknown
 from torchstone.plugins import former_names
 
 _HERE = Path(__file__).parent
+_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
     "importers": "foreign format",
 }  # fmt: skip
-
-_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
-
-_FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 
 
 @cache

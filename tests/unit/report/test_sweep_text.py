@@ -6,8 +6,7 @@ import msgspec
 from build import a_machine, a_run, a_sweep
 
 from torchstone.analysis.summary import summarize
-from torchstone.analysis.sweep_table import rows_of
-from torchstone.api.diagnostics.sweep import Swept
+from torchstone.analysis.sweep_table import Swept, rows_of
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo

@@ -19,6 +19,7 @@ from torchstone.execution import plan
 from torchstone.execution.controller.session import Session
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import card_of
+from torchstone.workflows.memory import tracing
 from torchstone.workflows.memory.answer import Answer, Row, limit_bytes
 
 TASKS = ("train", "infer")
@@ -115,7 +116,7 @@ def _rows(session: Session, request: RunRequest, group: Sequence[tuple[int, Aske
     batches = tuple(dict.fromkeys(_batch(one.case) for _, one in group))
     limits = tuple(dict.fromkeys(limit_bytes(one.card.memory_bytes) for _, one in group))
     procedure = request.procedure
-    told = request.told(
+    told = tracing.told(
         session.launcher,
         MemoryRequest(
             first.case, first.card.info(), batches, limits, procedure.settings, procedure.seed, first.left_open

@@ -95,7 +95,7 @@ class TuneSketch:
         loads = real and self.base.get("feed") == "loader"
         axes = usual_axes(self._asked.task, device, machine.host.logical_cores, self.base, loads=loads)
         axes = {axis: values for axis, values in axes.items() if axis not in self._own.fixed}
-        axes.update({axis: values for axis, values in self._asked.axes.items() if len(values) > 1})
+        axes.update({axis: tuple(values) for axis, values in self._asked.axes.items() if len(values) > 1})
         if "precision" in axes:
             meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
             axes["precision"] = tuple(dict.fromkeys(meant))

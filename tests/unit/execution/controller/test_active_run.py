@@ -14,10 +14,11 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import End, Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller import active_run, results
+from torchstone.execution.controller import active_run
 from torchstone.execution.controller.active_run import OpenRun, conclude, finish, missing
 from torchstone.execution.controller.observer import Silent
 from torchstone.storage.record import RecordWriter, read_record
+from torchstone.workflows.run import results
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
 SLOTS = tuple(Slot(case, number) for number in range(2) for case in range(3))

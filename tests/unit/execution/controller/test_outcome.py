@@ -3,13 +3,14 @@
 import pytest
 
 from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller import outcome as module
 from torchstone.execution.controller.outcome import Ending
 
 
 @pytest.fixture
 def kills(monkeypatch):
     counted = [0, 0]
-    monkeypatch.setattr(outcome, "oom_kills", lambda: tuple(counted))
+    monkeypatch.setattr(module, "oom_kills", lambda: tuple(counted))
     return counted
 
 
@@ -27,7 +28,7 @@ def test_a_sigkill_is_the_kernels_only_if_its_counter_rose(kills):
 
 
 def test_where_the_kernel_does_not_count_both_are_named(monkeypatch):
-    monkeypatch.setattr(outcome, "oom_kills", tuple)
+    monkeypatch.setattr(module, "oom_kills", tuple)
     outcome = Ending().died("killed by SIGKILL")
     assert outcome.status == Status.CRASHED
     assert outcome.message == "killed by SIGKILL, by somebody's kill -9, or by the kernel's out-of-memory killer"

@@ -6,6 +6,7 @@ import pytest
 from fakes import FakeClock
 
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.execution.controller import telemetry_sampler
 from torchstone.execution.controller.telemetry_sampler import Recorder
 from torchstone.plugins import registry
 from torchstone.plugins.telemetry._gauges import Reading

@@ -11,7 +11,7 @@ from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.message import MemoryRequest
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
-from torchstone.execution.worker import setup
+from torchstone.execution.worker import memory_job, setup
 from torchstone.execution.worker.memory_job import foretell
 
 

@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.message import MemoryTold
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.memory import campaign
+from torchstone.workflows.memory import campaign, tracing
 from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
 from torchstone.workflows.memory.tuned import fitting, tried_on
 from torchstone.workflows.tune.request import TuneRequest
@@ -47,7 +47,7 @@ class Launched:
             return MemoryTold(tuple(peak(batch, each) for batch in request.batches), largest)
 
         monkeypatch.setattr(campaign, "Session", Session)
-        monkeypatch.setattr(request, "told", told)
+        monkeypatch.setattr(tracing, "told", told)
 
     def answer(self, request, *words):
         return campaign.answered(request, campaign.asked_of(request, [card(w) for w in words]), lambda _: None)
