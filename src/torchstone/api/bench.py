@@ -11,7 +11,7 @@ from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.memory_peaks import reset_peaks
 from torchstone.api.recording import trial_of
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of, axis_named
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.message import Event, Measured, TrialRequest
 from torchstone.core.schema.model import LoadedModel
@@ -29,8 +29,7 @@ from torchstone.execution.worker.setup import dataset_items
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 
-_OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own
-_OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
+_OF_MADE_DATA = axes_of(AxisStage.ITEM)  # a module at hand brings its own
 
 
 class Bench:
@@ -62,12 +61,10 @@ class Bench:
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
         """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
         allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA]
-        for axis in axes:
-            if axis not in allowed:
-                raise unknown("axis", axis, allowed)
+        of = f"task {self._workload.task} of a module at hand"
         defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
         defaults.update((axis, value) for axis, value in self._own(placement).items() if axis in allowed)
-        given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
+        given = {axis: axis_named(axis, allowed, of).parse(value) for axis, value in axes.items()}
         values: Mapping[str, Scalar] = {**defaults, **given}
         if values.get("precision") == "auto":
             values = on_device(values, registry.load("devices", placement.device).probe()[placement.index])
@@ -76,7 +73,7 @@ class Bench:
     def _own(self, placement: Placement) -> Mapping[str, Scalar]:
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
-        own = {axis: self.model.facts.get(f"own_{axis}") for axis in _OF_A_LOADER}
+        own = {axis: self.model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
         own.update(getattr(self.model.samples, "fixed", None) or {})
         if placement.device in IN_HOST_MEMORY:
             own[PIN] = False

@@ -13,8 +13,8 @@ import msgspec
 
 from torchstone.cli._parsing import words_of
 from torchstone.cli._run_options import asked, positive_s
-from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.workflows.ab.experiment import as_ab_does
 
@@ -163,9 +163,7 @@ def _settings(flag: str, texts: Sequence[str] | None) -> dict[str, Scalar]:
         name, equals, value = text.partition("=")
         if not equals or not value:
             raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
-        if name not in AXES:
-            raise unknown("axis", name, AXES)
-        found[name] = AXES[name].parse(value, f"{flag} {name}")
+        found[name] = axis_named(name).parse(value, f"{flag} {name}")
     return found
 
 

@@ -12,7 +12,7 @@ from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar, axis_values
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.condition import Condition, parse
 
@@ -194,10 +194,7 @@ def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
         texts.setdefault(name.strip(), []).extend(words_of([values]))
     if options.mixed_precision:
         texts.setdefault("precision", ["fp32", "bf16"])
-    for name in texts:
-        if name not in AXES:
-            raise unknown("axis", name, AXES)
-    return {name: tuple(AXES[name].parse(word) for word in words) for name, words in texts.items()}
+    return {name: axis_values(name, words) for name, words in texts.items()}
 
 
 def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from torchstone.cli._parsing import words_of
-from torchstone.core.errors import UsageError, unknown
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Constraints
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.procedure import Procedure
 
 if TYPE_CHECKING:
@@ -124,9 +124,7 @@ def _present(text: str | None) -> dict[str, Scalar]:
         axis, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"--present {text}: write AXIS=VALUE,AXIS=VALUE, for example batch_size=32,num_workers=0")
-        if axis not in AXES:
-            raise unknown("axis", axis, AXES)
-        found[axis] = AXES[axis].parse(value, f"--present {axis}")
+        found[axis] = axis_named(axis).parse(value, f"--present {axis}")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._table import plain
 from torchstone.core import units
+from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered
 from torchstone.core.schema.search import Part
 from torchstone.core.schema.trial import Purpose, Status
@@ -97,7 +98,7 @@ class TuneProgress:
         """Nothing is open."""
 
     def _matters(self, axis: str, reading: Reading) -> bool:
-        loader = axis in ("num_workers", "pin_memory", "prefetch_factor")
+        loader = axis in LOADER_AXES
         if axis == "batch_size" or reading.probe.part == Part.WHOLE:
             return True
         return loader == (reading.probe.part == Part.LOADER)

@@ -13,11 +13,9 @@ from torchstone.config.positions import KeyPath, key_text
 from torchstone.config.reading import read_file
 from torchstone.config.request import RunRequest, read_request
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of
 
-# What a person writes side by side: where a key is missing, it is shown beside one of its group.
-_LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
-_OF_THE_MODEL = ("sequence_length", "image_size")  # a model may have defaults of its own for these
+_OF_THE_MODEL = axes_of(AxisStage.ITEM)  # a model may have defaults of its own for these
 
 
 class Placed(msgspec.Struct):
@@ -85,7 +83,7 @@ def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) ->
     for part in parts:
         there = [path for path in keys if word(path[-1]) in part.names]
         if len(there) == 1:
-            homes[part.setting in _LOADING] = there[0][:-1]
+            homes[part.setting in DATALOADER_AXES] = there[0][:-1]
             _change(found, there[0], keys[there[0]], part)
         elif there and any(not _says(part, path, keys[path]) for path in there):
             places = ", ".join(f"{key_text(path)} = {str(keys[path])[:40]}" for path in there)
@@ -93,7 +91,8 @@ def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) ->
         elif not there and not part.optional:
             missing.append(part)
     for part in missing:
-        group = part.setting in _LOADING
+        # People write a loader's settings side by side: what is missing is shown beside one of its group.
+        group = part.setting in DATALOADER_AXES
         home = homes.get(group, homes.get(not group, ()))
         found.missing.append((home, part.names[0], part.value))
         found.problems.append(f"no key for {part.setting} ({', '.join(part.names[:3])})")

@@ -14,6 +14,7 @@ from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.reading import Source
 from torchstone.config.training_words import of_training_script
 from torchstone.core.errors import TorchstoneError, unknown
+from torchstone.core.schema.axis import AxisStage, axes_of
 from torchstone.plugins.model_choice import takes
 
 _AXES = {
@@ -24,7 +25,6 @@ _AXES = {
     "gradient_accumulation_steps": "grad_accumulation",
 }
 _LENGTH = "sequence_length"
-_TRAINING = ("learning_rate", "optimizer", "grad_accumulation")
 _PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
 _OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
 # The part `benchmark:` of a finder of the best training settings: its words, and where they go. It trains, and loads.
@@ -60,7 +60,7 @@ def translated(source: Source) -> Source:
         moved(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
     _check_distributed(source)
-    training = {"training_iterations", "benchmark"} & set(data) or any(axis in axes for axis in _TRAINING)
+    training = {"training_iterations", "benchmark"} & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
     task = result.pop("task", None) or ("train" if training else "infer")
     shared: dict[str, Any] = {"task": task}
     shared.update({key: result.pop(key) for key in ("data", "options") if key in result})

@@ -16,7 +16,7 @@ from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
 from torchstone.config.reading import Source
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.condition import Condition, comparison_of, parse
 from torchstone.core.schema.procedure import Procedure
@@ -133,18 +133,18 @@ def _axes(source: Source, value: Any, path: KeyPath) -> Mapping[str, tuple[Scala
 
 
 def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
-    if name not in AXES:
-        raise source.fault(path, str(unknown("axis", name, AXES)))
+    with _placed(source, path):
+        axis = axis_named(name)
     given = value if isinstance(value, list) else [value]
     if not given:
-        raise source.fault(path, f"has no value; its default is {AXES[name].default}")
+        raise source.fault(path, f"has no value; its default is {axis.default}")
     parsed: dict[Scalar, None] = {}
     for index, one in enumerate(given):
         here = (*path, index) if isinstance(value, list) else path
         if isinstance(one, dict | list):
             raise source.fault(here, "must be a value or a list of values")
         with _placed(source, here, f"axis {name}: "):
-            parsed[AXES[name].parse(one)] = None
+            parsed[axis.parse(one)] = None
     return tuple(parsed)
 
 

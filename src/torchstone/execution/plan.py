@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named, axis_values
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.condition import Condition, without
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.model import InputSpec, ModelCard
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import effective
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Plan, Slot
@@ -82,7 +82,7 @@ def _wants_the_loader(request: WorkloadRequest) -> bool:
 
 def _left_open(request: WorkloadRequest, engine: Engine) -> tuple[str, ...]:
     """Return the axes that the user's own data may decide: whether there is any is known when the code has run."""
-    axes = ["batch_size", *LOADER_AXES]
+    axes = list(DATALOADER_AXES)
     if _wants_the_loader(request):
         axes.append("feed")
     return tuple(axis for axis in axes if axis in engine.axes and axis not in request.axes)
@@ -145,12 +145,7 @@ def _configurations(
 ) -> Iterator[Mapping[str, Scalar]]:
     allowed = [a for a in engine.axes if card.input.kind in SHAPES.get(a, (card.input.kind,))]
     for name in request.axes:
-        if name not in AXES:
-            raise unknown("axis", name, AXES)
-        if name not in allowed:
-            raise UsageError(
-                f"axis {name} does not go with task {request.task} and {request.model}; it has: {', '.join(allowed)}"
-            )
+        axis_named(name, allowed, f"task {request.task} and {request.model}")
     defaults = dict(card.defaults)
     # Who asks for one of a loader's axes means a loader: with resident batches, all their values measure the same.
     if fed or any(name in request.axes for name in LOADER_AXES):
@@ -172,9 +167,7 @@ def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> S
 def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
     if asked is None:
         return (defaults.get(name, AXES[name].default),)
-    if not asked:
-        raise UsageError(f"axis {name} has no value; write {name}={AXES[name].default}")
-    return tuple(dict.fromkeys(AXES[name].parse(value) for value in asked))
+    return axis_values(name, asked)
 
 
 def place(word: str, found: Inspected, machine: Machine) -> Placement:

@@ -15,7 +15,7 @@ from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.stats.ratio import log_mean, ratio
 
@@ -25,7 +25,6 @@ _FIRST = {"precision": ("fp32", "tf32", "bf16", "fp16")}
 _ALARMS = 0.05
 _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
-_FOLLOWS = {"batch_size": ("learning_rate",)}  # which often follows it, and changes no speed
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -73,7 +72,7 @@ def analyses(run: RunSummary) -> list[Analysis]:
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    for alike in equal_but_for((axis, *_FOLLOWS.get(axis, ())), cases):
+    for alike in equal_but_for((axis, *followers(axis)), cases):
         by_value = {str(case.configuration.get(axis)): case for case in reversed(alike)}
         if len(by_value) < 2 or "None" in by_value:
             continue
@@ -96,7 +95,7 @@ def _place(axis: str, value: Scalar) -> tuple[float, str]:
 
 def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mapping[str, Scalar]:
     names = [n for n in case.configuration if len({str(c.configuration.get(n)) for c in cases}) > 1]
-    return {name: case.configuration[name] for name in names if name not in (axis, *_FOLLOWS.get(axis, ()))}
+    return {name: case.configuration[name] for name in names if name not in (axis, *followers(axis))}
 
 
 def _analysis(

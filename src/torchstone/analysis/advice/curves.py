@@ -12,12 +12,13 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.figures import PHASE
+from torchstone.core.schema.axis import followers
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.ratio import log_mean
 
-_FOLLOWING = ("batch_size", "learning_rate")
+_FOLLOWING = ("batch_size", *followers("batch_size"))
 
 
 def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.compare.matching import Taken, traits
 from torchstone.core.figures import figures, raw
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
@@ -17,7 +17,7 @@ from torchstone.core.units import quantity, significant
 
 TOLERANCE = 1e-3  # of the largest entry: equal programs on one kind of device and one torch agree to far less
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
-SHAPES = ("batch_size", "sequence_length", "image_size", "audio_s", "new_tokens")  # what a step or an item consists of
+SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
 
 
 class Sameness(msgspec.Struct, frozen=True):

@@ -11,18 +11,17 @@ import msgspec
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
 from torchstone.core import units
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import Best, Entrant
 from torchstone.core.stats.interval import over_trials
 from torchstone.storage.measured import Measured
 
-_CHOSEN = ("batch_size", "precision", "optimizer", "learning_rate", "grad_accumulation")  # change the result, and are
-# for the user to choose all the same; where a batch comes from is another question than how fast it is computed.
-_GIVEN = ("feed", "mode")
+# What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
+# are for the user to choose all the same.
+_GIVEN = (*axes_of(AxisStage.ITEM, AxisStage.GENERATION, AxisStage.MEASUREMENT), "grad_clip")
 _SPEED = criterion("speed")
-_NO_SPEED = "learning_rate"
 _STAYS = (
     0.5  # of a trial's variance: what trials of a run have in common on a machine that drifts (core/stats/comparing.py)
 )
@@ -77,13 +76,13 @@ def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
 
 
 def chosen(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Return the axes that are for the user to choose."""
-    return {name: value for name, value in configuration.items() if not _is_given(name) and name != _NO_SPEED}
+    """Return the axes that are for the user to choose, and may change the speed."""
+    free = {name: value for name, value in configuration.items() if not _is_given(name)}
+    return {name: value for name, value in free.items() if AXES[name].follows is None}
 
 
 def _is_given(name: str) -> bool:
-    axis = AXES.get(name)
-    return name in _GIVEN or axis is None or (axis.changes_result and name not in _CHOSEN)
+    return name in _GIVEN or name not in AXES
 
 
 def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured], object]) -> list[Entered]:

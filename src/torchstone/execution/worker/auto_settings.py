@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.plugins.machine_protocols import Device
 
@@ -60,7 +60,7 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
         example = model.example
         return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
     # What is the loader's own is among the facts of its model, as plugins/models/_own_data.py finds it.
-    own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
+    own = {axis: model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
     if case.placement.device in IN_HOST_MEMORY and PIN in settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.core.schema.axis import DATALOADER_AXES
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
@@ -13,7 +14,7 @@ from torchstone.plugins.checks._ladder import ladder
 from torchstone.plugins.protocols import Check
 
 # Settings beside which a batch needs what it needs, and the size of it.
-_NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers", "pin_memory", "prefetch_factor")
+_NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
 
 
 class OutOfMemory:

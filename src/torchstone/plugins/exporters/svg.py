@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
@@ -47,8 +47,8 @@ def charts(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
             drawn.setdefault(tuple(row[key] for key in ("task", "model", "dataset", "device")), []).append(row)
     if not drawn:
         raise UsageError(f"run {run.head.run_id} has no case with a throughput and a batch size: nothing to draw")
-    # The learning rate changes no speed, and often follows the batch size.
-    axes = {axis for case in run.head.plan.cases for axis in case.configuration} - {"batch_size", "learning_rate"}
+    aside = {"batch_size", *followers("batch_size")}
+    axes = {axis for case in run.head.plan.cases for axis in case.configuration} - aside
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": {"text": f"{run.head.name}, run {run.head.run_id}", "anchor": "start"},

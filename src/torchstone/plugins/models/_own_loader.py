@@ -15,11 +15,9 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from torchstone.core.errors import Unsupported, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.plugins.models._example import Naming
-
-SETTINGS = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
 
 
 class Counted:
@@ -45,7 +43,7 @@ class OwnLoader:
 
     def own(self) -> Mapping[str, Scalar]:
         """Return the settings that it has itself."""
-        has = {name: getattr(self._loader, name) for name in SETTINGS}
+        has = {name: getattr(self._loader, name) for name in DATALOADER_AXES}
         sampler: Any = self._loader.batch_sampler
         if type(sampler) is BatchSampler:  # one short batch may be all there is
             has["batch_size"] = max(1, min(sampler.batch_size, _rows(self._loader) or sampler.batch_size))

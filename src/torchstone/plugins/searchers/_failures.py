@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.search import Part, Reading
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.searchers._ledger import key_of
-from torchstone.plugins.searchers._space import BATCH, LOADER_ONLY, Space
+from torchstone.plugins.searchers._space import BATCH, Space
 
 _PRIOR = (0.75, 0.3)  # a point is allowed, and how many readings that belief is worth
 _LIKELY = 0.5
@@ -88,5 +88,5 @@ def _felt(reading: Reading) -> frozenset[Pair]:
     return frozenset(
         (axis, value)
         for axis, value in reading.probe.point.items()
-        if part is Part.WHOLE or axis == BATCH or (axis in LOADER_ONLY) == (part is Part.LOADER)
+        if part is Part.WHOLE or axis == BATCH or (axis in LOADER_AXES) == (part is Part.LOADER)
     )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, TypeVar
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import LOADER_AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.search import Brief, Part, Point
 from torchstone.plugins.searchers._ledger import key_of
 
 BATCH, WORKERS, PIN = "batch_size", "num_workers", "pin_memory"
-LOADER_ONLY = (WORKERS, PIN, "prefetch_factor")  # what the device never sees
-BOTH = (BATCH, "sequence_length", "image_size", "threads")  # what loader and device both feel; the rest: the device
+BOTH = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.HOST)  # what loader and device both feel
 
 Values = tuple[Scalar, ...]
 Key = TypeVar("Key")
@@ -43,8 +42,8 @@ class Space:
         self.points: tuple[Point, ...] = tuple(unique.values())
         self.number = {key: n for n, key in enumerate(unique)}
         self.axes = tuple(axis for axis in brief.axes if len({point[axis] for point in self.points}) > 1)
-        self.device_axes = tuple(a for a in self.axes if a != BATCH and a not in LOADER_ONLY)
-        self.loader_axes = tuple(a for a in self.axes if a in BOTH + LOADER_ONLY and a not in {BATCH, WORKERS, PIN})
+        self.device_axes = tuple(a for a in self.axes if a != BATCH and a not in LOADER_AXES)
+        self.loader_axes = tuple(a for a in self.axes if a in BOTH + LOADER_AXES and a not in {BATCH, WORKERS, PIN})
         self.device_keys: list[DeviceKey] = []
         self.loader_keys: list[LoaderKey] = []
         self.pinned = [point.get(PIN) is True for point in self.points]

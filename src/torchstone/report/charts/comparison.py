@@ -13,7 +13,7 @@ import msgspec
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
 from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.rows import case_rows
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.report.charts.sweep import STYLE
 
@@ -23,7 +23,7 @@ _MOST_POINTS = 200  # of a loss curve: a picture shows no more
 # Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
 _SHADES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000"]
 _RATE = "learning_rate"
-_FOLLOWING = ("batch_size", _RATE)  # the learning rate changes no speed, and often follows the batch
+_FOLLOWING = ("batch_size", *followers("batch_size"))
 
 
 class Quantity(msgspec.Struct, frozen=True):

@@ -8,9 +8,8 @@ from collections.abc import Collection
 from torchstone.config.cli_flags import of_data, word, workload_flags
 from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import TorchstoneError
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES

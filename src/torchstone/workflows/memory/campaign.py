@@ -11,7 +11,7 @@ from torchstone.config.request import RunRequest
 from torchstone.core.cards import Card
 from torchstone.core.errors import UsageError
 from torchstone.core.library_workspace import workspace_bytes
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Placement, Workload, model_name
 from torchstone.core.schema.message import MemoryRequest, MemoryTold
 from torchstone.core.schema.request import WorkloadRequest
@@ -143,7 +143,7 @@ def _row(one: Asked, told: MemoryTold | str, limits: Sequence[int]) -> Row:
 def _shown(workload: Workload, case: Case) -> Mapping[str, Scalar]:
     """Return the axes that the memory of a step may hang on."""
     engine = registry.load("engines", str(workload.task))
-    aside = ("learning_rate", "threads", "num_workers", "pin_memory", "prefetch_factor", "mode", "compile")
+    aside = ("learning_rate", "threads", *LOADER_AXES, "mode", "compile")
     return {axis: case.configuration[axis] for axis in engine.axes if axis in case.configuration and axis not in aside}
 
 

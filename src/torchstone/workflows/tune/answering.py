@@ -10,7 +10,7 @@ from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core import units
 from torchstone.core.schema.answer import Answer, Choice
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import AxisStage, Scalar, axes_of, followers
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, Reading
 from torchstone.core.schema.trial import Trial
@@ -19,10 +19,7 @@ from torchstone.workflows.tune.final_round import gain
 from torchstone.workflows.tune.space import Space
 
 # What --apply writes of a Configuration: the settings of a training, not those of the measurement.
-APPLIED = (
-    "batch_size", "num_workers", "pin_memory", "prefetch_factor", "precision", "compile", "channels_last", "fused",
-    "gradient_checkpointing", "threads", "optimizer", "grad_accumulation", "learning_rate",
-)  # fmt: skip
+APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.HOST, AxisStage.OPTIMIZER)
 
 
 def answer_of(
@@ -55,7 +52,7 @@ def answer_of(
 
 def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     """Return what the search decided, and what follows from it."""
-    follows = {"learning_rate"} if space.quest.learning_rate_rule is not None else set()
+    follows = set(followers("batch_size")) if space.quest.learning_rate_rule is not None else set()
     if space.quest.constraints.effective_batch is not None:
         follows.add("grad_accumulation")
     named = {*space.axes, *follows}

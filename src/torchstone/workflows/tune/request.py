@@ -10,11 +10,11 @@ import msgspec
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema import page_locking
 from torchstone.core.schema.answer import Constraints, Quest
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import PIN
 from torchstone.execution import plan
 from torchstone.plugins import registry
@@ -64,8 +64,7 @@ class TuneSketch:
         self.sketch = plan.sketch(msgspec.structs.replace(one, fed=request.objective != "latency"))
         self.base = dict(self.sketch.configurations[0])
         for axis in (*request.present, *request.only):
-            if axis not in self.base:
-                raise unknown(f"axis of {asked.task} {asked.model}", axis, self.base)
+            axis_named(axis, self.base, f"task {asked.task} and {asked.model}")
         self._own = OwnData()
         self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
 

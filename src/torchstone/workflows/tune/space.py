@@ -9,11 +9,10 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Quest
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.search import Brief, Part, Point
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
