@@ -20,7 +20,7 @@ from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import Status, believed, ended_well
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import Entry, TrialRow
@@ -131,12 +131,9 @@ def summarize(entry: Entry) -> RunSummary:
 def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
     """Return the figures of the trials that stand behind a Case's estimates.
 
-    The best of many probes looks better than it is: once there are replicates, only they count. What one step needs is
-    counted in some trials only, and is the same in all.
+    What one step needs is counted in some trials only, and is the same in all.
     """
-    well = [trial for trial in taken if trial.outcome.status == Status.OK]
-    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
-    return with_counted([trial.figures for trial in replicates or well])
+    return with_counted([trial.figures for trial in believed(ended_well(taken))])
 
 
 def _case(
@@ -149,11 +146,10 @@ def _case(
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
-    well = [trial for trial in taken if trial.outcome.status == Status.OK]
     # A Case of which no trial ended well, or none was taken, has no number that could be believed.
     judged = verdict(own) if good else Verdict.INVALID
     found = estimates(good, priors=priors)
-    threads = threads_of([trial.facts for trial in well])
+    threads = threads_of([trial.facts for trial in ended_well(taken)])
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
     if top is not None:
         found.update(shares(found, top))

@@ -18,7 +18,7 @@ from torchstone.cli._wording import point_words, scalar_word
 from torchstone.core import units
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.core.schema.trial import Purpose
+from torchstone.core.schema.trial import replicates
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
@@ -28,7 +28,7 @@ _UNCLEAR = "not certain, more --trials would tell"
 
 def in_duel(run: RunSummary) -> RunSummary:
     """Return the run with the Cases of its duel alone, where there was one: the probes of a search are no results."""
-    fought = tuple(case for case in run.cases if any(t.purpose == Purpose.REPLICATE for t in case.trials))
+    fought = tuple(case for case in run.cases if replicates(case.trials))
     return msgspec.structs.replace(run, cases=fought) if fought else run
 
 

@@ -15,7 +15,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import Status, Trial, believed, ended_well
 
 _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
@@ -166,10 +166,8 @@ def _having(side: Sequence[Taken]) -> Sequence[Taken]:
 
 def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
     trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
-    good = tuple(t for t in trials if t.outcome.status == Status.OK)
-    # The best of many probes looks better than it is: once there are replicates, only they count.
-    replicates = tuple(t for t in good if t.purpose == Purpose.REPLICATE)
-    return Taken(run, case, replicates or good, tuple(t for t in trials if t.outcome.status != Status.OK))
+    failed = tuple(t for t in trials if t.outcome.status != Status.OK)
+    return Taken(run, case, believed(ended_well(trials)), failed)
 
 
 def _listed(one: Participant) -> str:

@@ -10,7 +10,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Stage, Status, Trial
+from torchstone.core.schema.trial import Stage, Trial, ended_well, replicates
 from torchstone.core.stats.readings import other_cpu_cores
 
 _STEP_METRICS = ("step_time_s", "latency_s")
@@ -33,8 +33,7 @@ def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
     for case_id, case, trials in taken(run):
-        good = tuple(t for t in trials if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE)
-        if good:
+        if good := replicates(ended_well(trials)):
             yield case_id, case, good
 
 

@@ -18,7 +18,7 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.page_locking import notes
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Source
-from torchstone.core.schema.trial import Purpose
+from torchstone.core.schema.trial import replicates
 from torchstone.execution import machine_facts, plan
 from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.plugins import registry
@@ -174,7 +174,7 @@ def _chosen(summary: RunSummary, which: str | None) -> CaseSummary:
     if summary.answer is not None:
         present = summary.answer.present or summary.answer.recommended
         return next((case for case in cases if case.case_id == present.case_id), cases[0])
-    if not any(trial.purpose == Purpose.REPLICATE for case in cases for trial in case.trials):
+    if not any(replicates(case.trials) for case in cases):
         return cases[0]  # the record of a diagnosis: it began with what was diagnosed
     training = [case for case in cases if case.workload.task == Task.TRAIN] or cases
     workloads = list(dict.fromkeys(str(case.workload.model) for case in training))

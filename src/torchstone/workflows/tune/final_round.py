@@ -14,7 +14,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.answer import Quest
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import Status, Trial, replicates
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import OpenRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
@@ -29,7 +29,7 @@ def fight(
 
     `recorded`: those of a run that goes on are believed, not taken again.
     """
-    whole = (t for t in recorded if t.purpose == Purpose.REPLICATE and t.outcome.status != Status.INTERRUPTED)
+    whole = (t for t in replicates(recorded) if t.outcome.status != Status.INTERRUPTED)
     done = {(t.case_id, t.number): t for t in whole}
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
