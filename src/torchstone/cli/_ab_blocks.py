@@ -15,6 +15,7 @@ from torchstone.cli._ab_progress import change, is_narrow
 from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.core import units
 from torchstone.core.figures import figures
+from torchstone.core.fingerprints import Entries, fingerprint_of, moved
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Comparison, Judgement
@@ -30,7 +31,6 @@ _ROWS = {
     "step_time": "step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
     "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_last": "last loss",
 }  # fmt: skip
-_TOLERANCE = 1e-3  # of fingerprints, as in checks/fingerprint_moved
 
 
 def print_ab(results: Results, ended: Contested) -> None:
@@ -101,9 +101,9 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
     """Yield what else there is to say: other results, what failed."""
     if (larger := _larger(trials)) != 1.0:
         yield f"a step of B has {larger:.3g} times the items of one of A: compared is the time of an item"
-    if (moved := _fingerprints(trials)) is not None:
-        a, b = (units.significant(value, 6) for value in moved)
-        causes = ", ".join(_changing(found, cases)) if all(map(math.isfinite, moved)) else ""
+    if (differing := _fingerprints(trials)) is not None:
+        a, b = (units.significant(value, 6) for value in (differing.one, differing.other))
+        causes = ", ".join(_changing(found, cases)) if math.isfinite(differing.difference) else ""
         expected = f", as is expected of {causes}: see that quality holds" if causes else ""
         yield f"the sides compute different results: first {a} and {b}{expected}"
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
@@ -129,14 +129,5 @@ def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
             yield f"{name} {values[0]} against {values[1]}"
 
 
-def _fingerprints(trials: Sequence[Trial]) -> tuple[float, float] | None:
-    prints = [next((t.values("fingerprint") for t in trials if t.facts.get("side") == side), ()) for side in "AB"]
-    pairs = list(zip(*prints, strict=False))
-    scale = max((abs(v) for pair in pairs for v in pair if math.isfinite(v)), default=0.0)
-    return next(((a, b) for a, b in pairs if _apart(a, b, scale)), None)
-
-
-def _apart(a: float, b: float, scale: float) -> bool:
-    if math.isfinite(a) and math.isfinite(b):
-        return abs(a - b) > _TOLERANCE * scale
-    return not (a == b or (math.isnan(a) and math.isnan(b)))  # the one is a number, and the other none
+def _fingerprints(trials: Sequence[Trial]) -> Entries | None:
+    return moved(*(fingerprint_of(t for t in trials if t.facts.get("side") == side) for side in "AB"))

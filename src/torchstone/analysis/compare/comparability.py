@@ -9,13 +9,13 @@ import msgspec
 
 from torchstone.analysis.compare.matching import Taken, traits
 from torchstone.core.figures import figures, raw
+from torchstone.core.fingerprints import fingerprint_of, furthest
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import quantity, significant
 
-TOLERANCE = 1e-3  # of the largest entry: equal programs on one kind of device and one torch agree to far less
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
 SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
 
@@ -149,10 +149,7 @@ def _processor(taken: Taken) -> str | None:
 
 def _moved(a: Taken, b: Taken) -> str | None:
     """Return the two entries of the fingerprints that lie furthest apart; None where these agree or are not known."""
-    prints = [next((p for t in taken.trials if (p := raw(t, "fingerprint"))), ()) for taken in (a, b)]
-    pairs = [(x, y) for x, y in zip(*prints, strict=False) if math.isfinite(x) and math.isfinite(y)]
-    scale = max((abs(value) for pair in pairs for value in pair), default=0.0)
-    if scale <= 0.0:
+    far = furthest(fingerprint_of(a.trials), fingerprint_of(b.trials))
+    if far is None or not far.differ:
         return None
-    x, y = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    return f"{significant(x, 5)} and {significant(y, 5)}" if abs(x - y) > TOLERANCE * scale else None
+    return f"{significant(far.one, 5)} and {significant(far.other, 5)}"
