@@ -18,6 +18,7 @@ from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
 from torchstone.core.schema.trial import Status, believed, ended_well
@@ -46,6 +47,12 @@ class CaseSummary(msgspec.Struct, frozen=True):
     trials: tuple[TrialRow, ...]
     ceilings: Ceilings | None = None
     bound: Bound | None = None
+
+    @property
+    def peak_memory_bytes(self) -> float | None:
+        """The peak memory on its kind of device; None where it was not measured."""
+        found = peak_memory(self.estimates, self.placement.device)
+        return None if found is None else found.value
 
 
 class RunSummary(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.best_values import BEST, SAME, marks
-from torchstone.analysis.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
+from torchstone.analysis.advice.choices import best_efficiency, choice_of, is_unusable
 from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -21,6 +21,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.trial import Status
 
 
@@ -129,7 +130,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
         yield Column(name.replace("_", "\n", 1), [plain(c.configuration.get(name)) for c in cases])
     believed = [c if c.verdict != Verdict.INVALID else None for c in cases]
     # Which memory is compared: the device's, where any Case has it.
-    memory = next((name for name in MEMORY if any(name in c.estimates for c in cases)), None)
+    memory = next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
     for figure in _figures_with(memory, cases[0].workload.task):
         found = [c.estimates.get(figure.name) for c in cases]
         judged = [c.estimates.get(figure.name) if c is not None else None for c in believed]
@@ -150,7 +151,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
 
 
 def _marked(judged: Sequence[Estimate | None], cases: Sequence[CaseSummary], figure: str, *, higher: bool) -> list[str]:
-    rounds = InRounds(cases, figure) if figure not in MEMORY else None  # memory does not come and go with a round
+    rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round
     return marks(judged, higher=higher, cases=[case.case_id for case in cases], rounds=rounds)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.config.cli_flags import word
@@ -125,14 +124,13 @@ def _cases(cases: Sequence[CaseSummary]) -> Iterator[str]:
     axes = varying_axes(cases)
     rows = []
     for case in cases:
-        held = memory_figures(case.placement.device)
-        memory = next((case.estimates[name] for name in held if name in case.estimates), None)
+        memory = case.peak_memory_bytes
         rate = case.estimates["throughput"]
         step = case.estimates.get("step_time_mean")
         rows.append((
             *(word(case.configuration.get(axis)) for axis in axes), str(case.placement),
             f"{units.significant(rate.value, 4)} {units.spread(rate.value, rate.low, rate.high)}".strip(),
             units.quantity(step.value if step else None, "s"),
-            units.quantity(memory.value if memory else None, "bytes"), str(case.verdict),
+            units.quantity(memory, "bytes"), str(case.verdict),
         ))  # fmt: skip
     yield from table((*axes, "device", f"{cases[0].workload.item}s/s", "step", "peak memory", "verdict"), rows)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -109,10 +108,10 @@ def _analysis(
 
 def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
     first = cases[0].estimates["throughput"]
-    least, rounds = _memory(cases[0]), InRounds(cases)
+    least, rounds = cases[0].peak_memory_bytes, InRounds(cases)
     found = []
     for case, value in zip(cases, values, strict=True):
-        rate, held = case.estimates["throughput"], _memory(case)
+        rate, held = case.estimates["throughput"], case.peak_memory_bytes
         low, high = _interval(case, cases[0], rounds, len(cases) - 1) if case is not cases[0] else (1.0, 1.0)
         found.append(
             Line(
@@ -135,10 +134,6 @@ def _interval(
     means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in rates]
     return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
 
-
-def _memory(case: CaseSummary) -> float | None:
-    figures = memory_figures(case.placement.device)
-    return next((case.estimates[name].value for name in figures if name in case.estimates), None)
 
 
 def _parameters(case: CaseSummary) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torchstone.analysis.advice import batch_curve, phases, usual
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
-from torchstone.analysis.advice.choices import SAFE_SHARE, choice_of, memory_figures
+from torchstone.analysis.advice.choices import SAFE_SHARE, choice_of
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
@@ -92,8 +92,7 @@ def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
         return None
     device = machine.device(case.placement.device, case.placement.index)
     held = device.memory_bytes if device is not None else None
-    figures = memory_figures(case.placement.device)
-    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
+    memory = case.peak_memory_bytes
     flushed = case.estimates.get("allocator_retries")
     return BatchPoint(
         size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),

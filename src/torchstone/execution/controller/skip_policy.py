@@ -15,6 +15,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
@@ -24,8 +25,7 @@ from torchstone.execution.controller.host_memory import available_bytes
 _SIZES = ("batch_size", "sequence_length", "image_size")  # axes along which the memory of a step only grows
 # The first that was measured counts. The allocator gives back what is merely reserved before it gives up, so that only
 # what is allocated is certain to be needed.
-_DEVICE_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
-_HOST_PEAK = "peak_rss_bytes"
+_CERTAIN_FIRST = tuple(reversed(DEVICE_PEAKS))
 # Resident pages that a trial shares with the process it was forked from count in its peak, and are in use already.
 _SHARED_BYTES = 1 << 30
 # How far a straight line through few points is trusted: from batches at least twofold apart to one at most eight times
@@ -62,7 +62,7 @@ class Foresight:
         status = trial.outcome.status
         if status == Status.OK:
             known.ended_well = True
-            for metric in (*_DEVICE_PEAKS, _HOST_PEAK):
+            for metric in PEAKS:
                 if values := trial.values(metric):
                     known.peaks[metric] = max(*values, known.peaks.get(metric, 0.0))
         elif status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.UNSUPPORTED) and known.failed is None:
@@ -116,8 +116,8 @@ class Foresight:
         placement = case.placement
         device = self._machine.device(placement.device, placement.index)
         if placement.device not in ("cpu", "mps") and device is not None:  # these share the host's, and may swap
-            yield _DEVICE_PEAKS, "device", lambda: device.memory_bytes
-        yield (_HOST_PEAK,), "host", self._host_room
+            yield _CERTAIN_FIRST, "device", lambda: device.memory_bytes
+        yield (HOST_PEAK,), "host", self._host_room
 
     def _host_room(self) -> float | None:
         room = self._host_bytes()

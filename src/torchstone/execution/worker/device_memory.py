@@ -6,10 +6,9 @@ that a step needs what only the choice of its kernels did.
 
 from __future__ import annotations
 
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
 from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Device
-
-_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
 
 
 def end_warm_up(device: Device, tally: Tally) -> None:
@@ -18,7 +17,7 @@ def end_warm_up(device: Device, tally: Tally) -> None:
     A device that cannot begin anew keeps its one peak, of the whole process, which is then that of the windows, too.
     """
     for metric, value in device.memory().items():
-        if metric in _PEAKS:
+        if metric in DEVICE_PEAKS:
             tally.warm_up_peak(metric, value)
     if str(device.torch_device).startswith("cpu"):
         return

@@ -8,6 +8,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.peak_memory import DEVICE_PEAKS
 from torchstone.core.schema.run import Run
 from torchstone.core.units import significant
 from torchstone.plugins.checks._cases import sound
@@ -16,7 +17,7 @@ from torchstone.plugins.protocols import Check
 _CALLED = (f"{PREFIX}best_throughput", f"{PREFIX}best_efficiency")
 _TOLERANCE = 0.005
 _TOP = 0.95  # of the highest throughput: below it, efficiency is bought with speed
-_MEMORIES = ("peak_reserved_bytes", "peak_allocated_bytes", "device_memory_used_bytes")
+_MEMORIES = (*DEVICE_PEAKS, "device_memory_used_bytes")
 
 
 class WrongChoice:

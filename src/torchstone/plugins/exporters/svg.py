@@ -8,13 +8,13 @@ from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar, followers
+from torchstone.core.schema.peak_memory import HOST_PEAK, PEAKS
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 Row = Mapping[str, Scalar]
 
-_MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 _LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
 _WIDTH, _HEIGHT = 320, 220
 _COLUMNS = 3
@@ -102,14 +102,14 @@ def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, floa
 
 
 def _memory(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    figure = next((name for name in _MEMORY if any(row.get(name) is not None for row in rows)), None)
+    figure = next((name for name in PEAKS if any(row.get(name) is not None for row in rows)), None)
     if figure is None:
         return None
     values = [
         {"batch_size": row["batch_size"], "series": row["series"], "gib": row[figure] / 2**30}
         for row in rows if row.get(figure) is not None
     ]  # fmt: skip
-    where = "resident memory" if figure == "peak_rss_bytes" else "device memory"
+    where = "resident memory" if figure == HOST_PEAK else "device memory"
     high = {"field": "gib", "type": "quantitative", "title": "GiB"}
     return _chart(f"peak {where}", values, {"mark": {"type": "line", "point": True}, "encoding": {"y": high}})
 

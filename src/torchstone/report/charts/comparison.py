@@ -15,6 +15,7 @@ from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.rows import case_rows
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
+from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.report.charts.sweep import STYLE
 
 Spec = dict[str, Any]
@@ -42,7 +43,7 @@ class Quantity(msgspec.Struct, frozen=True):
 QUANTITIES = (
     Quantity("throughput", "items/s", ("output_token_throughput", "throughput")),
     Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time", "step_time_mean"), 1e3),
-    Quantity("memory", "peak memory, GiB", ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes"), 2.0**-30),
+    Quantity("memory", "peak memory, GiB", PEAKS, 2.0**-30),
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),
     Quantity("energy", "energy an item, J", ("energy_per_item_j",)),

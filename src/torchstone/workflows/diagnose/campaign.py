@@ -15,6 +15,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import OpenRun, conclude
@@ -107,7 +108,7 @@ class DiagnosisCampaign:
         if work.causes:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
-        apart = not holds_two(found.device, found.figures.get("peak_reserved_bytes"))
+        apart = not holds_two(found.device, peak_memory(found.figures, work.case.placement.device))
         contest = LiveContest(work.case, open_run.session, gathering.take, keep, apart=apart)
         trying = Trying(work.case, gathering.take, contest, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))

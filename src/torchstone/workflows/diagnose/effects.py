@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.core.figures import figures
 from torchstone.core.fingerprints import fingerprint_of, moved
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.peak_memory import memory_figures
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.workflows.diagnose.diagnosis import BROKEN_LOSS
 

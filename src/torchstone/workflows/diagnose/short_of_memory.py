@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.core import units
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Kind, Remedy, Tried, WhatIf
 from torchstone.workflows.diagnose.probes import with_settings
@@ -56,6 +56,6 @@ def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Tri
     if trial.outcome.status != Status.OK:
         return Tried(cause.id, what_if, message=f"{trial.outcome.status}: {trial.outcome.message}")
     found = figures(trial).values
-    peak = next((found[name] for name in memory_figures(case.placement.device) if name in found), None)
+    peak = peak_memory(found, case.placement.device)
     rate = units.quantity(found.get("throughput"), "items/s")
     return Tried(cause.id, what_if, memory_bytes=peak, message=f"fits: {rate} in one short trial")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.core.figures import figures
 from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.search import Part, Probe, Reading
 from torchstone.core.schema.trial import Stage, Status, Trial
 
@@ -36,7 +36,7 @@ def reading_of(trial: Trial, probe: Probe, quest: Quest) -> Reading:
     return Reading(
         probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
         value=value if trial.outcome.status == Status.OK else None,
-        peak_bytes=_first(values, memory_figures(quest.base.placement.device)),
+        peak_bytes=peak_memory(values, quest.base.placement.device),
         wait_share=values.get("data_wait_share"), step_s=values.get("step_time"),
         retries=retries[0] if retries else None, allowed=not whole or shortfall(values, quest) is None,
         window_s=sum(window_s) or None,
@@ -46,7 +46,7 @@ def reading_of(trial: Trial, probe: Probe, quest: Quest) -> Reading:
 def shortfall(values: Mapping[str, float], quest: Quest) -> tuple[str, float] | None:
     """Return the constraint that figures miss most, and by which factor (above 1); None where they keep to all."""
     constraints, missed = quest.constraints, list[tuple[str, float]]()
-    memory = _first(values, memory_figures(quest.base.placement.device))
+    memory = peak_memory(values, quest.base.placement.device)
     latency, throughput = _first(values, _LATENCY), values.get("throughput")
     if constraints.max_memory_bytes is not None and memory is not None:
         missed.append(("max-memory", memory / constraints.max_memory_bytes))

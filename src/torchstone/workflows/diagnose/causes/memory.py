@@ -9,6 +9,7 @@ from torchstone.analysis.advice.usual import MEMORY, band
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.host_profile import HostProfile
+from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
@@ -65,7 +66,7 @@ def short_memory(e: Evidence) -> Cause | None:
     if retries <= 0.0:
         return None
     held = e.device.memory_bytes if e.device is not None else None
-    peak = e.figures.get("peak_reserved_bytes")
+    peak = peak_memory(e.figures, e.case.placement.device)
     full = (
         f", the peak is {units.quantity(peak / held, 'ratio')} of {units.quantity(held, 'bytes')} "
         f"(usual: {band(MEMORY)}, safe: up to {100 * SAFE_SHARE:.0f} %)"
