@@ -18,6 +18,7 @@ from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
@@ -27,11 +28,10 @@ from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import Entry, TrialRow
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
-_SHOWN = {
-    "throughput": "throughput", "step_time": "step time", "latency_per_batch_p50_s": "latency p50",
-    "latency_per_batch_p95_s": "latency p95", "data_wait_share": "data wait", "peak_reserved_bytes": "device memory",
-    "energy_per_item_j": "energy per item", "achieved_flops": "achieved", "loss_last": "last loss",
-}  # fmt: skip
+_SHOWN = (
+    "throughput", "step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "data_wait_share",
+    "peak_reserved_bytes", "energy_per_item_j", "achieved_flops", "loss_last",
+)  # fmt: skip
 
 
 class CaseSummary(msgspec.Struct, frozen=True):
@@ -95,11 +95,11 @@ def _lines(case: CaseSummary) -> Iterator[str]:
     size = case.configuration.get("batch_size")
     title = f"{case.workload.task} {case.workload.model}, batch {size}, on {case.placement}"
     yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
-    for figure, name in _SHOWN.items():
-        found = case.estimates.get(figure)
+    for name in _SHOWN:
+        found = case.estimates.get(name)
         if found is not None:
-            doubt = "" if found.supported else f"  ({found.note})"
-            yield f"  {name:<16}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
+            doubt, title = "" if found.supported else f"  ({found.note})", FIGURES[name].title
+            yield f"  {title:<19}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
     for finding in case.findings:
         if finding.severity != Severity.INFO:
             yield f"  {finding.severity}: {finding.message}. {finding.advice}"

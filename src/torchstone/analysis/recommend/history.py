@@ -13,7 +13,8 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.comparison import Judgement, judge
-from torchstone.core.schema.metric import FIGURES, Better
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.ratio import log_mean

@@ -16,8 +16,8 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import COPY, LAUNCH, MATMUL, SUSTAINED, TRIAD, Peaks
+from torchstone.core.schema.quantity import Unit
 
 _KEPT = 2.0  # a step that moves less than so many times the last cache may live in it: memory is no limit then
 MEASURE_THEM = "`torchstone machine peaks` measures them in half a minute"

@@ -1,53 +1,41 @@
-"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence."""
+"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence, and how it is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
-
-class Unit(StrEnum):
-    """The units a quantity may have; `units.py` is the only place that prints them."""
-
-    SECOND = "s"
-    BYTE = "bytes"
-    JOULE = "J"
-    WATT = "W"
-    HERTZ = "Hz"
-    CELSIUS = "°C"
-    ITEM_RATE = "items/s"
-    TOKEN_RATE = "tokens/s"
-    FLOP = "FLOP"
-    FLOP_RATE = "FLOP/s"
-    RATIO = "ratio"
-    COUNT = "count"
-    NUMBER = "number"
+from torchstone.core.schema.quantity import Better, Pool, Unit
 
 
-class Better(StrEnum):
-    """Which direction is an improvement."""
+class MetricGroup(StrEnum):
+    """What a figure is about: figures of one group are shown together, groups in this order."""
 
-    HIGHER = "higher"
-    LOWER = "lower"
-    NEITHER = "neither"
+    THROUGHPUT = "throughput"
+    PHASES = "phases"
+    LATENCY = "latency"
+    START = "start"
+    MEMORY = "memory"
+    ENERGY = "energy"
+    ROOFLINE = "roofline"
+    TRAINING = "training"
+    DEVICE = "device"
+    RUNTIME = "runtime"
 
-
-class Pool(StrEnum):
-    """How values of one Metric become one figure, over the steps of a Trial or over its ranks."""
-
-    MEDIAN = "median"
-    MEAN = "mean"
-    SUM = "sum"
-    MAX = "max"
-    MIN = "min"
-    FIRST = "first"
-    LAST = "last"
-    ONLY = "only"
+    @property
+    def title(self) -> str:
+        """The name of the group, as a heading has it."""
+        return {"start": "Start-up", "device": "Device and neighbours"}.get(self.value, self.value.capitalize())
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One thing that is measured or derived. `figure` names a per-trial figure; raw metrics hold step values."""
+    """One thing that is measured or derived: a per-trial figure of FIGURES, or the values of RAW.
+
+    Of figures: `title`, a few words without the unit; `group`; `rank`: in a table of Cases, the highest leaves first
+    where there is no room (None: it is not in that table).
+    """
 
     name: str
     unit: Unit
@@ -55,14 +43,23 @@ class Metric(msgspec.Struct, frozen=True):
     over_steps: Pool
     over_ranks: Pool
     meaning: str
+    title: str = ""
+    group: MetricGroup = MetricGroup.RUNTIME
+    rank: int | None = None
 
 
 _H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
 _U, _P = Unit, Pool
+_Row = tuple[str, Unit, Better, Pool, Pool, str]
+_Named = Mapping[MetricGroup, tuple[tuple[str, str, int | None], ...]]
 
 
-def _table(*rows: tuple[str, Unit, Better, Pool, Pool, str]) -> dict[str, Metric]:
-    return {row[0]: Metric(*row) for row in rows}
+def _table(*rows: _Row, named: _Named | None = None) -> dict[str, Metric]:
+    """Return the metrics by name. `named`: the name, title and rank of each, by group; None: raw values have none."""
+    if named is None:
+        return {row[0]: Metric(*row) for row in rows}
+    shown = {name: (title, group, rank) for group, members in named.items() for name, title, rank in members}
+    return {row[0]: Metric(*row, *shown[row[0]]) for row in rows}
 
 
 # Raw values, as Measurements and Series carry them.
@@ -74,14 +71,8 @@ RAW = _table(
     ("host_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase by the host's clock, beside a device's own time"),
     ("anatomy_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one step of the pass that is cut into phases"),
     ("window_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "a whole window, synchronised at both ends"),
-    (
-        "window_span_s",
-        _U.SECOND,
-        _N,
-        _P.ONLY,
-        _P.MAX,
-        "begin and end of a window, seconds since the trial was asked for",
-    ),
+    ("window_span_s", _U.SECOND, _N, _P.ONLY, _P.MAX,
+     "begin and end of a window, seconds since the trial was asked for"),
     ("turn_begin_s", _U.SECOND, _N, _P.FIRST, _P.MIN, "when a turn of a live comparison began, on the shared clock"),
     ("turn_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a turn of a live comparison, synchronised at both ends"),
     ("items", _U.COUNT, _N, _P.SUM, _P.SUM, "items (images, sequences, samples) a step worked on"),
@@ -91,14 +82,8 @@ RAW = _table(
     ("output_token_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one token to the next, of the first generations"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
     ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
-    (
-        "fingerprint",
-        _U.NUMBER,
-        _N,
-        _P.FIRST,
-        _P.FIRST,
-        "what the first steps computed: losses, moments of the output, or a digest of the tokens",
-    ),
+    ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.FIRST,
+     "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
     ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
@@ -113,14 +98,8 @@ RAW = _table(
     ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
     ("minor_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults without disk reads, over the steady windows"),
     ("major_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults with disk reads, over the steady windows"),
-    (
-        "involuntary_switches",
-        _U.COUNT,
-        _L,
-        _P.SUM,
-        _P.SUM,
-        "times the kernel took the core away, over the steady windows",
-    ),
+    ("involuntary_switches", _U.COUNT, _L, _P.SUM, _P.SUM,
+     "times the kernel took the core away, over the steady windows"),
     # Gauges, read by the controller while the trial runs.
     ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
     ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "device memory in use by everybody"),
@@ -133,14 +112,8 @@ RAW = _table(
     ("device_power_capped", _U.RATIO, _N, _P.MEAN, _P.MAX, "1 while the power limit, and nothing else, holds it down"),
     ("device_other_processes", _U.COUNT, _L, _P.MAX, _P.MAX, "processes on the device that are not the trial"),
     ("package_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the CPU packages' energy counter (RAPL), unwrapped"),
-    (
-        "rss_bytes",
-        _U.BYTE,
-        _N,
-        _P.MAX,
-        _P.SUM,
-        "resident memory of the trial's processes; pages they share count in each",
-    ),
+    ("rss_bytes", _U.BYTE, _N, _P.MAX, _P.SUM,
+     "resident memory of the trial's processes; pages they share count in each"),
     ("process_cpu_s", _U.SECOND, _N, _P.LAST, _P.SUM, "CPU time the trial's processes have used"),
     ("host_busy_s", _U.SECOND, _N, _P.LAST, _P.MAX, "CPU time all processes of the host have used"),
     ("host_steal_s", _U.SECOND, _L, _P.LAST, _P.MAX, "CPU time the hypervisor gave to others"),
@@ -148,7 +121,82 @@ RAW = _table(
     ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
     ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
     ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
-)
+)  # fmt: skip
+
+# Name, title and rank of every figure, by group.
+_NAMED: _Named = {
+    MetricGroup.PHASES: (
+        ("phase_data_s", "data", 6), ("phase_transfer_s", "transfer", 9), ("phase_prefill_s", "prefill", 8),
+        ("phase_decode_s", "decode", 8), ("phase_forward_s", "forward", 8), ("phase_backward_s", "backward", 8),
+        ("phase_optimizer_s", "optimizer", 8), ("phase_rest_s", "rest", 9), ("anatomy_step_s", "step in phases", None),
+    ),
+    MetricGroup.THROUGHPUT: (
+        ("throughput", "throughput", 1), ("token_throughput", "token throughput", 17),
+        ("output_token_throughput", "output token throughput", 1),
+        ("prompt_token_throughput", "prompt token throughput", None), ("step_time", "step time", 5),
+        ("step_time_mean", "mean step time", None), ("step_time_min", "fastest step", None),
+        ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
+        ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
+        ("data_wait_s", "data wait per step", None), ("epoch_time_s", "epoch time", None),
+        ("dataset_time_s", "data set time", None),
+    ),
+    MetricGroup.LATENCY: (
+        ("latency_per_batch_mean_s", "mean latency", None), ("latency_per_batch_p50_s", "latency p50", 2),
+        ("latency_per_batch_p90_s", "latency p90", None), ("latency_per_batch_p95_s", "latency p95", 5),
+        ("latency_per_batch_p99_s", "latency p99", 14), ("latency_per_batch_min_s", "min latency", None),
+        ("latency_per_batch_max_s", "max latency", None), ("latency_per_item_s", "latency per item", None),
+        ("time_to_first_token_mean_s", "mean time to first token", None),
+        ("time_to_first_token_p50_s", "time to first token p50", 1),
+        ("time_to_first_token_p90_s", "time to first token p90", None),
+        ("time_to_first_token_p95_s", "time to first token p95", 6),
+        ("time_to_first_token_p99_s", "time to first token p99", None),
+        ("time_per_output_token_mean_s", "mean time per output token", None),
+        ("time_per_output_token_p50_s", "time per output token p50", 1),
+        ("time_per_output_token_p90_s", "time per output token p90", None),
+        ("time_per_output_token_p95_s", "time per output token p95", 6),
+        ("time_per_output_token_p99_s", "time per output token p99", None),
+    ),
+    MetricGroup.START: (
+        ("time_to_first_prediction_s", "first prediction", 15), ("first_step_time_s", "first step", None),
+        ("model_load_time_s", "model load", 19), ("start_time_s", "process start", None),
+    ),
+    MetricGroup.MEMORY: (
+        ("peak_reserved_bytes", "peak device memory", 3), ("peak_allocated_bytes", "peak allocated memory", None),
+        ("peak_rss_bytes", "peak RSS", 11), ("mean_rss_bytes", "mean RSS", None), ("kv_cache_bytes", "KV cache", 7),
+        ("allocated_bytes", "allocated memory", None), ("reserved_bytes", "reserved memory", None),
+        ("mean_allocated_bytes", "mean allocated memory", None),
+        ("warmup_peak_allocated_bytes", "warm-up peak allocated memory", None),
+        ("warmup_peak_reserved_bytes", "warm-up peak device memory", None),
+        ("device_memory_used_bytes", "device memory in use", None),
+        ("mean_device_memory_used_bytes", "mean device memory in use", None),
+        ("allocator_retries", "allocator retries", None),
+    ),
+    MetricGroup.ENERGY: (
+        ("energy_j", "energy", None), ("energy_per_item_j", "energy per item", 13),
+        ("average_power_w", "mean power", 13),
+    ),
+    MetricGroup.ROOFLINE: (
+        ("flops_per_step", "FLOP per step", None), ("achieved_flops", "achieved FLOP/s", 12),
+        ("traffic_per_step_bytes", "traffic per step", None), ("operators_per_step", "operators per step", None),
+        ("arithmetic_intensity", "arithmetic intensity", None), ("mfu_datasheet", "MFU (datasheet)", None),
+        ("mfu_measured", "MFU (measured)", None), ("mfu_sustained", "MFU (sustained)", None),
+        ("roofline_share", "roofline share", None),
+    ),
+    MetricGroup.TRAINING: (
+        ("loss_first", "first loss", 18), ("loss_last", "last loss", 18), ("loss_end", "final loss", None),
+        ("loss_min", "min loss", None), ("loss_max", "max loss", None), ("loss_mean", "mean loss", None),
+        ("loss_std", "std of loss", None), ("loss_convergence_rate", "loss slope per step", None),
+        ("loss_rate_per_1000_items", "loss slope per 1,000 items", None),
+    ),
+    MetricGroup.DEVICE: (
+        ("device_utilization", "device utilization", 7), ("device_temperature_c", "device temperature", None),
+        ("device_clock_hz", "device clock", None), ("other_cpu_cores", "cores of other processes", None),
+        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None),
+    ),
+    MetricGroup.RUNTIME: (
+        ("steps", "steps", None), ("total_items", "items", None), ("total_time_s", "measured time", None),
+    ),
+}  # fmt: skip
 
 # Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
 FIGURES = _table(
@@ -240,4 +288,5 @@ FIGURES = _table(
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
     ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items worked on in the steady windows"),
     ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the measured windows, whatever part of the data"),
+    named=_NAMED,
 )

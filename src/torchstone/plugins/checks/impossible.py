@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.units import quantity

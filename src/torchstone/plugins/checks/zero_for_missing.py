@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import inside

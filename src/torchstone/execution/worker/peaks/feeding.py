@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import DECODE, DISK, Rate
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.units import quantity
 from torchstone.execution.timing.clock import Clock
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import MATMUL, SUSTAINED, Peaks, Rate
+from torchstone.core.schema.quantity import Unit
 from torchstone.execution import machine_facts
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.execution.worker.peaks import feeding, transfers
