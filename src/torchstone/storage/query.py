@@ -213,4 +213,5 @@ def entry_of(run: Run, path: Path) -> Entry:
 
 def _trial_row(t: Trial) -> TrialRow:
     duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
-    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, duration_s, t.facts, figures(t), t.purpose)
+    outcome = Outcome(t.outcome.status, t.outcome.message)
+    return TrialRow(t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose)
