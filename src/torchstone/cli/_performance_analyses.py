@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from torchstone.analysis.advice.analyses import Analysis, Line, analyses
 from torchstone.analysis.summary import RunSummary
 from torchstone.cli._table import Column, plain, show, terminal_width
+from torchstone.cli._wording import point_words
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import scalar_word
 
 
 def print_analyses(run: RunSummary, width: int | None = None) -> None:
     """Print every analysis that the run has two Cases for."""
     width = min(width or terminal_width(), 100)
     for one in analyses(run):
-        where = f", {', '.join(f'{axis} {_word(value)}' for axis, value in one.where.items())}" if one.where else ""
+        where = f", {point_words(one.where)}" if one.where else ""
         print("\n" + plain(f"[{one.title.upper()}] {one.task} {one.model} on {one.device}{where}"))
         show(list(_columns(one)), width)
         print(textwrap.fill(plain(f"  {one.says}"), width, subsequent_indent="    "))
@@ -24,7 +25,7 @@ def print_analyses(run: RunSummary, width: int | None = None) -> None:
 
 def _columns(one: Analysis) -> Iterator[Column]:
     rows = one.lines
-    yield Column(one.by.replace("_", " "), [plain(_word(row.value)) for row in rows], left=one.by == "bottleneck")
+    yield Column(one.by.replace("_", " "), [plain(scalar_word(row.value)) for row in rows], left=one.by == "bottleneck")
     if one.by == "bottleneck":
         yield Column("bounded by", [plain(row.bottleneck or "") for row in rows], left=True)
         yield Column("of the step", [units.quantity(row.share, "ratio") for row in rows])
@@ -55,7 +56,3 @@ def _interval(row: Line, *, first: bool) -> str:
         if units.is_wide(row.throughput_ratio or 0.0, row.ratio_low, row.ratio_high)
         else f"[{row.ratio_low:.3g}, {row.ratio_high:.3g}]"
     )
-
-
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

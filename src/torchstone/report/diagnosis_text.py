@@ -7,10 +7,9 @@ from pathlib import Path
 
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.config.cli_flags import word
 from torchstone.core import units
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
 from torchstone.report.markdown import bullet, doubts, inline, table
@@ -128,7 +127,7 @@ def _cases(cases: Sequence[CaseSummary]) -> Iterator[str]:
         rate = case.estimates["throughput"]
         step = case.estimates.get("step_time_mean")
         rows.append((
-            *(word(case.configuration.get(axis)) for axis in axes), str(case.placement),
+            *(scalar_word(case.configuration.get(axis)) for axis in axes), str(case.placement),
             f"{units.significant(rate.value, 4)} {units.spread(rate.value, rate.low, rate.high)}".strip(),
             units.quantity(step.value if step else None, "s"),
             units.quantity(memory, "bytes"), str(case.verdict),

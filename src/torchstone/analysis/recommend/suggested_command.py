@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from torchstone.config.cli_flags import of_data, word, workload_flags
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.config.cli_flags import of_data, workload_flags
+from torchstone.core.schema.axis import AXES, Scalar, scalar_word
 from torchstone.storage.measured import Measured
 
 TRIALS = 5
@@ -26,6 +26,6 @@ def run_command(
         if name not in vary and name in AXES and (value != AXES[name].default or name in by_data)
     }  # fmt: skip
     for name, values in {**vary, **fixed}.items():
-        listed = ",".join(map(word, values))
+        listed = ",".join(map(scalar_word, values))
         words += [_FLAG[name], listed] if name in _FLAG else ["--axis", f"{name}={listed}"]
     return shlex.join([*words, "--trials", str(trials)])

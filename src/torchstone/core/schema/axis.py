@@ -163,6 +163,11 @@ AXES: Mapping[str, Axis] = _axes(
 )  # fmt: skip
 
 
+def scalar_word(value: Scalar) -> str:
+    """Return a value as it is typed: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def axes_of(*stages: AxisStage) -> tuple[str, ...]:
     """Return the names of the axes of these stages, in the order of the stages."""
     return tuple(axis.name for stage in stages for axis in AXES.values() if axis.stage == stage)

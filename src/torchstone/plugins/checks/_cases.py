@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.procedure import Procedure
@@ -105,7 +105,7 @@ def budget(procedure: Procedure, seconds: float) -> str:
 def setting(run: Run, axis: str, value: Scalar) -> str:
     """Return a setting as it is typed; where Python or another tool measured, its name and its value."""
     elsewhere = is_imported(run) or run.head.procedure.isolation == INLINE
-    return f"{axis}={value}" if elsewhere else f"--axis {axis}={value}"
+    return f"{axis}={value}" if elsewhere else f"--axis {axis}={scalar_word(value)}"
 
 
 def again(run: Run, here: str, there: str) -> str:

@@ -8,8 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.analysis.advice.advice import Advice
-from torchstone.config.cli_flags import word
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
@@ -54,7 +53,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """What it is called, as it is typed."""
         told = {**self.settings, **({"heap": self.heap} if self.heap is not None else {})}
-        return ", ".join(f"{axis}={word(value)}" for axis, value in told.items())
+        return ", ".join(f"{axis}={scalar_word(value)}" for axis, value in told.items())
 
 
 class Remedy(msgspec.Struct, frozen=True):
