@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -30,9 +29,7 @@ def read_fit(source: Source) -> FitRequest:
     values: dict[str, Any] = {}
     for key, value in (given or {}).items():
         if key not in _READ:
-            near = get_close_matches(key, _READ, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault(("fit", key), f"unknown key.{hint} Known: {', '.join(_READ)}")
+            raise source.unknown_key(("fit", key), _READ)
         try:
             values[key] = _READ[key](value)
         except UsageError as fault:

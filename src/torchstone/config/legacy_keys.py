@@ -13,7 +13,7 @@ import msgspec
 from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.reading import Source
 from torchstone.config.training_words import of_training_script
-from torchstone.core.errors import TorchstoneError, unknown
+from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import AxisStage, axes_of
 from torchstone.plugins.model_choice import takes
 
@@ -117,7 +117,7 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
             found[kind][name] = value
             moved(positions, path, (kind, name))
         elif word not in _FINDER_TESTS:
-            raise source.fault(path, str(unknown("key", word, (*_FINDER, *_FINDER_TESTS))))
+            raise source.unknown_key(path, (*_FINDER, *_FINDER_TESTS))
         elif not isinstance(value, bool):
             raise source.fault(path, f"{value!r} is not true or false")
         elif value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -40,10 +39,7 @@ def read_procedure(source: Source) -> Procedure:
         path = ("procedure", key)
         name = _SHORT.get(key, key)
         if name not in _READ:
-            known = (*_READ, *_SHORT)
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault(path, f"unknown key.{hint} Known: {', '.join(known)}")
+            raise source.unknown_key(path, (*_READ, *_SHORT))
         if name in values:
             raise source.fault(path, f"{name} is given twice, by its long and its short name")
         try:

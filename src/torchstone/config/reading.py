@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from torchstone.config.positions import KeyPath, Position, key_text
-from torchstone.core.errors import UsageError, unknown
+from torchstone.core.errors import UsageError, did_you_mean, unknown
 
 MOST_BYTES = 2**20
 
@@ -32,6 +32,12 @@ class Source(msgspec.Struct):
     def fault(self, path: KeyPath, what: str) -> UsageError:
         """Return the error for what is wrong with a key."""
         return UsageError(": ".join(part for part in (self.at(path), key_text(path), what) if part))
+
+    def unknown_key(self, path: KeyPath, known: Iterable[str]) -> UsageError:
+        """Return the error for a key that means nothing there: the nearest spelling first, then all there is."""
+        names = list(known)
+        hint = did_you_mean(str(path[-1]), names)
+        return self.fault(path, f"unknown key.{hint} Known: {', '.join(names)}")
 
 
 def read_file(path: Path) -> Source:

@@ -8,7 +8,6 @@ import msgspec
 
 from torchstone.config.positions import KeyPath, moved
 from torchstone.config.reading import Source
-from torchstone.core.errors import unknown
 from torchstone.core.schema.axis import DATALOADER_AXES
 
 _TRAINING = {
@@ -42,7 +41,7 @@ def of_training_script(source: Source) -> Source:
             result["fit"] = {"epochs": value, **fit} if isinstance(fit, dict) else fit
             moved(positions, path, ("fit", "epochs"))
         elif word not in _TRAINING:
-            raise source.fault(path, str(unknown("key", word, (*_TRAINING, "epochs"))))
+            raise source.unknown_key(path, (*_TRAINING, "epochs"))
         else:
             axes[_TRAINING[word]] = _precision(source, path, value) if word == "use_amp" else value
             moved(positions, path, ("axes", _TRAINING[word]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.axis import Scalar
@@ -172,10 +172,7 @@ def _is_path(word: str) -> bool:
 
 def _none(connection: sqlite3.Connection, word: str) -> UsageError:
     known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
-    import difflib
-
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else " `torchstone runs` lists what is stored."
+    hint = did_you_mean(word, known) or " `torchstone runs` lists what is stored."
     return UsageError(f"no run '{word}' (a path, an id, the beginning of one, a name, or latest).{hint}")
 
 

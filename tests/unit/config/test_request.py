@@ -106,7 +106,7 @@ TOP = "task: infer\nmodel: builtin:cnn\n"
         (TOP + "first: {batch_size: [1, 0]}\n", "mine.yaml:3:9: first.batch_size: 0 is too small"),
         (TOP + "exclude: [{batch_size: {a: 1}}]\n", "exclude[0].batch_size: must be a value, a comparison like"),
         ("model: x\nbenchmark:\n  batch_sizes: [1, 0]\n", "3:20: workloads[0].axes.batch_size[1]: 0 is too small"),
-        ("model: x\nbenchmark: {batch_size: 1}\n", "benchmark.batch_size: unknown key 'batch_size'. Did you mean"),
+        ("model: x\nbenchmark: {batch_size: 1}\n", "benchmark.batch_size: unknown key. Did you mean"),
         ("model: x\nbenchmark: {test_pin_memory: 3}\n", "mine.yaml:2:13: benchmark.test_pin_memory: 3 is not true or"),
         ("model: x\nbenchmark: [1]\n", "mine.yaml:2:1: benchmark: must be a mapping with batch_sizes"),
         ("model: x\nbenchmark:\n  steps_per_test: 0\n", "mine.yaml:3:3: procedure.iterations: 0 is too small"),

@@ -51,7 +51,7 @@ def read_prices(path: Path) -> Prices:
     source = read_file(path)
     data = source.data
     if strange := sorted(set(data) - {"currency", "prices"}):
-        raise source.fault((strange[0],), "unknown key; a price table has `currency` and `prices`")
+        raise source.unknown_key((strange[0],), ("currency", "prices"))
     listed = data.get("prices")
     if not isinstance(listed, dict) or not listed:
         raise source.fault(("prices",), "must be a mapping of device names to the price of an hour")
