@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
+from torchstone.cli._parsing import add_json
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
@@ -30,7 +31,7 @@ class Progress(Protocol):
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that measures."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")

@@ -30,16 +30,19 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
     how.add_argument(
         "--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts (default auto)"
     )
-    how.add_argument(
-        "--heap", choices=HEAPS,
-        help=f"fixed: glibc keeps freed memory; huge: and takes huge pages (default {'huge' if sides else 'fixed'})",
-    )  # fmt: skip
+    add_heap(how, "huge" if sides else "fixed")
     if sides:
         how.add_argument(
             "--pin-threads", action=argparse.BooleanOptionalAction, default=None,
             help="OpenMP's threads of both sides stay on a logical core each (default)",
         )  # fmt: skip
     how.add_argument("--name", help="name of the run (default: the recipe's)")
+
+
+def add_heap(how: argparse._ArgumentGroup, usual: str = "fixed") -> None:
+    """Add --heap. `usual`: what the command does where nobody says it."""
+    told = f"malloc policy: fixed = keep freed memory; huge = also use huge pages (default {usual})"
+    how.add_argument("--heap", choices=HEAPS, help=told)
 
 
 def _add_of_trials(how: argparse._ArgumentGroup) -> None:

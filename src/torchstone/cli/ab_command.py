@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
+from torchstone.cli._parsing import add_json
 from torchstone.cli._run_options import add_run_options
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.comparison import Comparison, Judgement
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
         help="exit 1 if B is worse, worse:5%% (by more than that), unclear or better; or if a side fails: for CI",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)

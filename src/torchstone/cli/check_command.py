@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 from torchstone.cli._table import plain, terminal_width
 
 if TYPE_CHECKING:  # a summary brings the index, which --help does not need
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every case is VALID")
     parser.add_argument("--full", action="store_true", help="print every case and every finding of its own")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 

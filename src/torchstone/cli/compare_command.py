@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._parsing import words_of
+from torchstone.cli._parsing import add_json, words_of
 from torchstone.cli._table import plain
 from torchstone.core.errors import ExitCode, UsageError
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
     )
     parser.add_argument("--full", action="store_true", help="every line of what differs")
-    parser.add_argument("--json", action="store_true", help="print the JSON document on stdout, and nothing else there")
+    add_json(parser)
     add_folder(parser)
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
+from torchstone.cli._procedure_options import add_heap
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
 from torchstone.core.errors import ExitCode
-from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
@@ -43,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--apply", type=Path, metavar="FILE", help="write what helped into this YAML, JSON or TOML file")
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
     how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts")
-    how.add_argument(
-        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
-    )
+    add_heap(how)
     how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
     add_measuring(parser)
     add_folder(parser)

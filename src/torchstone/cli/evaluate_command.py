@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 from torchstone.cli._run_options import at_least, data_options_of
 from torchstone.cli._table import Column, plain, show
 from torchstone.core import units
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many items (default: all)")
     parser.add_argument("--batch-size", type=int, metavar="N", help="items in a batch (default: the training's)")
     parser.add_argument("--device", metavar="D", help="where (default: the training's)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    add_json(parser)
     add_folder(parser)
 
 

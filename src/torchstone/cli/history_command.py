@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._parsing import add_json
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the present level of each case as a JSON line (default: absolute_results.jsonl)",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every case at length, and every run")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 

@@ -11,6 +11,7 @@ import argparse
 import textwrap
 from collections.abc import Callable
 
+from torchstone.cli._parsing import add_json
 from torchstone.cli._table import plain, terminal_width
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of list."""
     parser.add_argument("what", nargs="?", help=f"one of {', '.join(LISTS)} (default: all)")
     parser.add_argument("name", nargs="?", help="of recipes: the one whose file is printed")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:

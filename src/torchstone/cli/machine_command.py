@@ -10,19 +10,19 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from torchstone.cli._parsing import Parser
+from torchstone.cli._parsing import Parser, add_json
 
 _WORDS = {"check": "is this machine fit to measure on?", "peaks": "the best that a device really does"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine, and of its two words."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     words = parser.add_subparsers(dest="word", metavar="check | peaks", parser_class=Parser)
     for word, meaning in _WORDS.items():
         own = words.add_parser(word, help=meaning, description=meaning)
         # Without a default of its own: that would overrule a --json that comes before the word.
-        own.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+        add_json(own, default=argparse.SUPPRESS)
         import_module(f"torchstone.cli._machine_{word}").add_arguments(own)
 
 

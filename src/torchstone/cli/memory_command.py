@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from torchstone.cli._parsing import Parser, words_of
+from torchstone.cli._parsing import Parser, add_json, words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.core.errors import ExitCode, UsageError
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for", dest="cards", nargs="+", metavar="CARD",
         help=f"cards that need not be here, or a size: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
     what = add_workload(parser)
     add_choice(what)

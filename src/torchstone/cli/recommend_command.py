@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._parsing import add_json
 
 _BY = ("speed", "energy", "memory", "price")
 
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 

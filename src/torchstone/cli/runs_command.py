@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="only runs whose name holds this")
     parser.add_argument("--device", help="only runs on this kind of device")
     parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 

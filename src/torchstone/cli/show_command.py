@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the answer of a tune into this YAML, JSON or TOML file"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 

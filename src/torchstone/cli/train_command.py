@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._procedure_options import add_heap
 from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--timeout", metavar="T", help="most time of a training (default 30 days)")
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
     how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how its process starts (default auto)")
-    how.add_argument(
-        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
-    )
+    add_heap(how)
     how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
     how.add_argument("--name", help="name of the run (default: the recipe's)")
     add_measuring(parser)
