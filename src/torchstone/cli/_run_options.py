@@ -12,7 +12,7 @@ from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import Scalar, axis_values
+from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.condition import Condition, parse
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 # Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
 # go to one list, in the order typed: it is the order of the table's columns.
-_SHORT = {
-    "--batch-sizes": "batch_size", "--sequence-lengths": "sequence_length", "--learning-rates": "learning_rate",
-    "--optimizers": "optimizer", "--num-workers": "num_workers", "--grad-accumulation": "grad_accumulation",
-}  # fmt: skip
+_SHORT = {axis.flag: name for name, axis in AXES.items() if axis.flag is not None}
 
 
 def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> argparse._ArgumentGroup:

@@ -10,8 +10,6 @@ from torchstone.core.schema.axis import AXES, Scalar, scalar_word
 from torchstone.storage.measured import Measured
 
 TRIALS = 5
-_FLAG = {"batch_size": "--batch-sizes", "sequence_length": "--sequence-lengths", "learning_rate": "--learning-rates",
-         "optimizer": "--optimizers"}  # fmt: skip
 
 
 def run_command(
@@ -27,5 +25,6 @@ def run_command(
     }  # fmt: skip
     for name, values in {**vary, **fixed}.items():
         listed = ",".join(map(scalar_word, values))
-        words += [_FLAG[name], listed] if name in _FLAG else ["--axis", f"{name}={listed}"]
+        flag = AXES[name].flag
+        words += [flag, listed] if flag is not None else ["--axis", f"{name}={listed}"]
     return shlex.join([*words, "--trials", str(trials)])

@@ -30,7 +30,8 @@ class Axis(msgspec.Struct, frozen=True):
     """One thing that may vary. `values` lists the allowed words; None means any value of `kind` from `least` up.
 
     `before`: words that came later, and what the ids of older records have in their place (None: no such axis).
-    `follows`: the axis that it is usually set by, where it changes no speed itself.
+    `follows`: the axis that it is usually set by, where it changes no speed itself. `flag`: its own flag of a command,
+    beside `--axis NAME=…`, which every axis has.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Axis(msgspec.Struct, frozen=True):
     before: Mapping[str, Scalar] = {}
     stage: AxisStage = AxisStage.MODEL
     follows: str | None = None
+    flag: str | None = None
 
     def parse(self, text: str | int | float | bool | None, where: str = "") -> Scalar:
         """Return the value that `text` spells on this axis, or raise UsageError naming the axis and the fault."""
@@ -116,8 +118,10 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
 _S = AxisStage
 # The shared vocabulary. An engine says which of these it has; a name means one thing everywhere.
 AXES: Mapping[str, Axis] = _axes(
-    Axis("batch_size", "int", 1, True, "items in one batch on one device", least=1, stage=_S.BATCH),
-    Axis("sequence_length", "int", 128, True, "tokens (or frames) an item is padded or cut to", least=1, stage=_S.ITEM),
+    Axis("batch_size", "int", 1, True, "items in one batch on one device",
+         least=1, stage=_S.BATCH, flag="--batch-sizes"),
+    Axis("sequence_length", "int", 128, True, "tokens (or frames) an item is padded or cut to",
+         least=1, stage=_S.ITEM, flag="--sequence-lengths"),
     Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no token ends it sooner",
          least=1, stage=_S.GENERATION),
     Axis("image_size", "int", 224, True, "pixels on each side an image is resized to", least=1, stage=_S.ITEM),
@@ -129,11 +133,11 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("compile", "str", "off", False, "torch.compile and its mode",
          values=("off", "default", "reduce-overhead", "max-autotune"), stage=_S.MODEL),
     Axis("optimizer", "str", "adamw", True, "how weights are updated",
-         values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER),
+         values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",
-         least=0.0, stage=_S.OPTIMIZER, follows="batch_size"),
+         least=0.0, stage=_S.OPTIMIZER, follows="batch_size", flag="--learning-rates"),
     Axis("grad_accumulation", "int", 1, True, "batches whose gradients are added before one optimizer step",
-         least=1, stage=_S.OPTIMIZER),
+         least=1, stage=_S.OPTIMIZER, flag="--grad-accumulation"),
     Axis("grad_clip", "float", 0.0, True, "largest norm of the gradient; 0 leaves it unclipped",
          least=0.0, stage=_S.OPTIMIZER),
     Axis("gradient_checkpointing", "bool", False, False,
@@ -149,7 +153,7 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("threads", "int", 0, False, "threads for CPU operators; 0: one for each core that is ours",
          least=0, stage=_S.HOST),
     Axis("num_workers", "int", 0, False, "processes that load data; 0 loads in the trial's own process",
-         least=0, stage=_S.LOADER),
+         least=0, stage=_S.LOADER, flag="--num-workers"),
     Axis("pin_memory", "bool", False, False, "loader puts batches into page-locked memory, transfers do not wait",
          stage=_S.LOADER),
     Axis("prefetch_factor", "int", 2, False, "batches each loader process keeps ready", least=1, stage=_S.LOADER),
