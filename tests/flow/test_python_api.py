@@ -269,7 +269,7 @@ def test_training_on_the_modules_own_loss():
         ({"precison": "bf16"}, "Did you mean 'precision'?"),
         ({"precision": "bf61"}, "Did you mean 'bf16'?"),
         ({"batch_size": 0}, "too small"),
-        ({"image_size": 32}, "unknown axis 'image_size'"),
+        ({"image_size": 32}, "axis image_size does not go with task infer of a module at hand"),
         ({"device": "cud"}, "Did you mean 'cuda'?"),
         ({"trials": 0}, "trials=0 is too small"),
         ({"iterations": 0}, "iterations=0 is too small"),
