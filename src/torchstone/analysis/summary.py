@@ -18,8 +18,8 @@ from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.peak_memory import peak_memory
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
 from torchstone.core.schema.trial import Status, believed, ended_well

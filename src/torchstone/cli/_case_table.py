@@ -21,7 +21,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.trial import Status
 
 

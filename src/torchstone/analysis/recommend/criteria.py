@@ -9,7 +9,7 @@ import msgspec
 from torchstone.analysis.recommend.prices import Prices
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.peak_memory import PEAKS, peak_memory
+from torchstone.core.schema.memory_figures import PEAKS, peak_memory
 from torchstone.storage.measured import Measured
 
 _GB = 1e9

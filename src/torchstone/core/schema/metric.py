@@ -25,7 +25,7 @@ class MetricGroup(StrEnum):
     RUNTIME = "runtime"
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """The name of the group, as a heading has it."""
         return {"start": "Start-up", "device": "Device and neighbours"}.get(self.value, self.value.capitalize())
 

@@ -15,7 +15,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS, HOST_PEAK, PEAKS
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial

@@ -6,7 +6,7 @@ that a step needs what only the choice of its kernels did.
 
 from __future__ import annotations
 
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Device
 

@@ -8,7 +8,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.peak_memory import DEVICE_PEAKS
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.run import Run
 from torchstone.core.units import significant
 from torchstone.plugins.checks._cases import sound

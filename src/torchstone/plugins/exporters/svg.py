@@ -8,7 +8,7 @@ from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar, followers
-from torchstone.core.schema.peak_memory import HOST_PEAK, PEAKS
+from torchstone.core.schema.memory_figures import HOST_PEAK, PEAKS
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter

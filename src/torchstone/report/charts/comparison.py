@@ -15,7 +15,7 @@ from torchstone.analysis.compare.inputs import Participant
 from torchstone.analysis.rows import case_rows
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.core.schema.peak_memory import PEAKS
+from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.report.charts.sweep import STYLE
 
 Spec = dict[str, Any]

@@ -15,7 +15,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import OpenRun, conclude

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torchstone.core.figures import figures
 from torchstone.core.schema.answer import Quest
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.search import Part, Probe, Reading
 from torchstone.core.schema.trial import Stage, Status, Trial
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES, RAW, MetricGroup
-from torchstone.core.schema.peak_memory import PEAKS
 from torchstone.core.schema.quantity import Better
 
 
@@ -15,10 +15,10 @@ def test_titles_tell_figures_apart_and_leave_the_unit_out():
     assert max(map(len, titles)) <= 32
 
 
-def test_every_group_has_figures_and_a_title():
+def test_every_group_has_figures_and_a_heading():
     assert {one.group for one in FIGURES.values()} == set(MetricGroup)
-    assert [group.title for group in MetricGroup][:2] == ["Throughput", "Phases"]
-    assert MetricGroup.START.title == "Start-up"
+    assert [group.heading for group in MetricGroup][:2] == ["Throughput", "Phases"]
+    assert MetricGroup.START.heading == "Start-up"
     assert {FIGURES[name].group for name in PEAKS} == {MetricGroup.MEMORY}
 
 

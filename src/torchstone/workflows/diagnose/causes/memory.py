@@ -9,7 +9,7 @@ from torchstone.analysis.advice.usual import MEMORY, band
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.host_profile import HostProfile
-from torchstone.core.schema.peak_memory import peak_memory
+from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
