@@ -135,7 +135,6 @@ def _interval(
     return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
 
 
-
 def _parameters(case: CaseSummary) -> float | None:
     found = next((t.facts["parameters"] for t in case.trials if "parameters" in t.facts), None)
     return float(found) if isinstance(found, int | float) else None

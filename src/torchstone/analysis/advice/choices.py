@@ -42,7 +42,6 @@ class Chosen(msgspec.Struct, frozen=True):
     wide: tuple[Choice, ...] = ()
 
 
-
 def choose(choices: Sequence[Choice], rounds: InRounds | None = None) -> Chosen | None:
     """Return what to name among measured Cases; None where fewer than two have a throughput that is known well enough.
 
