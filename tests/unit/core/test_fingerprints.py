@@ -30,8 +30,10 @@ def test_entries_differ_by_more_than_a_thousandth_of_the_largest(one, other, fir
     assert (found is None) == (first is None)
     if found is not None:
         assert found.one == pytest.approx(first, nan_ok=True)
+        far = furthest(one, other)
+        assert far is not None
         assert found.differ
-        assert furthest(one, other).differ
+        assert far.differ
 
 
 def test_the_furthest_entries_are_those_of_the_largest_difference():
