@@ -183,6 +183,14 @@ def times(ratio: float | None, same: str) -> str:
     return same if ratio is None else f"{units.significant(ratio, 2)}×"
 
 
+def speed_up(curve: Curve, item: str) -> str:
+    """Return how many times the throughput of the smallest batch size each other one has, in words."""
+    first = curve.points[0]
+    told = (f"{size}: {times(ratio, 'not significant')}" for size, ratio in ratios(curve))
+    rate = f"{units.significant(first.throughput, 3)} {item}s/s"
+    return f"speed-up over batch_size {first.batch} ({rate}): {', '.join(told)}"
+
+
 def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
     first, top = curve.points[0], curve.top
     seen = f"at batch_size {first.batch}, throughput is {100 * first.throughput / top.throughput:.0f} % of the top"

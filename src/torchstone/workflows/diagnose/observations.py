@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.advice import Advice
@@ -12,25 +12,28 @@ from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.questions import three_questions
 from torchstone.analysis.advice.spread import read_spread
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core import units
 
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
     """Return what is seen of a Case beside those like it, and of each accelerator beside the CPU."""
-    cases = alike(run, case)
-    return [*on_its_device(run, case), *(told.advice for told in beside_the_cpu(cases))]
+    beside = (told.advice for told in beside_the_cpu(alike(run, case)))
+    return [*_over_batch_sizes(run, case), *beside, *_of_its_step(run, case)]
 
 
 def on_its_device(run: RunSummary, case: CaseSummary) -> list[Advice]:
-    """Return what is seen of a Case beside those like it on the same device: curve, phases, memory, spread."""
-    return list(_on_its_device(run, case, [one for one in alike(run, case) if one.placement == case.placement]))
+    """Return what is seen of a Case beside those like it on the same device."""
+    return [*_over_batch_sizes(run, case), *_of_its_step(run, case)]
 
 
-def _on_its_device(run: RunSummary, case: CaseSummary, here: Sequence[CaseSummary]) -> Iterator[Advice]:
+def _over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    here = [one for one in alike(run, case) if one.placement == case.placement]
     curve = curve_of(case, here, run.machine)
     if curve is not None:
-        yield Advice(_against(curve, case))
+        yield Advice(batch_curve.speed_up(curve, case.workload.item))
         yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
+
+
+def _of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
     yield from read_phases(case, run.machine)
     yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:
@@ -51,10 +54,3 @@ def questions(case: CaseSummary) -> list[str]:
 def to_check(run: RunSummary, case: CaseSummary) -> list[str]:
     """Return the list of what to have looked at before a long training."""
     return checklist(case, alike(run, case), run.machine)
-
-
-def _against(curve: batch_curve.Curve, case: CaseSummary) -> str:
-    first = curve.points[0]
-    base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
-    told = (f"{size}: {batch_curve.times(n, 'not significant')}" for size, n in batch_curve.ratios(curve))
-    return f"speed-up over {base}: {', '.join(told)}"
