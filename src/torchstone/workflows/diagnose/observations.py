@@ -17,15 +17,11 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
     """Return what is seen of a Case beside those like it, and of each accelerator beside the CPU."""
     beside = (told.advice for told in beside_the_cpu(alike(run, case)))
-    return [*_over_batch_sizes(run, case), *beside, *_of_its_step(run, case)]
+    return [*over_batch_sizes(run, case), *beside, *of_its_step(run, case)]
 
 
-def on_its_device(run: RunSummary, case: CaseSummary) -> list[Advice]:
-    """Return what is seen of a Case beside those like it on the same device."""
-    return [*_over_batch_sizes(run, case), *_of_its_step(run, case)]
-
-
-def _over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+def over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    """Yield what the curve over batch sizes says of a Case and those like it on the same device."""
     here = [one for one in alike(run, case) if one.placement == case.placement]
     curve = curve_of(case, here, run.machine)
     if curve is not None:
@@ -33,7 +29,8 @@ def _over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
         yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
 
 
-def _of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+def of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    """Yield what the phases of its step, its memory and its spread say of a Case."""
     yield from read_phases(case, run.machine)
     yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:
