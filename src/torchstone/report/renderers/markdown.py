@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
-_STEERING = re.compile(r"[\\`*<|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
-_AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|>|\d+(?=[.)](?:\s|$)))")  # of a list, a line, a quotation
+_STEERING = re.compile(r"[\\`*<>|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
+_AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|\d+(?=[.)](?:\s|$)))")  # of a list or a line
 
 
 def markdown(document: Document) -> str:
