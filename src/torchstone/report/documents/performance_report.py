@@ -37,7 +37,7 @@ FILE = "performance_report.md"
 _FEWEST = 3  # batch sizes that make a curve
 
 
-class Told(msgspec.Struct, frozen=True):
+class Performance(msgspec.Struct, frozen=True):
     """What a report is made of. `cases`: of one workload, on any device, however they ended.
 
     `case`: the one that is asked about. `cause`: the first that bottleneck_report.md, beside this one, has.
@@ -61,24 +61,24 @@ def of_diagnosis(diagnosis: Diagnosis, run: RunSummary) -> Document:
     cases = tuple(one for one in run.cases if case is not None and one.workload == case.workload)
     known = patterns(run, case) if case is not None else []
     notes = tuple(one for one in diagnosis.pattern if one not in known)
-    cause = next(iter(diagnosis.causes), None)
-    return performance_report(Told(diagnosis.about, tuple(about_lines(diagnosis)), run, cases, case, notes, cause))
+    about, cause = tuple(about_lines(diagnosis)), next(iter(diagnosis.causes), None)
+    return performance_report(Performance(diagnosis.about, about, run, cases, case, notes, cause))
 
 
 def of_sweep(swept: Swept, case: CaseSummary | None, cause: Cause | None, pictures: Sequence[Chart] = ()) -> Document:
     """Return the report on a sweep over batch sizes and devices. `pictures`: those that were drawn beside it."""
     run = swept.summary
-    return performance_report(Told(
+    return performance_report(Performance(
         run.name, tuple(_of_the_sweep(run)), run, run.cases, case, (), cause, swept.skipped, tuple(pictures),
     ))  # fmt: skip
 
 
-def performance_report(told: Told) -> Document:
+def performance_report(told: Performance) -> Document:
     """Return the report."""
     return Document(f"Performance report: {told.name}", tuple(_parts(told)))
 
 
-def _parts(told: Told) -> Iterator[Part]:
+def _parts(told: Performance) -> Iterator[Part]:
     yield from paragraphs(told.about)
     yield from (part for note in told.notes for part in _advice(note))
     for placement in dict.fromkeys(case.placement for case in told.cases):
@@ -102,7 +102,7 @@ def _parts(told: Told) -> Iterator[Part]:
         yield Section("Pictures", told.pictures)
 
 
-def _on_device(own: Sequence[CaseSummary], told: Told) -> Iterator[Part]:
+def _on_device(own: Sequence[CaseSummary], told: Performance) -> Iterator[Part]:
     """Yield the table of a device's Cases, and what is read from them."""
     yield measured_cases(own)
     good = [case for case in own if "throughput" in case.estimates]
@@ -115,7 +115,7 @@ def _on_device(own: Sequence[CaseSummary], told: Told) -> Iterator[Part]:
             yield Text(f"Batch size {case.configuration.get('batch_size')} ran out of memory: {message}.")
 
 
-def _read(good: Sequence[CaseSummary], told: Told) -> Iterator[Part]:
+def _read(good: Sequence[CaseSummary], told: Performance) -> Iterator[Part]:
     fastest = max(good, key=lambda case: case.estimates["throughput"].value)
     rate = units.quantity(fastest.estimates["throughput"].value, "number")
     yield Text(f"Highest throughput: {rate} {fastest.workload.item}s/s at {_point(fastest, good)}.")

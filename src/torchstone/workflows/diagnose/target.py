@@ -170,7 +170,7 @@ def _throughput_only(case: Case) -> Case:
 
 
 def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
-    """Return the Case whose id begins with `which`, else the best that trains. Raises UsageError where none is meant."""
+    """Return the Case whose id begins with `which`, else the best that trains. Raises UsageError otherwise."""
     cases = [case for case in summary.cases if case.workload.task != Task.LOAD]
     if not cases:
         raise UsageError(f"{summary.run_id} has no case with a step: task load feeds one, and has none")
