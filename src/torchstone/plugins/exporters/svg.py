@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.charts.drawing import as_svg
-from torchstone.core.charts.phases import phase_colours
+from torchstone.core.charts.phase_colours import phase_colours
 from torchstone.core.charts.picture import Bars, Colours, Coordinate, Interval, Kind, Line, Panel, Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar

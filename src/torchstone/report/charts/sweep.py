@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.analysis.sweep_table import DEVICE_MEMORY, HOST_MEMORY, Row
-from torchstone.core.charts.phases import phase_colours
+from torchstone.core.charts.phase_colours import phase_colours
 from torchstone.core.charts.picture import Bars, Colours, Coordinate, Failure, Kind, Line, Mark, Panel, Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.phase import PHASES

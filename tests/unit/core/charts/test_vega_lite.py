@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.core.charts.phases import phase_colours
+from torchstone.core.charts.phase_colours import phase_colours
 from torchstone.core.charts.picture import (
     Bars,
     Cells,
