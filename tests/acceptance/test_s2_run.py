@@ -229,4 +229,4 @@ def test_s2_13_27_32_and_45_a_loader_that_is_waited_for_and_a_batch_that_runs_ou
     note = told[told.index("note: ") :]
     assert re.search(r"note: data is \d\d % of the step \([\d.]+ ms\): the loader holds the step up", note)
     assert "Causes: slow disk, too few workers, costly preprocessing. Try: " in note
-    assert "a faster disk; less preprocessing for each item" in note
+    assert "a faster disk (SSD), or fewer, larger files; less preprocessing for each item" in note

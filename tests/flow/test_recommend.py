@@ -12,9 +12,10 @@ import pytest
 from stored import a_stored_run, case, machine, store
 
 from torchstone.cli import main
+from torchstone.core.charts.drawing import draw
+from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.report.charts.pictures import draw
 
 SIZES = (8, 16, 32)
 
@@ -146,7 +147,7 @@ def test_s4_27_what_is_not_in_the_reference_is_told_and_an_empty_one_is_not_writ
 def test_without_the_chart_library_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(MissingError, match=r"torchstone\[charts\]"):
-        draw({}, tmp_path / "x.svg")
+        draw(Picture("", ()), tmp_path / "x.svg")
 
 
 @pytest.mark.parametrize(

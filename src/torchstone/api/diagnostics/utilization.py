@@ -10,7 +10,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.advice import usual
+from torchstone.analysis.advice import rules, usual
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
@@ -23,7 +23,7 @@ _GAUGES = (
     "device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz",
     "device_throttled", "device_other_processes",
 )  # fmt: skip
-_IDLE, _FULL = 0.05, 0.9  # of the time; of the memory
+_IDLE = 0.05  # of the time
 
 
 class GaugeReading(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
         )
     else:
         said.append(f"in use {100 * busy.mean:.0f} % of the time: computing limits, or the kernels are small")
-    if held is not None and device.memory_bytes and held.most > _FULL * device.memory_bytes:
+    if held is not None and device.memory_bytes and held.most > rules.FULL_MEMORY.least * device.memory_bytes:
         share = 100 * held.most / device.memory_bytes
         said.append(f"{share:.0f} % of its memory was in use: larger batches will not fit")
     if (slow := gauges.get("device_throttled")) is not None and slow.most > 0.0:

@@ -1,4 +1,4 @@
-"""Pictures of trainings as Vega-Lite: losses and accuracies over epochs, gauges over time, a line a training.
+"""Pictures of trainings: losses and accuracies over epochs, gauges over time, a line a training.
 
 The lines are called "A100 - Train" and "RTX 4070 - Val": by the device where that tells the compared apart.
 """
@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.compare.inputs import Participant
+from torchstone.core.charts.picture import Coordinate, Panel, Picture
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts.comparison import Spec, lines, thinned, whole
+from torchstone.report.charts.comparison import lines, thinned
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
 Points = list[tuple[float, float]]
@@ -30,7 +31,7 @@ class Curve(msgspec.Struct, frozen=True):
     points: Points
 
 
-def epochs(participants: Sequence[Participant]) -> Spec | None:
+def epochs(participants: Sequence[Participant]) -> Picture | None:
     """Return loss and accuracy over the epochs of the trainings; None without any."""
     found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
     for name, metrics in _trainings(participants):
@@ -41,9 +42,9 @@ def epochs(participants: Sequence[Participant]) -> Spec | None:
             ):  # fmt: skip
                 if value is not None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
-    x = {"field": "x", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1}}
-    panels = [lines(values, what, x, what) for what, values in found.items() if values]
-    return whole("Trainings", panels) if panels else None
+    x = Coordinate("x", "epoch", whole=True)
+    panels = tuple(lines(values, what, x, what) for what, values in found.items() if values)
+    return Picture("Trainings", panels) if panels else None
 
 
 def curves(quantity: str, participants: Sequence[Participant]) -> list[Curve]:
@@ -62,7 +63,7 @@ def curves(quantity: str, participants: Sequence[Participant]) -> list[Curve]:
     return found
 
 
-def over_time(drawn: Sequence[Curve]) -> list[Spec]:
+def over_time(drawn: Sequence[Curve]) -> list[Panel]:
     """Return a panel for each kind of gauge among the curves, in minutes where one is longer than ten."""
     panels = []
     for title in dict.fromkeys(curve.title for curve in drawn):
@@ -70,7 +71,7 @@ def over_time(drawn: Sequence[Curve]) -> list[Spec]:
         long = max(at_s for curve in own for at_s, _ in curve.points) > _LONG_S
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
-        x = {"field": "x", "type": "quantitative", "title": f"since the training began, {unit}"}
+        x = Coordinate("x", f"since the training began, {unit}")
         panels.append(lines(values, "during training", x, title))
     return panels
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PREFIX = "diagnose-"  # of the name of a run that a diagnosis records
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5
 _ARGUMENT = "argument_"  # of the user's function, in what is fixed of a workload
+_OWN_PROGRAM = "it was measured in a program of yours, which alone can measure it again"
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -85,13 +86,13 @@ class Target(msgspec.Struct, frozen=True):
 
 def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
     """Return the Case of a stored run: the one whose id begins with `which`, else the best that trains."""
-    chosen = _chosen(summary, which)
+    chosen = chosen_case(summary, which)
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
     head, model = entry.head, chosen.workload.model
     scheme = model.partition(":")[0]
     elsewhere: str | None = None
     if scheme not in registry.names("models"):
-        elsewhere = "it was measured in a program of yours, which alone can measure it again"
+        elsewhere = _OWN_PROGRAM
     elif changes := of_host(head.machine, machine_facts.host(), machine_facts.settings()):
         elsewhere = f"it was recorded on another machine, or with other settings: {'; '.join(changes)}"
     edited = _edited(chosen, head.code) if elsewhere is None else None
@@ -100,6 +101,13 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
         source=head.source,
         code=head.code, elsewhere=elsewhere, own=scheme == "py" or chosen.workload.data.partition(":")[2] != "",
     )  # fmt: skip
+
+
+def of_own_program(summary: RunSummary) -> Target:
+    """Return the best Case of a run that was measured in the user's own process, which alone can measure it again."""
+    chosen = chosen_case(summary, None)
+    case = Case(chosen.workload, chosen.configuration, chosen.placement)
+    return Target(name=summary.name, procedure=summary.procedure, case=case, run=summary, elsewhere=_OWN_PROGRAM)
 
 
 def of_request(request: RunRequest) -> Target:
@@ -161,7 +169,8 @@ def _throughput_only(case: Case) -> Case:
     return msgspec.structs.replace(case, configuration={**case.configuration, "mode": "throughput"})
 
 
-def _chosen(summary: RunSummary, which: str | None) -> CaseSummary:
+def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
+    """Return the Case whose id begins with `which`, else the best that trains. Raises UsageError otherwise."""
     cases = [case for case in summary.cases if case.workload.task != Task.LOAD]
     if not cases:
         raise UsageError(f"{summary.run_id} has no case with a step: task load feeds one, and has none")

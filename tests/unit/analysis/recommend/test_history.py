@@ -10,6 +10,7 @@ from stored import CARD, a_stored_run, case, machine, store
 from torchstone.analysis.recommend.history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
 from torchstone.cli._history_line import CHANGED, LEFT_OUT, line
+from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Finding, Severity
@@ -140,11 +141,15 @@ def test_the_reference_is_the_newest_level(told):
 
 
 def test_the_chart_draws_points_levels_and_changes(told):
-    spec = chart(told(runs(doubtful=(3,))).histories)
-    (one,) = spec["vconcat"]
-    assert len(one["layer"][1]["data"]["values"]) == 20
-    assert [level["value"] for level in one["layer"][2]["data"]["values"]] == pytest.approx([100, 90], rel=0.02)
-    assert one["layer"][4]["data"]["values"][0]["what"].endswith("torch 2.12.0 → 2.13.0")
+    (one,) = chart(told(runs(doubtful=(3,))).histories).panels
+    interval, dots, level, divider = one.marks
+    assert (type(interval), type(dots)) == (Interval, Dots)
+    assert isinstance(level, Level)
+    assert isinstance(divider, Divider)
+    assert len(one.values) == 20
+    assert [point["counted"] for point in one.values].count("left out") == 1
+    assert [value["value"] for value in level.values] == pytest.approx([100, 90], rel=0.02)
+    assert divider.values[0]["what"].endswith("torch 2.12.0 → 2.13.0")
 
 
 def test_a_card_tells_its_driver(told):

@@ -1,5 +1,6 @@
-"""The report of a diagnosis: what limits with its evidence, what failed, what to doubt; and sound Markdown."""
+"""performance_report.md of a sweep: what limits with its evidence, what failed, what to doubt; and sound Markdown."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -13,8 +14,12 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
-from torchstone.report.sweep_text import report_of
+from torchstone.report.charts import sweep as charts
+from torchstone.report.document import Chart
+from torchstone.report.documents.performance_report import of_sweep
+from torchstone.report.renderers.markdown import markdown
 from torchstone.storage.query import entry_of
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 
 PHASES = {"data": 0.4, "forward": 0.2, "backward": 0.3, "optimizer": 0.05, "rest": 0.05}
 SIZES = (8, 32, 128, 512)
@@ -25,6 +30,10 @@ def swept(run: Run, skipped=None) -> Swept:
     return Swept(summarize(entry_of(run, Path())), skipped or {})
 
 
+def report_of(measured: Swept, pictures=(), cause: Cause | None = None) -> str:
+    return markdown(of_sweep(measured, measured.summary.cases[2], cause, pictures))
+
+
 def a_diagnosis(**changes) -> Run:
     """Steps that cost 10 ms whatever their size, and no room for the largest; waiting takes 40 % of a step."""
     cases = [({"batch_size": size, "num_workers": 0, "precision": "fp32"}, 0.01 + 1e-4 * size) for size in SIZES]
@@ -32,16 +41,28 @@ def a_diagnosis(**changes) -> Run:
 
 
 def test_the_pattern_is_told_with_its_evidence():
-    text = report_of(swept(a_diagnosis()), ["time_breakdown.png"])
+    measured = swept(a_diagnosis())
+    picture = charts.time_breakdown(rows_of(measured), "run x")
+    text = report_of(measured, [Chart("time_breakdown", picture.title, picture, ".png")])
     assert "## On cuda:0 (a card)" in text
-    assert "| 8 | ok | 741 | 10.8 ms | 4.32 ms |" in text
+    assert re.search(r"\| 8 \| ok \| 740\.\d \| ±[\d.]+ % \| 10\.8 ms \| 4\.32 ms \|", text)
     assert "| 512 | out of memory | – |" in text
-    assert "Highest throughput: 5,614 samples/s at batch size 128." in text
-    assert "- at batch_size 8, throughput is 13 % of the top: a step costs about 10.0 ms whatever its size" in text
-    assert "- at batch size 128, data is 40 % of the step (9.12 ms): the loader holds the step up." in text
-    assert "  - Try: num_workers=2,4,8" in text
-    assert "- batch size 512 ran out of memory: it took 512 GiB of 80" in text
-    assert "![time_breakdown.png](time_breakdown.png)" in text
+    assert "\nHighest throughput: 5,614 images/s at batch size 128.\n" in text
+    assert "\nat batch_size 8, throughput is 13 % of the top: a step costs about 10.0 ms whatever its size" in text
+    assert "\nAt batch size 128:\n" in text
+    assert "\ndata is 40 % of the step (9.12 ms): the loader holds the step up.\n" in text
+    assert "\n- Try: num_workers=2,4,8; pin_memory=true" in text
+    assert "\nBatch size 512 ran out of memory: it took 512 GiB of 80" in text
+    assert "![Where the time of a training step goes](time_breakdown.png)" in text
+
+
+def test_a_sweep_has_its_questions_and_its_checklist_too_and_names_the_bottleneck_where_that_report_is_there():
+    cause = Cause("loader", Kind.IO, "the loader is too slow", 0.4, ("data is 40 % of the step",))
+    text = report_of(swept(a_diagnosis()), cause=cause)
+    assert "- is the I/O time high? yes, 40 % of the step, 9.12 ms" in text
+    assert "- [x] batch sizes compared: 8, 32, 128" in text
+    assert "\nthe loader is too slow (I/O). See bottleneck_report.md.\n" in text
+    assert "bottleneck_report.md" not in report_of(swept(a_diagnosis()))
 
 
 def test_devices_are_compared_and_one_that_is_not_here_says_why():
@@ -64,12 +85,12 @@ def test_devices_are_compared_and_one_that_is_not_here_says_why():
     both = a_run(
         [*card.trials, *trials], cases=[*card.head.plan.cases, *slow], machine=a_machine(devices=(device,))
     )  # fmt: skip
-    text = report_of(swept(both, {"xpu": "device xpu is not here"}), [])
+    text = report_of(swept(both, {"xpu": "device xpu is not here"}))
     assert (
-        "- cuda:0 beside the CPU: 4 [4, 4] times as fast at batch_size 8, 4 [4, 4] times as fast at batch_size 32, "
+        "cuda:0 beside the CPU: 4 [4, 4] times as fast at batch_size 8, 4 [4, 4] times as fast at batch_size 32, "
         in text
     )
-    assert "Little for an accelerator" not in text
+    assert "little for an accelerator" not in text
     assert "## Skipped\n\n- xpu: device xpu is not here" in text
     assert "## Pictures" not in text
 
@@ -80,15 +101,15 @@ def test_what_to_doubt_is_said_once_for_each_check():
         Finding("drift", Severity.WARNING, f"steps became {n} % slower", "measure again", case.case_id)
         for n, case in enumerate(run.head.plan.cases)
     )
-    text = report_of(swept(msgspec.structs.replace(run, findings=findings)), [])
-    assert "- steps became 0 % slower (and in 3 more cases). measure again." in text
+    text = report_of(swept(msgspec.structs.replace(run, findings=findings)))
+    assert "**warning** drift: steps became 0 % slower (and in 3 more cases). measure again\n" in text
 
 
 def test_names_cannot_break_the_page():
     run = a_diagnosis()
     head = msgspec.structs.replace(run.head, name="a|b\n# <script>")
-    text = report_of(swept(msgspec.structs.replace(run, head=head)), [])
-    assert text.startswith("# Performance report: a\\|b # &lt;script>\n")
+    text = report_of(swept(msgspec.structs.replace(run, head=head)))
+    assert text.startswith("# Performance report: a\\|b \\# \\<script\\>\n")
 
 
 def test_rows_have_equal_columns_and_none_for_what_is_missing():
