@@ -14,7 +14,7 @@ from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.analysis.sweep_table import Swept
-from torchstone.config.cli_flags import word
+from torchstone.core.schema.axis import scalar_word
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
@@ -134,7 +134,7 @@ def _read(good: Sequence[CaseSummary], told: Performance) -> Iterator[Part]:
 def _point(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
     axes = dict.fromkeys(("batch_size", *varying_axes(cases)))
     values = case.configuration
-    told = [f"{axis.replace('_', ' ')} {word(values[axis])}" for axis in axes if axis in values]
+    told = [f"{axis.replace('_', ' ')} {scalar_word(values[axis])}" for axis in axes if axis in values]
     return ", ".join(told) or "its only setting"
 
 
