@@ -170,7 +170,7 @@ def test_mistakes_are_one_line(stored, refused, words, said_so):
 
 
 def test_an_empty_store(said, outputs):
-    assert said("recommend")[1] == "not enough stored: nothing is stored. Measure: torchstone run demo\n"
+    assert said("recommend")[1] == "not enough stored: nothing is stored. Measure:\n  torchstone run demo\n"
     assert said("history")[1] == "nothing is stored: torchstone run demo makes a first run\n"
     assert json.loads(said("recommend", "--json")[1])["settings"] == []
     assert not outputs.exists()
