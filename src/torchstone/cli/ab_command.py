@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
-    parser.add_argument("--margin", default="2%", metavar="P", help="difference that does not matter (default 2%%)")
+    parser.add_argument(
+        "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
+    )
     parser.add_argument(
         "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
     )

@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
     parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")
-    parser.add_argument("--margin", default="2%", help="a ratio nearer to 1 than this is the same (default 2%%)")
+    parser.add_argument(
+        "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
+    )
     parser.add_argument(
         "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
     )

@@ -115,9 +115,10 @@ def _of_items(one: ItemTimeRatio) -> str:
 def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Section:
     kept = [one for one in rows if one.comparison.metric not in _AGAIN]
     again = [one for one in rows if one.comparison.metric in _AGAIN] if kept else []
-    table = Table(_columns(kept or rows, compared), most=_MOST_ROWS)
-    folded = (Section("the same in other units", (Table(_columns(again, compared)),), folded=True),)
-    return _section(title, (table, *(folded if again else ())))
+    parts: list[Part] = [Table(_columns(kept or rows, compared), most=_MOST_ROWS)]
+    if again:
+        parts.append(Section("the same in other units", (Table(_columns(again, compared)),), folded=True))
+    return _section(title, parts)
 
 
 def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> tuple[Column, ...]:
