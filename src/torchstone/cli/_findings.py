@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.case_labels import labels
+from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain
+from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
 from torchstone.storage.query import TrialRow
@@ -82,3 +83,15 @@ def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
         yield f"{first.severity} {name}{_more(seen)}: {first.message}. {first.advice}"
     for finding in run.findings:
         yield f"{finding.severity} run: {finding.message}. {finding.advice}"
+
+
+def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:
+    """Return a few words for each Case, by its id: task, model, batch size, and the other axes that vary."""
+    found: dict[str, str] = {}
+    for group in groups(cases):
+        axes = varying_axes(group)
+        for case in group:
+            model = model_name(case.workload.model)
+            values = ", ".join(f"{axis} {case.configuration.get(axis)}" for axis in axes)
+            found[case.case_id] = f"{case.workload.task} {model}, {values}"
+    return found

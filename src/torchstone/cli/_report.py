@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.case_labels import labels
 from torchstone.analysis.roofline.bound import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli import _performance_summary
+from torchstone.cli._findings import labels
 from torchstone.cli._performance_analyses import print_analyses
 from torchstone.cli._table import plain, terminal_width
 from torchstone.core import units

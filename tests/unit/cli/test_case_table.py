@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from build import a_sweep
 
-from torchstone.analysis.advice.case_labels import labels
 from torchstone.analysis.summary import summarize
 from torchstone.cli._blocks import print_readings
 from torchstone.cli._case_table import print_cases
-from torchstone.cli._findings import print_findings
+from torchstone.cli._findings import labels, print_findings
 from torchstone.cli._table import Column, fit
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status

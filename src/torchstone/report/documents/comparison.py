@@ -33,7 +33,13 @@ def comparison_document(compared: ComparedRuns, answers: Sequence[Answer], writt
 
 def _parts(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str]) -> Iterator[Part]:
     yield from _headline(compared, answers)
-    yield _sides(compared)
+    yield Section("BENCHMARK COMPARISON", (_sides(compared), *_blocks(compared)))
+    yield from paragraphs(tuple(_how(compared)))
+    if written:
+        yield Facts(tuple(("written", file) for file in written))
+
+
+def _blocks(compared: ComparedRuns) -> Iterator[Section]:
     times = (*map(_of_runtimes, runtime_ratios(compared)), *map(_of_items, item_time_ratios(compared)))
     yield from _lines("SPEEDUP ANALYSIS", times)
     for block, title in _TITLES.items():
@@ -42,9 +48,6 @@ def _parts(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[
             yield _figures(title, rows, compared)
     yield from _lines("NOTES", tuple(_notes(compared)))
     yield from _lines("WHAT ELSE DIFFERS", tuple(_differing(compared)))
-    yield from paragraphs(tuple(_how(compared)))
-    if written:
-        yield Facts(tuple(("written", file) for file in written))
 
 
 def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
@@ -67,30 +70,24 @@ def _pair(found: Comparison, compared: ComparedRuns) -> str:
     return f"{letters[found.candidate.label]} vs {letters[found.baseline.label]}"
 
 
-def _section(title: str, parts: Sequence[Part]) -> Section:
-    return Section(f"[{title}]", tuple(parts))
-
-
 def _lines(title: str, lines: Sequence[str]) -> Iterator[Section]:
     """Yield a section of these lines, if there are any: the first ones, and the rest folded."""
     if lines:
         rest = paragraphs(lines[_MOST:])
         more = (Section(f"{len(rest)} more", rest, folded=True),) if rest else ()
-        yield _section(title, (*paragraphs(lines[:_MOST]), *more))
+        yield Section(title, (*paragraphs(lines[:_MOST]), *more))
 
 
 # ── who is compared ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sides(compared: ComparedRuns) -> Section:
+def _sides(compared: ComparedRuns) -> Table:
     facts = specifications(compared)
-    names = Column("", tuple(name for name, _ in facts), left=True)
-    letters = [one.letter for one in compared.participants]
-    each = [
-        Column(letter, tuple(values[place] for _, values in facts), left=True) for place, letter in enumerate(letters)
-    ]
-    heads = [f"[BENCHMARK {n}] {letter}{' (baseline)' if n == 1 else ''}" for n, letter in enumerate(letters, 1)]
-    return Section(", ".join(heads), (Table((names, *each)),))
+    columns = [Column("", tuple(name for name, _ in facts), left=True)]
+    for place, one in enumerate(compared.participants):
+        title = f"[BENCHMARK {place + 1}] {one.letter}{'' if place else ' (baseline)'}"
+        columns.append(Column(title, tuple(values[place] for _, values in facts), left=True))
+    return Table(tuple(columns))
 
 
 def _of_runtimes(one: RuntimeRatio) -> str:
@@ -118,7 +115,7 @@ def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Sect
     parts: list[Part] = [Table(_columns(kept or rows, compared), most=_MOST_ROWS)]
     if again:
         parts.append(Section("the same in other units", (Table(_columns(again, compared)),), folded=True))
-    return _section(title, parts)
+    return Section(title, tuple(parts))
 
 
 def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> tuple[Column, ...]:

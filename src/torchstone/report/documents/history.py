@@ -13,7 +13,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.stats.segmentation import FEWEST
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.documents.sparkline import CHANGED, LEFT_OUT, sparkline
+from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed
@@ -89,7 +89,7 @@ def _at_length(one: History) -> Iterator[Part]:
     when = f"{one.points[0].started_utc[:_DAY]} to {one.points[-1].started_utc[:_DAY]}"
     parts: list[Part] = [
         Text(f"case {one.case_id}, {one.metric}: {runs}, {when}{spread}", Role.DETAIL),
-        Text(sparkline(one, _LINE), Role.DETAIL),
+        Text(line(one, _LINE), Role.DETAIL),
     ]
     if one.segments:
         parts.append(Table(tuple(_level_columns(one))))
@@ -181,7 +181,7 @@ def _quiet(quiet: Sequence[History]) -> Iterator[Part]:
         Column("device", tuple(one.device for one in quiet), 5, left=True),
         Column("runs", tuple(str(len(one.points)) for one in quiet)),
         Column(quiet[0].metric, tuple(map(_latest, quiet)), 1),
-        Column("history", tuple(sparkline(one, _SHORT_LINE) for one in quiet), 3, left=True),
+        Column("history", tuple(line(one, _SHORT_LINE) for one in quiet), 3, left=True),
     )
     parts: list[Part] = [Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")]
     if not all(one.enough for one in quiet):

@@ -88,8 +88,9 @@ def _undecided(one: Hardware, what: str) -> Iterator[Part]:
 def _standing_columns(one: Hardware) -> Iterator[Column]:
     rows = one.standings
     yield Column("device", tuple(r.device for r in rows), left=True)
-    yield Column("of the best", tuple(f"{r.against_best:.3g}×" for r in rows))
-    yield from _marks(tuple(_EVEN if r.could_be and not one.clear else "" for r in rows))
+    marks = [_EVEN if r.could_be and not one.clear else "" for r in rows]
+    share = tuple(f"{r.against_best:.3g}×{mark}" for r, mark in zip(rows, marks, strict=True))
+    yield Column("of the best", share)
     yield Column("models", tuple(str(r.models) for r in rows), 2)
     yield Column("trials", tuple(str(r.trials) for r in rows), 1)
     yield Column("runs", tuple(str(r.runs) for r in rows), 1)
@@ -142,8 +143,7 @@ def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
     axes = tuple(rows[0].point)
     for axis in axes:
         yield Column(axis.replace("_", " "), tuple(_word(row.point.get(axis)) for row in rows))
-    yield Column(rows[0].unit, tuple(units.significant(row.value, 4) for row in rows))
-    yield from _marks(tuple(_mark(row, one) for row in rows))
+    yield Column(rows[0].unit, tuple(f"{units.significant(row.value, 4)}{_mark(row, one)}" for row in rows))
     yield Column("±", tuple(units.spread(row.value, row.low, row.high) for row in rows), 1, of=len(axes))
     share = tuple(f"{row.against_best:.3g}×" if row.against_best else "" for row in rows)
     yield Column("of the best", share, 3)

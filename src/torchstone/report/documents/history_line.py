@@ -12,7 +12,7 @@ CHANGED, LEFT_OUT = "│", "·"
 _LEAST = 0.02  # of the value: what moves less must not look like much
 
 
-def sparkline(history: History, width: int) -> str:
+def line(history: History, width: int) -> str:
     """Return the runs, oldest first, within `width` characters; several runs share a character where they must."""
     cuts = [change.at for change in history.changes][-(width // 4) :]
     room = max(1, width - len(cuts))
