@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from torchstone.analysis.compare.comparability import TOLERANCE
 from torchstone.core.figures import figures
+from torchstone.core.fingerprints import fingerprint_of, moved
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Comparison
@@ -77,11 +77,11 @@ def items_ratio(trials: Sequence[Trial]) -> float:
 
 def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> OtherResults | None:
     """Return where the sides compute something else; None where they agree. `cases`: those of the two sides."""
-    moved = _first_apart(*(_fingerprint(side, trials) for side in "AB"))
-    if moved is None:
+    apart = moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+    if apart is None:
         return None
-    causes = tuple(_changing(found, cases)) if all(map(math.isfinite, moved)) else ()
-    return OtherResults(*moved, causes)
+    numbers = math.isfinite(apart.one) and math.isfinite(apart.other)
+    return OtherResults(apart.one, apart.other, tuple(_changing(found, cases)) if numbers else ())
 
 
 def _of_side(side: str, trials: Sequence[Trial]) -> list[Trial]:
@@ -119,20 +119,3 @@ def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
         values = [case.configuration.get(name, axis.default) for case in (a, b)]
         if axis.changes_result and values[0] != values[1]:
             yield f"{name} {values[0]} against {values[1]}"
-
-
-def _fingerprint(side: str, trials: Sequence[Trial]) -> tuple[float, ...]:
-    return next((t.values("fingerprint") for t in _of_side(side, trials)), ())
-
-
-def _first_apart(one: Sequence[float], other: Sequence[float]) -> tuple[float, float] | None:
-    """Return the first two entries that differ by more than the tolerance; None where fingerprints agree."""
-    pairs = list(zip(one, other, strict=False))
-    scale = max((abs(v) for pair in pairs for v in pair if math.isfinite(v)), default=0.0)
-    return next(((a, b) for a, b in pairs if _apart(a, b, scale)), None)
-
-
-def _apart(a: float, b: float, scale: float) -> bool:
-    if math.isfinite(a) and math.isfinite(b):
-        return abs(a - b) > TOLERANCE * scale
-    return not (a == b or (math.isnan(a) and math.isnan(b)))  # the one is a number, and the other is none
