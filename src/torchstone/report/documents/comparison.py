@@ -54,6 +54,8 @@ def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Tex
     for answer in answers:
         yield Text(f"Faster for {answer.purpose}: {answer.words}.", Role.HEADLINE)
     refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
+    if not answers and not refused:
+        yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
     for place, one in enumerate(refused[:_MOST]):
         told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
         yield Text(told, Role.BODY if answers or place else Role.HEADLINE)

@@ -1,54 +1,16 @@
 """Histories as a Document: the answer, each change with what changed with it, the quiet ones in a table, every run."""
 
-from typing import Any
-
 import msgspec
+from compared_results import a_history
+from compared_results import histories as document
 
-from torchstone.analysis.recommend.history import Change, Histories, History, Point, Segment
 from torchstone.analysis.recommend.software import Changed
-from torchstone.core.schema.comparison import Judgement
 from torchstone.report.document import Command, Document, Facts, Role, Section, Table, Text
-from torchstone.report.documents.history import Requested, history_document
+from torchstone.report.documents.history import Requested
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT
 from torchstone.report.renderers.markdown import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.index import Problem
-
-TORCH = Changed("torch", "2.12.0", "2.13.0", throughout=True)
-
-
-def points(count, change_at=99, left_out=()):
-    return tuple(
-        Point(
-            f"run{number:02d}", f"2026-11-{1 + number:02d}T10:00:00Z", 90.0 if number >= change_at else 100.0,
-            89.0 if number >= change_at else 99.0, 91.0 if number >= change_at else 101.0, 3,
-            number not in left_out, "SUSPECT: neighbours" if number in left_out else None,
-        )
-        for number in range(count)
-    )  # fmt: skip
-
-
-def a_history(changed=(TORCH,), *, count=8, change_at=4, left_out=(), **about) -> History:
-    """Of eight runs, slower from the fifth on; without `changed` nothing that is recorded did; None: no change."""
-    moved = changed is not None
-    found = points(count, change_at if moved else 99, left_out)
-    change = Change(
-        change_at, found[min(change_at, count - 1)].run_id, "2026-11-05T10:00:00Z", 0.9, 0.88, 0.92, Judgement.WORSE,
-        tuple(changed or ()),
-    )  # fmt: skip
-    levels = [Segment(0, change_at - 1, change_at, 100.0, 99.0, 101.0), Segment(change_at, 7, 4, 90.0, 89.0, 91.0)]
-    fields: dict[str, Any] = {
-        "case_id": "c0ffee123456", "task": "train", "model": "hf:bert", "data": "synthetic", "device": "Intel Xeon",
-        "host": "desk", "configuration": {"batch_size": 8}, "metric": "throughput", "unit": "items/s", "points": found,
-        "segments": tuple(levels if moved else [Segment(0, count - 1, count, 100.0, 99.0, 101.0)]),
-        "changes": (change,) if moved else (), "deviation": 0.01, **about,
-    }  # fmt: skip
-    return History(**fields)
-
-
-def document(*histories: History, requested: Requested | None = None, **about) -> Document:
-    told = Histories("throughput", histories, about.pop("runs", 8), **about)
-    return history_document(told, requested)
 
 
 def test_a_change_with_what_changed_with_it():
