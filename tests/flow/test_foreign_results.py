@@ -32,7 +32,7 @@ def test_a_file_is_checked_where_it_lies(said, outputs):
     assert (code, err) == (0, "")
     assert "1 INVALID" in out
     assert "error wrong_rate: train google-bert/bert-base-uncased, batch_size 32" in out
-    assert "→ take total items over total time" in out
+    assert "take total items over total time" in " ".join(out.split())
     assert not outputs.exists(), "looking writes nothing"
 
 
@@ -45,10 +45,10 @@ def test_equal_findings_of_many_cases_are_told_once(said):
     _, out, _ = said("check", str(SAMPLES / "sweep_summary.txt"))
     assert out.count("the optimizer is in no") == 1
     assert "train unknown, batch_size 1 and 12 more" in out
-    assert "… and 2 more: --full" in out
+    assert "and 2 more: --full" in out
     _, full, _ = said("check", str(SAMPLES / "sweep_summary.txt"), "--full")
     assert "batch_size 4096" in full
-    assert "and 2 more" not in full
+    assert "and 2 more: --full" not in full
 
 
 def test_a_folder_is_checked_as_one_document(said):

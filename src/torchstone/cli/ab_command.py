@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
-    parser.add_argument("--margin", default="2%", metavar="P", help="difference that does not matter (default 2%%)")
+    parser.add_argument(
+        "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
+    )
     parser.add_argument(
         "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
     )
@@ -51,11 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
     from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
-    from torchstone.cli._ab_blocks import print_ab
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
-    from torchstone.workflows.ab.campaign import AbCampaign
+    from torchstone.workflows.ab.campaign import AbCampaign, course_of
 
     began_s = system_clock()
     gate = gate_of(options)
@@ -72,14 +73,18 @@ def run(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
         return EXIT_CODE
+    summary, course = results.summary, course_of(ended)
     if options.json:
-        from torchstone.cli._ab_course import course_told
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(results.summary, course_told(ended)))
+        print_json(whole(summary, course))
     else:
-        print_ab(results, ended)
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.ab import ab_document
+
+        files = {"record": summary.record, "document": str(results.document)}
+        show_document(ab_document(ended.comparison, ended.trials, summary.cases, course, files))
     return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 

@@ -18,8 +18,8 @@ from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
+    from torchstone.analysis.compare.gate import Gate
     from torchstone.analysis.compare.inputs import Participant
-    from torchstone.report.comparison_text import Gate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
     parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")
-    parser.add_argument("--margin", default="2%", help="a ratio nearer to 1 than this is the same (default 2%%)")
+    parser.add_argument(
+        "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
+    )
     parser.add_argument(
         "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
     )
@@ -50,11 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print, write the document; return 1 if --fail-on finds something."""
+    """Compare, write the document, show it; return 1 if --fail-on finds something."""
     from torchstone.analysis.compare.answer import answers
     from torchstone.analysis.compare.compare import Asked, compare
     from torchstone.config.durations import share
-    from torchstone.report.comparison_text import checked_output, report, write_report
+    from torchstone.report.comparison_json import checked_output, report, write_report
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
     output = checked_output(Path(options.output)) if options.output is not None else None
@@ -76,18 +78,18 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(document)
     else:
-        from torchstone.cli._compare_blocks import print_comparison
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.comparison import comparison_document
 
-        print_comparison(compared, told, every=options.full)
-        for file in (path, *written):
-            print(f"written   {file}")
+        files = [str(file) for file in (path, *written)]
+        show_document(comparison_document(compared, told, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
+    from torchstone.analysis.compare.gate import failing
     from torchstone.analysis.compare.matching import lost
-    from torchstone.report.comparison_text import failing
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
@@ -129,8 +131,8 @@ def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[st
 
 
 def _gate(texts: list[str] | None) -> Gate | None:
+    from torchstone.analysis.compare.gate import Gate
     from torchstone.config.durations import share
-    from torchstone.report.comparison_text import Gate
 
     if not texts:
         return None

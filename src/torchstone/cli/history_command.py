@@ -16,9 +16,7 @@ from torchstone.cli._parsing import add_json
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchstone.analysis.recommend.history import Histories, History
+    from torchstone.analysis.recommend.history import Histories
 
 _UNNAMED = ""
 
@@ -46,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the histories; return 1 if --fail-on finds one that is worse."""
+    """Show the histories; return 1 if --fail-on finds one that is worse."""
     from torchstone.analysis.recommend.history import history, worse
-    from torchstone.analysis.recommend.reference import without_level
+    from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)
     told = history(folder, options.what, options.metric, suspect=options.suspect)
@@ -59,24 +57,14 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(told)
     else:
-        from torchstone.cli._history import print_histories
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.history import Requested, history_document
 
-        print_histories(told, every=options.full)
-        for path in written:
-            print(f"written: {path}")
-        if options.reference is not None and (lacking := without_level(told.histories)):
-            print(f"not in the reference: {len(lacking)} of {len(told.histories)} cases, {_why_not(lacking)}")
-        if bad:
-            what = f"by more than {100 * (margin or 0.0):g} %" if margin else "than the one before"
-            print(f"{len(bad)} of {len(told.histories)} cases: the newest level is worse {what}")
+        lacking = without_level(told.histories) if options.reference is not None else []
+        files, why = [str(path) for path in written], why_without_level(lacking)
+        requested = Requested(files, len(lacking), why, len(bad), margin or 0.0)
+        show_document(history_document(told, requested), every=options.full)
     return ExitCode.NO if bad else ExitCode.DONE
-
-
-def _why_not(histories: Sequence[History]) -> str:
-    """Return why no run of these counts; of runs that are doubted, what counts them."""
-    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
-    told = "; ".join(reasons)
-    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
 
 
 def _margin(text: str | None) -> float | None:
@@ -91,11 +79,11 @@ def _margin(text: str | None) -> float | None:
 
 
 def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
-    from torchstone.analysis.recommend.reference import without_level
+    from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     lacking = without_level(told.histories)
     if options.reference is not None and told.histories and len(lacking) == len(told.histories):
-        raise UsageError(f"--reference: no case has a run that counts: {_why_not(lacking)}")
+        raise UsageError(f"--reference: no case has a run that counts: {why_without_level(lacking)}")
     written = []
     for wish, usual in ((options.svg, "analysis/history.svg"), (options.reference, "absolute_results.jsonl")):
         if wish is None:
@@ -121,6 +109,6 @@ def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
         path.write_bytes(b"".join(reference_lines(told.histories)))
         return
     from torchstone.report.charts.history import chart
-    from torchstone.report.charts.pictures import draw
+    from torchstone.core.charts.drawing import draw
 
     draw(chart(told.histories), path)

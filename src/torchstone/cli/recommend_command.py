@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is recommended."""
+    """Show what is recommended; with --save, write it too."""
     from torchstone.analysis.recommend.prices import read_prices
     from torchstone.analysis.recommend.recommend import Asked, recommend
 
@@ -45,18 +45,18 @@ def run(options: argparse.Namespace) -> int:
         writable(folder)
     prices = read_prices(options.prices) if options.prices is not None else None
     told = recommend(folder, Asked(options.by, options.family, options.model, options.task, prices))
+    files: list[str] = []
     if options.save:
-        from torchstone.cli._recommend_saved import save
+        from torchstone.report.recommendation_files import write_recommendation
 
-        paths = save(told, folder)
+        files = [str(path) for path in write_recommendation(told, folder)]
     if options.json:
         from torchstone.cli._json import print_json
 
         print_json(told)
-        return 0
-    from torchstone.cli._recommend import print_recommendation
+    else:
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.recommendation import recommendation_document
 
-    print_recommendation(told, every=options.full)
-    if options.save:
-        print(f"\nwritten: {', '.join(map(str, paths))}")
+        show_document(recommendation_document(told, files), every=options.full)
     return 0

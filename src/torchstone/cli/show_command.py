@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
+    from torchstone.analysis.compare.ab_course import course_recorded
     from torchstone.analysis.summary import summarize
-    from torchstone.cli._ab_course import course_recorded
     from torchstone.storage.query import find, read_run
 
     summary = summarize(find(folder_of(options), options.run))
@@ -50,9 +50,10 @@ def run(options: argparse.Namespace) -> int:
 
     shown = summary if options.full else in_duel(summary)
     if summary.comparison is not None and course is not None:
-        from torchstone.cli._ab_blocks import print_contest
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.ab import ab_document
 
-        print_contest(summary.comparison, contested, summary.cases, course)
+        show_document(ab_document(summary.comparison, contested, summary.cases, course))
     elif summary.answer is not None:
         print_tune_answer(summary)
         print_answer(summary)

@@ -86,3 +86,8 @@ def ratio(value: float, low: float | None, high: float | None) -> str:
     if not is_wide(value, low, high):
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
     return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
+
+
+def change(value: float) -> str:
+    """Return a ratio as a change in percent: 1.031 → "+3.1 %"."""
+    return f"{100.0 * (value - 1.0):+.1f} %"

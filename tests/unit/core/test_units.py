@@ -51,3 +51,7 @@ def test_a_ratio_too_wide_to_be_shown_keeps_the_bound_that_holds():
     assert units.ratio(0.3, 0.1, 0.6) == "at most 0.6"
     assert units.ratio(1.1, 0.6, 2.0) == units.MISSING
     assert units.ratio(1.1, None, None) == "1.1"
+
+
+def test_a_ratio_as_a_change():
+    assert [units.change(ratio) for ratio in (1.031, 0.6, 1.0)] == ["+3.1 %", "-40.0 %", "+0.0 %"]

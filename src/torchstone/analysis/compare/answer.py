@@ -62,7 +62,7 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
     if open_:
         ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
         even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
-        told = [f"cannot be told from {', '.join(even)}"] if even else []
+        told = [f"is not significantly different from {', '.join(even)}"] if even else []
         told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
         return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
     return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
@@ -94,7 +94,7 @@ def _settling(found: Sequence[Judged]) -> str:
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):
-        return f"; about {max(known)} more trials of each would settle it"
+        return f"; about {max(known)} more trials of each needed (80 % power at the observed ratio)"
     return "; more trials of these runs would not settle it: `torchstone ab` takes turns"
 
 
@@ -108,9 +108,8 @@ def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
             return "the interval of the ratio is wider than ±50 %"
         if one.is_wide:
             return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
-        return (
-            f"{one.value:.3g} times {a.letter}'s throughput ({100 * one.level:.4g} % interval {low:.3g} to {high:.3g})"
-        )
+        interval = f"{100 * one.level:.4g} % confidence interval {low:.3g} to {high:.3g}"
+        return f"{one.value:.3g} times {a.letter}'s throughput ({interval})"
     values = [one.value for one in ratios]
     middle = from_log(fmean(map(math.log, values)))
     over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"

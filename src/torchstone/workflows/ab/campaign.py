@@ -1,4 +1,4 @@
-"""From two sides to a stored result: check them, rehearse what is the user's own, fight, write, index."""
+"""From two sides to a stored result: check them, rehearse what is the user's own, fight, write, index; its course."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from torchstone.analysis.compare.ab_course import Course, measured_share, threads_pinned
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Rules, Side
@@ -168,3 +169,15 @@ def _ended(writer: RecordWriter, ended: Contested, head: Head, told: Sequence[Fi
     end = End(datetime.now(UTC).isoformat(timespec="seconds"), "done")
     writer.append(end)
     return msgspec.structs.replace(run, findings=findings, end=end)
+
+
+def course_of(ended: Contested) -> Course:
+    """Return the course of a comparison that has just ended."""
+    spent, elapsed_s = ended.spent, ended.elapsed_s
+    share = spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None
+    return Course(
+        ended.pairs, ended.templates, elapsed_s, ended.stopped_because,
+        share if share is not None else measured_share(ended.trials, elapsed_s), threads_pinned(ended.trials),
+        {name.removesuffix("_s"): value for name, value in msgspec.structs.asdict(spent).items()} if spent else {},
+        ended.needed_s,
+    )  # fmt: skip

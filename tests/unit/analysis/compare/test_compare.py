@@ -12,6 +12,7 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.gate import Gate, failing
 from torchstone.analysis.compare.inputs import Participant
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
@@ -19,7 +20,6 @@ from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
-from torchstone.report.comparison_text import Gate, failing
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
 NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
@@ -78,7 +78,7 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "time" not in [one.what for one in the(compared).differing]
     (told,) = answers(compared)
     assert (told.faster, told.purpose) == ("B", "training")
-    assert "B (RTX 4090), 2 times A's throughput (95 % interval 1.9" in told.words
+    assert "B (RTX 4090), 2 times A's throughput (95 % confidence interval 1.9" in told.words
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
@@ -264,7 +264,7 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     assert told.words == "C; throughput relative to A: C 4×, B 2×, A 1×"
     (told,) = answers(judged(one, two, a_stored_run(scaled(0.49, NOISY))))
     assert told.faster is None
-    assert told.words.startswith("C leads, and cannot be told from B; throughput: C 2.04×")
+    assert told.words.startswith("C leads, and is not significantly different from B; throughput: C 2.04×")
 
 
 def test_of_three_who_leads_on_average_may_be_behind_in_a_case():

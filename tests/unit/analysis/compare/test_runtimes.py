@@ -10,7 +10,7 @@ from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.report.comparison_text import report
+from torchstone.report.comparison_json import report
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
 STEPS_S = (0.01, 0.0101, 0.0099)

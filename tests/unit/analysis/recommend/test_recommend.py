@@ -12,10 +12,11 @@ from torchstone.analysis.recommend.criteria import criterion
 from torchstone.analysis.recommend.prices import Prices
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
-from torchstone.cli._recommend import print_recommendation
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
 
 SIZES = (8, 16, 32)
@@ -202,7 +203,7 @@ def test_hardware_at_each_ones_best_and_at_equal_settings(told):
     assert alike == pytest.approx({8: 0.1, 16: 0.075, 32: 0.0667}, rel=0.05)
 
 
-def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told, capsys):
+def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told):
     def of(kind, rates):
         return [(case(kind, batch_size=size, precision=precision), rate) for (size, precision), rate in rates.items()]
 
@@ -217,8 +218,7 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
         "settings differ between the devices at their best (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
         "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is theirs"
     )
-    print_recommendation(found, 300)
-    shown = capsys.readouterr().out
+    shown = terminal(recommendation_document(found), 300)
     assert f"note: {said}\n" in shown
     assert "at equal settings (batch_size 32, precision fp32): " in shown, "the only ones that both ran"
     assert "NVIDIA H200 1×" in shown

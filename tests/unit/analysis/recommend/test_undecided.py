@@ -7,12 +7,13 @@ import pytest
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.recommend import Asked, recommend
-from torchstone.cli._recommend import print_recommendation
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.terminal import terminal
 
 SIZES = (8, 16, 32)
 FAR_APART: dict[str, Any] = {"trials": 2, "noise": 0.3}  # of runs 2 and 3: their intervals pass ±50 %
-ALONE = "hardware by speed for embedding, training\n  not enough stored: one device alone ran these models."
+ALONE = "No recommendation of hardware by speed for embedding, training: one device alone ran these models.\n"
 
 
 def sweep(rates, kind="cpu"):
@@ -27,15 +28,14 @@ CPU, CUDA = sweep((100, 150, 200)), sweep((1000, 2000, 3000), "cuda")
 
 
 @pytest.fixture
-def told(outputs, capsys):
-    """Store these runs; return the block of hardware, and what is printed of it."""
+def told(outputs):
+    """Store these runs; return the block of hardware, and what is said of it on a terminal."""
 
     def call(*runs):
         store(outputs, runs)
         found = recommend(outputs, Asked())
         (block,) = found.hardware
-        print_recommendation(found, 300)
-        return block, capsys.readouterr().out.partition("settings by speed for")[0]
+        return block, terminal(recommendation_document(found), 300).partition("settings by speed for")[0]
 
     return call
 
@@ -77,7 +77,7 @@ def test_what_a_check_calls_an_error_is_compared_with_nothing(told):
     wrong = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA, Severity.ERROR))
     block, shown = told(a_stored_run(1, CPU, machine()), wrong)
     assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
-    assert "no recommendation: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged" in shown
+    assert ", training: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
     assert "note: 3 of 6 settings are INVALID (neighbours): others were busy. " in shown
 
 
@@ -85,7 +85,7 @@ def test_two_devices_of_which_one_cannot_be_judged_are_both_named_with_what_to_t
     unclear = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), **FAR_APART)
     block, shown = told(a_stored_run(1, CPU, machine()), unclear)
     assert block.ran == ("Intel Xeon", "NVIDIA H200")
-    assert "  no recommendation: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged\n" in shown
+    assert ": of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
     assert "left out: 3 of 6 settings: 2 trials differ too much" in shown
     assert "what would settle more:\n  torchstone run " in shown
     words = shlex.split(block.to_type or "")
@@ -97,7 +97,7 @@ def test_two_devices_of_which_neither_can_be_judged(told):
     runs = ((2, CPU, machine()), (3, CUDA, machine("cuda", host="gpubox")))
     block, shown = told(*(a_stored_run(*run, **FAR_APART) for run in runs))
     assert block.judged == ()
-    assert "  no recommendation: of Intel Xeon, NVIDIA H200, none can be judged\n" in shown
+    assert ": of Intel Xeon, NVIDIA H200, none can be judged.\n" in shown
 
 
 def test_a_device_whose_memory_is_nearly_full_in_all_settings_has_a_block_that_says_so(told):

@@ -8,7 +8,7 @@ from statistics import fmean
 from torchstone.analysis.recommend.history import History
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
-CHANGED, LEFT_OUT = "│", "·"
+CHANGED, LEFT_OUT = "|", "·"
 _LEAST = 0.02  # of the value: what moves less must not look like much
 
 

@@ -1,18 +1,14 @@
-"""The course of a live comparison: as it was told when it ended, or as far as its record tells."""
+"""The course of a live comparison: pairs, templates, time; as it was told when it ended, or as its record tells."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from torchstone.core.schema.trial import Trial
-
-if TYPE_CHECKING:
-    from torchstone.workflows.ab.experiment import Contested
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -34,33 +30,23 @@ class Course(msgspec.Struct, frozen=True):
     needed_s: float | None = None
 
 
-def course_told(ended: Contested) -> Course:
-    """Return the course of a contest that has just ended."""
-    measured_s = ended.spent.measured_s if ended.spent else 0.0
-    spent = {k.removesuffix("_s"): v for k, v in msgspec.structs.asdict(ended.spent).items()} if ended.spent else {}
-    return Course(
-        ended.pairs, ended.templates, ended.elapsed_s, ended.stopped_because,
-        measured_s / ended.elapsed_s if measured_s and ended.elapsed_s else _share(ended.trials, ended.elapsed_s),
-        _pinned(ended.trials), spent, ended.needed_s,
-    )  # fmt: skip
-
-
 def course_recorded(trials: Sequence[Trial]) -> Course:
     """Return what the trials of a record tell of it; they may be a stranger's."""
     pairs, templates = ({t.facts[name] for t in trials if name in t.facts} for name in ("pair", "template"))
     spans = list(_spans(trials))
     elapsed_s = max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else None
-    return Course(
-        len(pairs), len(templates), elapsed_s, measured_share=_share(trials, elapsed_s), threads_pinned=_pinned(trials)
-    )
+    share, cores = measured_share(trials, elapsed_s), threads_pinned(trials)
+    return Course(len(pairs), len(templates), elapsed_s, measured_share=share, threads_pinned=cores)
 
 
-def _share(trials: Sequence[Trial], elapsed_s: float | None) -> float | None:
+def measured_share(trials: Sequence[Trial], elapsed_s: float | None) -> float | None:
+    """Return what share of a time was measured turns of these trials; None where they do not tell, or tell of more."""
     measured_s = math.fsum(v for t in trials for v in t.values("turn_time_s") if math.isfinite(v))
     return measured_s / elapsed_s if elapsed_s and 0.0 < measured_s <= elapsed_s else None
 
 
-def _pinned(trials: Sequence[Trial]) -> int | None:
+def threads_pinned(trials: Sequence[Trial]) -> int | None:
+    """Return the fewest logical cores that threads of a trial were bound to; None where it was not asked for."""
     told = [cores for t in trials if isinstance(cores := t.facts.get("threads_pinned"), int)]
     return min(told) if told else None
 

@@ -1,4 +1,4 @@
-"""A comparison as JSON: benchmark_comparison_<YYYYmmdd_HHMMSS>.json, what --json prints, and what a gate decides."""
+"""A comparison as JSON: the file benchmark_comparison_<YYYYmmdd_HHMMSS>.json, and what --json prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.comparison import Judgement
 from torchstone.storage.document import write_new
 
 SCHEMA = 1
@@ -89,32 +88,3 @@ def write_report(document: Mapping[str, Any], folder: Path, file: Path | None = 
         return write_new(folder, f"{COMPARISON}{moment}", data)
     except OSError as fault:
         raise TorchstoneError(f"cannot write {file or folder}: {fault.strerror}") from fault
-
-
-class Gate(msgspec.Struct, frozen=True):
-    """What makes a comparison fail: figures that are worse, and by more than `worse_by`; that are unclear; lost Cases.
-
-    Lost Cases (matching.lost) have no figure: whoever asks for `missing` looks for them beside `failing`.
-    """
-
-    worse: bool = False
-    worse_by: float = 0.0
-    unclear: bool = False
-    missing: bool = False
-
-
-def failing(compared: ComparedRuns, gate: Gate) -> list[Judged]:
-    """Return the comparisons that a gate does not let through; what is not comparable passes none.
-
-    The first moments of a process (block `start`) are no matter of a gate.
-    """
-    return [one for one in compared.judged if one.block != "start" and _fails(one, gate)]
-
-
-def _fails(one: Judged, gate: Gate) -> bool:
-    found = one.comparison
-    if found.verdict == Judgement.NOT_COMPARABLE or found.ratio is None:
-        return True
-    if found.verdict == Judgement.WORSE:
-        return gate.worse and max(found.ratio.value, 1.0 / found.ratio.value) > 1.0 + gate.worse_by
-    return gate.unclear and found.verdict == Judgement.UNCLEAR

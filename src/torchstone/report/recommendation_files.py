@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 
 from torchstone.analysis.recommend.recommend import Recommendation
-from torchstone.cli._recommend import print_recommendation
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.markdown import markdown
 
-_WIDTH = 110
 
+def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path]:
+    """Write recommendation.json and recommendation.md into `folder`/analysis and return their paths.
 
-def save(told: Recommendation, folder: Path) -> tuple[Path, Path]:
-    """Write both files and return their paths. Raises UsageError if they cannot be written."""
+    Raises UsageError if they cannot be written.
+    """
     there = folder / "analysis"
     data, page = there / "recommendation.json", there / "recommendation.md"
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        print_recommendation(told, _WIDTH, every=True)
-    shown = text.getvalue().strip().replace("```", "'''")  # a name in a record must not end the block
     try:
         there.mkdir(parents=True, exist_ok=True)
         data.write_bytes(encode(told) + b"\n")
-        page.write_text(f"# Recommended, by {told.by}\n\n```\n{shown}\n```\n", encoding="utf-8")
+        page.write_text(markdown(recommendation_document(told)), encoding="utf-8")
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
     return data, page
