@@ -12,6 +12,7 @@ from torchstone.report.document import Chart, Column, Command, Document, Doubt, 
 _GAP = 2  # characters between columns
 _TITLE = 12  # characters that a line of a column's title may have before it is broken
 _NAME = 9  # characters of a fact's name
+_SHORTEST = 16  # characters that a name keeps of a column that may be shortened
 
 
 def terminal(document: Document, width: int, *, every: bool = False) -> str:
@@ -101,7 +102,7 @@ def _table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     most = None if every else part.most
     kept, gone = fitting(part.columns, width)
     titles = [textwrap.wrap(plain(column.title), _TITLE) or [""] for column in kept]
-    cells = [[plain(cell) for cell in column.cells] for column in kept]
+    cells = [_cells(column, kept, width) for column in kept]
     widths = [max(map(len, (*title, *column))) for title, column in zip(titles, cells, strict=True)]
     height = max((len(title) for title in titles), default=0)
     headed = [[""] * (height - len(title)) + title for title in titles]
@@ -142,6 +143,24 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     return [c for c in kept if c.of not in missing], gone
 
 
+def shortened(text: str, most: int) -> str:
+    """Return text of at most so many characters; a longer one loses its middle: names differ at both ends."""
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+
+
+def _cells(column: Column, kept: Sequence[Column], width: int) -> list[str]:
+    """Return what stands in a column; where it may be shortened, as much of it as the others leave room for."""
+    shown = [plain(cell) for cell in column.cells]
+    if not column.shorten:
+        return shown
+    spare = width + _GAP - sum(_width(one) + _GAP for one in kept)
+    most = _width(column) + max(0, spare) // sum(one.shorten for one in kept)
+    return [shortened(cell, most) for cell in shown]
+
+
 def _says_something(column: Column) -> bool:
     nothing = ("",) if column.of is not None else ("", MISSING)  # a dash in place of an interval has its reason
     return any(cell not in nothing for cell in column.cells)
@@ -149,4 +168,5 @@ def _says_something(column: Column) -> bool:
 
 def _width(column: Column) -> int:
     title = textwrap.wrap(plain(column.title), _TITLE) or [""]
-    return max(map(len, (*title, *map(plain, column.cells))))
+    widest = max(map(len, (*title, *map(plain, column.cells))))
+    return min(widest, max(_SHORTEST, *map(len, title))) if column.shorten else widest
