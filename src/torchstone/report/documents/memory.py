@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.memory import KINDS, PeakMemory
 from torchstone.core.stats.largest_batch import MOST
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
-from torchstone.report.wording import point_words, scalar_word
+from torchstone.report.documents.wording import point_words, scalar_word
 from torchstone.workflows.memory.answer import Answer, Row, Verdict
 
 _RANKS = {"weights": 2, "gradients": 3, "optimizer": 3, "activations": 2, "inputs": 5, "temporaries": 4, "workspace": 6}

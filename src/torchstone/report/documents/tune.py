@@ -13,7 +13,7 @@ from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.core.schema.trial import Purpose
 from torchstone.report.document import Document, Facts, Part, Role, Section, Text
-from torchstone.report.wording import point_words, scalar_word
+from torchstone.report.documents.wording import point_words, scalar_word
 
 
 def tune_document(run: RunSummary, rate: str, choices: Sequence[Part]) -> Document:

@@ -1,4 +1,4 @@
-"""Settings in words, the same in every document."""
+"""Settings in words, the same in an answer, a block and a table."""
 
 from __future__ import annotations
 
