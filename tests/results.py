@@ -122,9 +122,13 @@ def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Exa
 
 
 def a_memory_row(
-    batch: int = 4, gib: float = 3.0, largest: int | None = 200, card: str = "NVIDIA H100 SXM 80 GB", memory: int = 80,
+    batch: int = 4,
+    gib: float = 3.0,
+    largest: int | None = 200,
+    card: str = "NVIDIA H100 SXM 80 GB",
+    memory: int = 80,
     **changes: Any,
-) -> Row:  # fmt: skip
+) -> Row:
     """A batch of GPT-2 on a card: its peak of `gib` is weights and activations. `changes`: fields of Row."""
     peak = PeakMemory(batch, int(gib * GIB), {"weights": GIB, "activations": int((gib - 1) * GIB)}, "backward", 4 * GIB)
     most = None if largest is None else PeakMemory(largest, 71 * GIB, {}, "backward")
@@ -168,7 +172,9 @@ def a_training(
     return TrainResults(results, metrics, Path("trained"), len(metrics.epochs) if metrics is not None else 0)
 
 
-def a_quality(matrix: Sequence[Sequence[int]] = ((4, 0), (1, 3)), names: Sequence[str] = ("blue", "red")) -> TestMetrics:
+def a_quality(
+    matrix: Sequence[Sequence[int]] = ((4, 0), (1, 3)), names: Sequence[str] = ("blue", "red")
+) -> TestMetrics:
     """What a confusion matrix says, with the same precision, recall and F1 for each class."""
     each = tuple(ClassQuality(name, 0.8, None, 0.85, sum(row)) for name, row in zip(names, matrix, strict=True))
     count = sum(map(sum, matrix))

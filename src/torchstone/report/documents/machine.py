@@ -19,9 +19,9 @@ def _sections(machine: Machine, missing: Mapping[str, str]) -> Iterator[Part]:
     yield from _section("host", _host(machine.host))
     for device in machine.devices:
         yield from _section(f"device {device.kind}:{device.index}", _device(device))
-    kept = tuple((f"{one.kind}:{one.index}", _best(one)) for one in machine.peaks)  # of a device with other threads, too
-    if kept:
-        yield Section("peaks (torchstone machine peaks)", (Facts(kept),))
+    if machine.peaks:  # a device may have several, of other numbers of threads
+        peaks = tuple((f"{one.kind}:{one.index}", _best(one)) for one in machine.peaks)
+        yield Section("peaks (torchstone machine peaks)", (Facts(peaks),))
     yield from _section("not here", missing)
     yield from _section("software", machine.software)
     yield from _section("settings", {name: value for name, value in machine.settings.items() if value is not None})

