@@ -22,9 +22,19 @@ def tune_document(run: RunSummary, rate: str, choices: Sequence[Part]) -> Docume
     `rate`: how fast the recommended Case is, with its interval; `choices`: the fastest, the most efficient and the
     recommended settings.
     """
-    if run.answer is None:
+    return Document(f"Tune of {run.name}", tuple(tune_parts(run, rate, choices)))
+
+
+def tune_parts(run: RunSummary, rate: str, choices: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts of its Document, what stands above the tables of a run. Raises ValueError without an answer."""
+    answer = run.answer
+    if answer is None:
         raise ValueError(f"{run.run_id} has no answer")
-    return Document(f"Tune of {run.name}", tuple(_parts(run.answer, rate, choices)))
+    yield Text(_sentences(answer, rate), Role.HEADLINE)
+    yield from choices
+    yield Facts(tuple(_facts(answer)))
+    settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
+    yield Section("settings", (Facts(settings),))
 
 
 def of_final_round(run: RunSummary) -> RunSummary:
@@ -41,14 +51,6 @@ def recommended_case(run: RunSummary, answer: Answer) -> CaseSummary:
 def chosen_of(answer: Answer) -> Chosen:
     """Return the choices of an answer as those of a run."""
     return Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
-
-
-def _parts(answer: Answer, rate: str, choices: Sequence[Part]) -> Iterator[Part]:
-    yield Text(_sentences(answer, rate), Role.HEADLINE)
-    yield from choices
-    yield Facts(tuple(_facts(answer)))
-    settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
-    yield Section("settings", (Facts(settings),))
 
 
 def _sentences(answer: Answer, rate: str) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import MISSING
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.renderers.shortening import shortened, with_room
 
 _GAP = 2  # characters between columns
 _TITLE = 12  # characters that a line of a column's title may have before it is broken
 _NAME = 9  # characters of a fact's name
-_SHORTEST = 16  # characters that a name keeps of a column that may be shortened
 
 
 def terminal(document: Document, width: int, *, every: bool = False) -> str:
@@ -101,8 +101,9 @@ def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:
 def _table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     most = None if every else part.most
     kept, gone = fitting(part.columns, width)
+    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
     titles = [textwrap.wrap(plain(column.title), _TITLE) or [""] for column in kept]
-    cells = [_cells(column, kept, width) for column in kept]
+    cells = [[plain(cell) for cell in column.cells] for column in kept]
     widths = [max(map(len, (*title, *column))) for title, column in zip(titles, cells, strict=True)]
     height = max((len(title) for title in titles), default=0)
     headed = [[""] * (height - len(title)) + title for title in titles]
@@ -135,30 +136,12 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     """
     kept = [c for c in columns if c.rank == 0 or _says_something(c)]
     gone: list[Column] = []
-    while sum(_width(c) + _GAP for c in kept) - _GAP > width and any(c.rank for c in kept):
+    while sum(_width(shortened(c)) + _GAP for c in kept) - _GAP > width and any(c.rank for c in kept):
         highest = max(c.rank for c in kept)
         gone += [c for c in kept if c.rank == highest]
         kept = [c for c in kept if c.rank != highest]
     missing = {number for number, column in enumerate(columns) if column not in kept}
     return [c for c in kept if c.of not in missing], gone
-
-
-def shortened(text: str, most: int) -> str:
-    """Return text of at most so many characters; a longer one loses its middle: names differ at both ends."""
-    if len(text) <= most:
-        return text
-    head = most // 2
-    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
-
-
-def _cells(column: Column, kept: Sequence[Column], width: int) -> list[str]:
-    """Return what stands in a column; where it may be shortened, as much of it as the others leave room for."""
-    shown = [plain(cell) for cell in column.cells]
-    if not column.shorten:
-        return shown
-    spare = width + _GAP - sum(_width(one) + _GAP for one in kept)
-    most = _width(column) + max(0, spare) // sum(one.shorten for one in kept)
-    return [shortened(cell, most) for cell in shown]
 
 
 def _says_something(column: Column) -> bool:
@@ -168,5 +151,4 @@ def _says_something(column: Column) -> bool:
 
 def _width(column: Column) -> int:
     title = textwrap.wrap(plain(column.title), _TITLE) or [""]
-    widest = max(map(len, (*title, *map(plain, column.cells))))
-    return min(widest, max(_SHORTEST, *map(len, title))) if column.shorten else widest
+    return max(map(len, (*title, *map(plain, column.cells))))

@@ -43,11 +43,11 @@ def test_the_error_is_stated():
 def test_one_setting_is_told_part_by_part_with_what_each_is():
     lines = said(a_memory_row(), width=80).splitlines()
     at = lines.index("peak memory, in the backward pass")
-    assert lines[at + 1 :] == [
+    assert [line.strip() for line in lines[at + 1 :]] == [
         "weights     1.00 GiB, parameters and buffers",
         "activations 2.00 GiB, what the forward pass keeps for the backward pass",
         "reserved    4.00 GiB, what torch's allocator takes from the card for all that,",
-        "            with gaps",
+        "with gaps",
     ]
 
 

@@ -42,7 +42,7 @@ def test_choices_gain_epoch_reasons_cost_and_settings(width):
     assert "epoch 600 ms [580 ms, 620 ms] expected" in flat
     assert "\nwhy       the device is busy from batch_size 32 on\n          more workers gain nothing\n" in text
     assert "cost 7 probes, 12.0 s: 5.0 % of about 4.0 min for all 24 settings" in flat
-    assert text.endswith("settings\nbatch_size  32\nnum_workers 2\npin_memory  false\n"), "as people type them"
+    assert flat.endswith(" settings batch_size 32 num_workers 2 pin_memory false"), "as people type them"
 
 
 @pytest.mark.parametrize(

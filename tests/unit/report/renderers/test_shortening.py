@@ -3,7 +3,8 @@
 import pytest
 
 from torchstone.report.document import Column, Document, Table
-from torchstone.report.renderers.terminal import shortened, terminal
+from torchstone.report.renderers.shortening import shortened
+from torchstone.report.renderers.terminal import terminal
 
 
 @pytest.mark.parametrize(
@@ -11,7 +12,8 @@ from torchstone.report.renderers.terminal import shortened, terminal
     [("name", 4, "name"), ("a-long-name", 7, "a-l…ame"), ("a-long-name", 6, "a-l…me"), ("a-long-name", 1, "…")],
 )
 def test_a_long_text_loses_its_middle(text, most, found):
-    assert shortened(text, most) == found
+    assert shortened(Column("name", (text,), shorten=True), most).cells == (found,)
+    assert shortened(Column("name", (text,)), most).cells == (text,)
     assert len(found) <= most
 
 
