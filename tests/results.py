@@ -1,13 +1,13 @@
-"""Builders of what commands return: a tune, a diagnosis, an examination, a training, an evaluation, a prediction."""
+"""Builders of what commands return, a tune, a diagnosis, a training, …, and the Documents of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from build import a_case, a_run, a_sweep, a_trial, peaks_of
+from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.summary import RunSummary, summarize
@@ -15,11 +15,24 @@ from torchstone.core.schema.answer import Answer, Choice
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.storage.query import entry_of
+from torchstone.report.document import Document, Text
+from torchstone.report.documents.diagnosis import diagnosis_document
+from torchstone.report.documents.evaluation import evaluation_document
+from torchstone.report.documents.machine import machine_document
+from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.memory import memory_document
+from torchstone.report.documents.peaks import peaks_document, promised_of
+from torchstone.report.documents.plugins import plugins_document
+from torchstone.report.documents.runs import exported_document, imported_document, runs_document
+from torchstone.report.documents.training import training_document
+from torchstone.report.documents.tune import tune_document
+from torchstone.storage.index import Problem
+from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
 from torchstone.workflows.diagnose.campaign import told
 from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
@@ -27,12 +40,14 @@ from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
+from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.run.results import Results
 from torchstone.workflows.train.campaign import TrainResults
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
 from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.tune.verifying import Epoch
 
 GIB = 2**30
 HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
@@ -191,3 +206,52 @@ def an_evaluation(quality: TestMetrics | None, **changes: Any) -> TestResults:
         "files": {"predictions": "trained/test_results/predictions.csv", "metrics": "trained/test_results/m.json"},
     }  # fmt: skip
     return TestResults(**{**fields, **changes})
+
+
+# ── a Document of each, for what every renderer must be able to draw ────────────────────────────────────────
+
+_MACHINE = a_machine(devices=(H200,), peaks=(peaks_of(),), settings={"OMP_NUM_THREADS": "4"})
+_MANY = a_machine(devices=tuple(msgspec.structs.replace(H200, index=number) for number in range(40)))
+_STRANGE = a_machine(host=Host(HOSTILE, HOSTILE, None, None, None, None), software={HOSTILE: HOSTILE})
+_BROKEN = Rate("disk_read", None, "bytes/s", HOSTILE)
+_IDENTITY = tuple(tuple(int(row == column) for column in range(40)) for row in range(40))
+_RUN = RunRow("20261121-100000-abcd", "a-run", "2026-11-21T10:00:00Z", "done", "host", "cpu", 1, 3, 3, "a.jsonl")
+_RUNS = [msgspec.structs.replace(_RUN, name=f"{number}-{HOSTILE * 4}") for number in range(40)]
+_ROWS = tuple(a_memory_row(card=f"card {number}", gib=2.0 + number, largest=number or None) for number in range(40))
+_LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTILE)
+_STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
+
+DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
+    ("tune", lambda: tune_document(a_tuned(), "3,000 images/s", (Text("Highest throughput: batch_size 64"),))),
+    ("tune, no present", lambda: tune_document(a_tuned(present=None, gain=None), "not measured", ())),
+    ("tune, hostile", lambda: tune_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}), HOSTILE, ())),
+    ("diagnosis", lambda: diagnosis_document(a_diagnosis(), "torchstone run x", (Path("a.md"),), "r.jsonl")),
+    ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None), None)),
+    ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,)), HOSTILE)),
+    ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
+    ("machine, 40 devices", lambda: machine_document(_MANY, {})),
+    ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),
+    ("machine check", lambda: machine_check_document(an_examination())),
+    ("machine check, noisy", lambda: machine_check_document(an_examination(QUIET, NOISY, UNTOLD, settled=None))),
+    ("peaks", lambda: peaks_document(ON_H200, _MACHINE, promised_of(ON_H200, H200), new=True)),
+    ("peaks, none", lambda: peaks_document(peaks_of(rates=(_BROKEN,), busy_cores=2.0), _STRANGE, {}, new=False)),
+    ("memory", lambda: memory_document(Prediction((a_memory_row(),), (), {}))),
+    ("memory, 40 cards", lambda: memory_document(Prediction(_ROWS, ("batch_size",), {}), "first of all")),
+    ("memory, unknown", lambda: memory_document(Prediction((_LACKING,), (), {}))),
+    ("training", lambda: training_document(a_training(metrics_of([an_epoch(1), an_epoch(2)])), _STEP)),
+    ("training, 40 epochs", lambda: training_document(a_training(metrics_of(list(map(an_epoch, range(1, 41))))), None)),
+    ("training, failed", lambda: training_document(a_training(None, message=HOSTILE), None)),
+    ("evaluation", lambda: evaluation_document(an_evaluation(a_quality()), Path("trained"))),
+    ("evaluation, loss alone", lambda: evaluation_document(an_evaluation(None, gauges={}), Path("trained"))),
+    (
+        "evaluation, 40 classes",
+        lambda: evaluation_document(an_evaluation(a_quality(_IDENTITY, [HOSTILE] * 40), items=40), Path("trained")),
+    ),
+    ("runs", lambda: runs_document([_RUN], (), Path("outputs"))),
+    ("runs, 40 and a broken one", lambda: runs_document(_RUNS, (Problem(HOSTILE, HOSTILE),), Path("outputs"))),
+    ("runs, none", lambda: runs_document((), (), Path("outputs"))),
+    ("import", lambda: imported_document([("20261121-100000-abcd", True), ("20261122-100000-beef", False)])),
+    ("import, nothing", lambda: imported_document([])),
+    ("export", lambda: exported_document(Path("outputs/data/cases.csv"))),
+    ("list", lambda: plugins_document({"models": [("builtin:cnn", "a small network"), (HOSTILE, "")], "checks": []})),
+)
