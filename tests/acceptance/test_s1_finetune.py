@@ -125,7 +125,7 @@ def test_s1_42_to_46_quality_is_what_scikit_learn_makes_of_the_predictions(desk,
 def test_s1_42_to_46_quality_is_printed_as_it_is_in_the_file(judged, tested):
     words = {"Accuracy": "accuracy", "accuracy": "accuracy", "precision": "precision", "recall": "recall", "F1": "f1"}
     for word, figure in words.items():
-        found = re.search(rf"\b{word} +([\d.]+)%", judged)
+        found = re.search(rf"\b{word} +([\d.]+) %", judged)
         assert found, f"{word} is not printed"
         assert float(found[1]) == pytest.approx(100 * tested[figure], abs=0.006)
     rows = {line.split()[1]: line.split()[-4:] for line in judged.splitlines() if line.split()[1:2] and "%" in line}

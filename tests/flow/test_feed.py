@@ -131,7 +131,7 @@ def test_a_tune_of_a_data_set_of_ones_own_tunes_its_workers(project):
         "--axis", "batch_size=8", "--axis", "num_workers=0,2", "--budget", "200ms", "--warmup-budget", "100ms",
         "--trials", "2", "--probes", "6",
     )  # fmt: skip
-    assert "what the loader can feed" in said
+    assert "loader-only throughput" in said
     assert "no loader to tune" not in said
     answer = run["answer"]
     assert answer["present"]["point"]["num_workers"] == 0, "what the user's loader has"

@@ -5,9 +5,11 @@ import json
 import msgspec
 import pytest
 
-from torchstone.cli import _machine_check, main
+from torchstone.cli import main
 from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
+from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows import peaks as asking
 from torchstone.workflows.ab.experiment import Contested
 from torchstone.workflows.machine_check import examination
@@ -39,7 +41,7 @@ def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch,
     table = capfd.readouterr().out
     assert "products in fp32" in table
     assert f"measured {first['peaks']['measured_utc']}" in table
-    assert "kept from then" in table
+    assert "from the cache: --again measures anew" in " ".join(table.split())
     run = ["run", "--task", "train", "--model", "builtin:mlp", "--batch-sizes", "64", "--device", "cpu"]
     code, told = said_as_json(capfd, *run, "--trials", "1", "--iterations", "5", "--warmup", "0", "--json", "--quiet")
     assert code == 0
@@ -74,14 +76,13 @@ def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     assert code == (found["verdict"] != "fit")
     ((a, b),) = asked
     assert a.case == b.case, "an A/A test"
-    monkeypatch.setenv("COLUMNS", "80")
-    _machine_check.show_examination(msgspec.convert(found, examination.Examination))
-    shown = capfd.readouterr().out
-    # A half-width of 1 % after 15 s is one of 0.5 % after 60 s, and 0.8 % is found 19 times in 20.
-    assert "finds a difference of 0.8 % 19 times in 20" in shown
-    assert f"this machine is {found['verdict']}" in shown
+    shown = terminal(machine_check_document(msgspec.convert(found, examination.Examination)), 80)
+    # A half-width of 1 % after 15 s is one of 0.5 % after 60 s, and 0.8 % is found with a power of 95 %.
+    assert "detects a difference of 0.8 % with a power of 95 %" in " ".join(shown.split())
+    assert shown.startswith(f"This machine is {found['verdict']}")
     assert "A/A test" in shown
-    assert max(map(len, shown.splitlines())) <= 80
+    wide = [line for line in shown.splitlines() if len(line) > 80]
+    assert not [line for line in wide if " " in line.strip()], "only a path may be longer: it is to be copied"
 
 
 def test_a_device_that_is_not_here(refused):

@@ -58,7 +58,7 @@ def test_two_epochs_with_the_settings_that_were_applied(tmp_path, outputs, capfd
     said = capfd.readouterr()
     assert "1 trial a case, at most 2 epochs" in said.out
     assert re.search(r"predicted +4\.00 s an epoch by tune tuned; without the first step it took [\d.]+ t", said.out)
-    assert re.search(r"epoch 2 of 2: loss [\d.]+, held out [\d.]+, accuracy [\d.]+%", said.err)
+    assert re.search(r"epoch 2 of 2: loss [\d.]+, held-out loss [\d.]+, accuracy [\d.]+ %", said.err)
 
     (record,) = [p for p in (outputs / "records").glob("*.jsonl") if p.stem != "tuned"]
     lines = [json.loads(line) for line in record.read_text().splitlines()]
@@ -157,7 +157,7 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
 
     assert main(["evaluate"]) == 0
     said = capfd.readouterr().out
-    assert f"{cut}, epoch " in said, "the training gone on with last, wherever --output put it"
+    assert f"training  {cut}\n" in said, "the training gone on with last, wherever --output put it"
     assert "accuracy" in said
     assert "→0" in said
     assert "there are 1, 2, 3, 4, best and last" in refused("evaluate", str(whole), "--checkpoint", "9")
@@ -182,7 +182,7 @@ def test_a_file_for_a_card_is_trained_on_the_cpu_and_says_what_had_no_effect(tmp
 def test_a_training_that_does_not_end_well_exits_1_and_says_why(capfd):
     words = ("train", "--model", "builtin:cnn", "--data", "digits", "--batch-sizes", "1000", "--device", "cpu")
     assert main([*words, "--axis", "image_size=8", "--quiet"]) == 1
-    assert "items make 1 steps of 1000; 2 are the least" in capfd.readouterr().out
+    assert "items make 1 steps of 1000; 2 are the least" in " ".join(capfd.readouterr().out.split())
 
 
 CNN = ("train", "--model", "builtin:cnn")

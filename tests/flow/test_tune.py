@@ -67,8 +67,8 @@ def test_only_replicates_stand_behind_the_numbers(tuned):
 def test_stages_are_told_while_it_works(tuned):
     _, said, _ = tuned
     assert "tuning train builtin:cnn on cpu for throughput" in said
-    assert "what the loader can feed" in said
-    assert "what the device can eat" in said
+    assert "loader-only throughput" in said
+    assert "device-only throughput" in said
     assert "duel of" in said
 
 

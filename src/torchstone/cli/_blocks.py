@@ -25,12 +25,12 @@ from torchstone.analysis.advice.grouping import groups, over_devices, varying_ax
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
-from torchstone.cli._wording import point_words
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Verdict, too_wide
+from torchstone.report.documents.wording import point_words
 
 _SETTINGS = ("batch_size", "num_workers", "precision")  # named in a block even where they do not vary
 _FEW = 3  # Cases that cannot be told from the fastest

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
-from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
-from torchstone.cli._table import plain, terminal_width
-from torchstone.core import units
 from torchstone.core.errors import ExitCode
-
-if TYPE_CHECKING:
-    from torchstone.workflows.machine_check.examination import Examination
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,21 +35,8 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(found)
     else:
-        show_examination(found)
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.machine_check import machine_check_document
+
+        show_document(machine_check_document(found))
     return ExitCode.DONE if found.verdict == Fitness.FIT else ExitCode.NO
-
-
-def show_examination(found: Examination) -> None:
-    """Print each condition, the verdict, and what to do."""
-    width = terminal_width()
-    names = max(len(condition.name) for condition in found.conditions)
-    for c in found.conditions:
-        line = f"{c.name:<{names}}  {c.fitness:<7}  {c.seen}"
-        print(textwrap.fill(plain(line), width, subsequent_indent=" " * (names + 11)))
-    print(f"\nthis machine is {found.verdict}")
-    advised = [f"{c.name}: {c.advice}" for c in found.conditions if c.advice is not None]
-    for line in advised:
-        print(textwrap.fill(plain(f"- {line}"), width, subsequent_indent="  "))
-    if found.settled_in_a_minute is not None:
-        least = units.quantity(found.settled_in_a_minute, "ratio")
-        print(f"a minute of `torchstone ab` finds a difference of {least} 19 times in 20")

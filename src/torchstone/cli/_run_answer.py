@@ -11,12 +11,12 @@ from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.cli._table import plain, terminal_width
-from torchstone.cli._wording import point_words
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status
+from torchstone.report.documents.wording import point_words
 
 _MOST = 6  # workloads that are answered before the tables
 _NAMED = 3  # Cases that are named as tied, or as left out

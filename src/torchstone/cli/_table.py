@@ -34,14 +34,6 @@ def plain(text: object) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
-def cut(text: str, most: int) -> str:
-    """Return text of at most so many characters; from a longer one the middle is taken: names differ at both ends."""
-    if len(text) <= most:
-        return text
-    head = most // 2
-    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
-
-
 def fit(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
     """Return the columns that fit into `width` characters and those that had to leave. Empty columns always leave."""
     kept = [c for c in columns if c.rank == 0 or any(cell not in _nothing(c) for cell in c.cells)]

@@ -26,13 +26,14 @@ def fitted(options: argparse.Namespace) -> int:
         counts[card.title] = (fitting(each, rows), len(each.points))
     if options.json:
         from torchstone.cli._json import print_json
-        from torchstone.cli._memory_answer import document
+        from torchstone.report.documents.memory import memory_json
 
         points = {card: {"fit": fit, "of": of} for card, (fit, of) in counts.items()}
-        print_json({**document(answer), "points": points})
+        print_json({**memory_json(answer), "points": points})
     else:
-        from torchstone.cli._memory_answer import print_memory
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.memory import memory_document
 
         told = "; ".join(f"{card}: {fit} of {of}" for card, (fit, of) in counts.items())
-        print_memory(answer, f"Of the settings that tune would try, so many fit: {told}.")
+        show_document(memory_document(answer, f"Settings that fit, of those that tune would try: {told}."))
     return ExitCode.DONE if any(fit for fit, _ in counts.values()) else ExitCode.NO

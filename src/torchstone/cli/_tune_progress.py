@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchstone.core.schema.trial import Trial
 
 _STAGES = {
-    Part.LOADER: "what the loader can feed", Part.DEVICE: "what the device can eat", Part.WHOLE: "the whole step",
+    Part.LOADER: "loader-only throughput", Part.DEVICE: "device-only throughput", Part.WHOLE: "whole step",
 }  # fmt: skip
 
 

@@ -127,12 +127,11 @@ def _told(
         told = {"diagnosis": document(diagnosis), "command": command, "reports": list(map(str, files))}
         print_json({**whole(of_run), **told})
     else:
-        from torchstone.cli._diagnosis import print_diagnosis
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.diagnosis import diagnosis_document
 
-        print_diagnosis(diagnosis, command)
-        print(f"\nreports   {files[0]}\n          {files[1]}")
-        if results is not None:
-            print(f"record    {results.summary.record}")
+        record = results.summary.record if results is not None else None
+        show_document(diagnosis_document(diagnosis, command, files, record))
     if options.apply is not None:
         _apply(options.apply, diagnosis)
     return _code(options, results)

@@ -50,5 +50,8 @@ def run(options: argparse.Namespace) -> int:
         exporter.write(stored, make(stored), path)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}") from None
-    print(path)
+    from torchstone.cli._render import show_document, terminal_width
+    from torchstone.report.documents.runs import exported_document
+
+    show_document(exported_document(path), max(terminal_width(), len(str(path))))  # whole: programs read it
     return 0

@@ -18,11 +18,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Import, and say for each run whether it was new."""
+    """Import, and print for each run whether it was new: also of those before a path that cannot be imported."""
+    from torchstone.cli._render import show_document
+    from torchstone.report.documents.runs import imported_document
     from torchstone.storage.importing import import_path
 
     folder = writable(folder_of(options))
-    for path in options.paths:
-        for run_id, new in import_path(Path(path), folder):
-            print(f"{run_id}  {'imported' if new else 'was here already'}")
+    taken: list[tuple[str, bool]] = []
+    try:
+        for path in options.paths:
+            taken += import_path(Path(path), folder)
+    finally:
+        show_document(imported_document(taken))
     return 0

@@ -8,11 +8,9 @@ torchstone list recipes preset-80gb-small > mine.yaml    (its file, to begin one
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Callable
 
 from torchstone.cli._parsing import add_json
-from torchstone.cli._table import plain, terminal_width
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES
 from torchstone.plugins import registry
@@ -34,14 +32,16 @@ def run(options: argparse.Namespace) -> int:
     if options.name is not None:
         return _print_recipe(options)
     wanted = [options.what] if options.what else list(LISTS)
+    lists = {what: LISTS[what]() for what in wanted}
     if options.json:
         from torchstone.cli._json import print_json
 
-        print_json({what: [{"name": n, "meaning": m} for n, m in LISTS[what]()] for what in wanted})
+        print_json({what: [{"name": n, "meaning": m} for n, m in rows] for what, rows in lists.items()})
         return 0
-    for what in wanted:
-        print(f"\n{what}")
-        _print(LISTS[what]())
+    from torchstone.cli._render import show_document
+    from torchstone.report.documents.plugins import plugins_document
+
+    show_document(plugins_document(lists))
     return 0
 
 
@@ -55,17 +55,6 @@ def _print_recipe(options: argparse.Namespace) -> int:
         raise UsageError(f"list recipes {options.name}: is printed as it is, YAML; leave out --json")
     print(recipe_text(options.name), end="")
     return 0
-
-
-def _print(rows: Rows) -> None:
-    """Print names and meanings in two columns. Without rich: this is what people type first, and it should be there."""
-    width = max((len(name) for name, _ in rows), default=0)
-    room = max(30, terminal_width() - width - 4)
-    for name, meaning in rows:
-        lines = textwrap.wrap(meaning, room) or [""]
-        print(plain(f"  {name:<{width}}  {lines[0]}").rstrip())
-        for line in lines[1:]:
-            print(plain(" " * (width + 4) + line))
 
 
 def _recipes() -> Rows:

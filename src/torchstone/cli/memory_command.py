@@ -84,11 +84,12 @@ def shown(options: argparse.Namespace, answer: Answer) -> int:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if options.json:
         from torchstone.cli._json import print_json
-        from torchstone.cli._memory_answer import document
+        from torchstone.report.documents.memory import memory_json
 
-        print_json(document(answer))
+        print_json(memory_json(answer))
     else:
-        from torchstone.cli._memory_answer import print_memory
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.memory import memory_document
 
-        print_memory(answer)
+        show_document(memory_document(answer))
     return ExitCode.DONE if any(row.verdict in (Verdict.FITS, Verdict.TIGHT) for row in answer.rows) else ExitCode.NO

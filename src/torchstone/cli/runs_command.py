@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
 from torchstone.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from torchstone.cli._table import Column
-    from torchstone.storage.query import RunRow
-
-_LEAST_NAME = 16  # characters: rather than shorten a name further, other columns leave
-_HOST_RANK = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,29 +34,8 @@ def run(options: argparse.Namespace) -> int:
 
         print_json({"runs": rows, "problems": problems})
         return 0
-    if not rows:
-        print(f"no runs in {folder}: torchstone run smoke makes one")
-    else:
-        from torchstone.cli._table import show
+    from torchstone.cli._render import show_document
+    from torchstone.report.documents.runs import runs_document
 
-        show(_columns(rows))
-    for problem in problems:
-        print(f"unreadable: {problem}")
+    show_document(runs_document(rows, problems, folder))
     return 0
-
-
-def _columns(rows: Sequence[RunRow]) -> list[Column]:
-    """Return the columns. A long name is cut to the room that the others leave it, the host's aside."""
-    from torchstone.cli._table import GAP, Column, cut, plain, terminal_width
-
-    run = Column("run", [plain(r.run_id) for r in rows], left=True)
-    others = [
-        Column("device", [plain(r.device) for r in rows], 2, left=True),
-        Column("host", [plain(r.host) for r in rows], _HOST_RANK, left=True),
-        Column("cases", [str(r.cases) for r in rows], 3),
-        Column("trials ok", [f"{r.ok}/{r.trials}" for r in rows], 4),
-        Column("status", [plain(r.status) for r in rows], 1, left=True),
-    ]
-    taken = sum(c.width + GAP for c in (run, *others) if c.rank < _HOST_RANK)
-    room = max(_LEAST_NAME, terminal_width() - taken - GAP)
-    return [run, Column("name", [cut(plain(r.name), room) for r in rows], 1, left=True), *others]

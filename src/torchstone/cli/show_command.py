@@ -42,21 +42,21 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(whole(summary, course))
         return 0
-    from torchstone.cli._answer import in_duel, print_answer, print_tune_answer
+    from torchstone.cli._answer import show_tune
     from torchstone.cli._report import print_report
     from torchstone.cli._run_answer import print_run_answer
     from torchstone.cli._run_blocks import print_run
     from torchstone.cli._settings_block import print_settings
+    from torchstone.report.documents.tune import of_final_round
 
-    shown = summary if options.full else in_duel(summary)
+    shown = summary if options.full else of_final_round(summary)
     if summary.comparison is not None and course is not None:
         from torchstone.cli._render import show_document
         from torchstone.report.documents.ab import ab_document
 
         show_document(ab_document(summary.comparison, contested, summary.cases, course))
     elif summary.answer is not None:
-        print_tune_answer(summary)
-        print_answer(summary)
+        show_tune(summary)
     else:
         print_run_answer(shown)
     print_run(shown, every=options.full)

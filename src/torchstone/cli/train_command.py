@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.cli._run_blocks import print_files, print_run
-    from torchstone.cli._training import EpochLines, document, print_training, print_training_answer
+    from torchstone.cli._training import EpochLines, training_json
     from torchstone.workflows.train.campaign import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
@@ -66,16 +65,27 @@ def run(options: argparse.Namespace) -> int:
         done.append(campaign.carry_out(folder, sys.argv[1:]))
         return done[0].results
 
-    def show(results: Results) -> None:
-        print_training_answer(done[0])
-        print_training(done[0], folder)
-        print_run(results.summary)
-        print_files(results)
-
-    code = measured(options, folder, progress, carry_out, show, lambda results: document(results, done[0]))
+    code = measured(
+        options, folder, progress, carry_out, lambda _: _show(done[0], folder),
+        lambda results: training_json(results, done[0]),
+    )  # fmt: skip
     if not done:
         return code
     return ExitCode.NO if code == ExitCode.DONE and not done[0].ended_well else code
+
+
+def _show(done: TrainResults, folder: Path) -> None:
+    from torchstone.cli._render import show_document
+    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.report.documents.training import training_document
+    from torchstone.workflows.tune.verifying import epoch_of
+
+    summary = done.results.summary
+    (case,) = summary.cases
+    epoch = epoch_of(case, done.epochs, summary.machine, folder) if done.metrics is not None else None
+    show_document(training_document(done, epoch))
+    print_run(summary)
+    print_files(done.results)
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:

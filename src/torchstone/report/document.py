@@ -47,6 +47,7 @@ class Column(msgspec.Struct, frozen=True):
     """One column of a Table. Where there is no room, the highest rank leaves first; rank 0 never does.
 
     `of`: the number of the column, from 0, without which this one says nothing, as an interval without its value does.
+    `shorten`: names of any length, which may lose their middle where there is no room for all of them.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Column(msgspec.Struct, frozen=True):
     rank: int = 0
     left: bool = False
     of: int | None = None
+    shorten: bool = False
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):

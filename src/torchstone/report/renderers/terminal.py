@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import MISSING
 from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.renderers.shortening import shortened, with_room
 
 _GAP = 2  # characters between columns
 _TITLE = 12  # characters that a line of a column's title may have before it is broken
@@ -100,6 +101,7 @@ def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:
 def _table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     most = None if every else part.most
     kept, gone = fitting(part.columns, width)
+    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
     titles = [textwrap.wrap(plain(column.title), _TITLE) or [""] for column in kept]
     cells = [[plain(cell) for cell in column.cells] for column in kept]
     widths = [max(map(len, (*title, *column))) for title, column in zip(titles, cells, strict=True)]
@@ -134,7 +136,7 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     """
     kept = [c for c in columns if c.rank == 0 or _says_something(c)]
     gone: list[Column] = []
-    while sum(_width(c) + _GAP for c in kept) - _GAP > width and any(c.rank for c in kept):
+    while sum(_width(shortened(c)) + _GAP for c in kept) - _GAP > width and any(c.rank for c in kept):
         highest = max(c.rank for c in kept)
         gone += [c for c in kept if c.rank == highest]
         kept = [c for c in kept if c.rank != highest]

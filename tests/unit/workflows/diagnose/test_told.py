@@ -1,4 +1,4 @@
-"""A diagnosis as it is told: on the terminal at 80 and 160 columns, in both reports, and as a command to type."""
+"""A diagnosis as it is told: in both reports, as JSON, and as a command to type."""
 
 import shlex
 from pathlib import Path
@@ -6,18 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 from build import a_case, a_run, a_sweep, a_trial
-from evidences import SETTINGS, a_line, a_look, an_evidence
+from evidences import SETTINGS, an_evidence
+from results import FED, GAIN, SWEEP, WORKERS
+from results import with_its_run as a_diagnosis
 
-from torchstone.analysis.summary import summarize
-from torchstone.cli._diagnosis import print_diagnosis
 from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import asked
 from torchstone.cli.run_command import add_arguments
 from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import MissingError
-from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.comparison import Judgement
-from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.execution.plan import sketch
@@ -26,36 +25,9 @@ from torchstone.report.diagnosis_wording import document, limit_words
 from torchstone.report.documents import bottleneck_report as bottlenecks
 from torchstone.report.documents.performance_report import of_diagnosis
 from torchstone.report.renderers.markdown import markdown
-from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.campaign import told
 from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
-from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory
 from torchstone.workflows.diagnose.suggested_command import command_for
-
-FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
-GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)
-WORKERS = WhatIf({"num_workers": 4}, "beside the step")
-
-
-def a_diagnosis(evidence=None, run=None, **changes):
-    evidence = evidence or an_evidence(
-        {"feed": "loader"}, FED, device_rate=6000.0, loader_rate=700.0, loader_alone_rate=700.0,
-        loader_look=a_look(main_busy=0.03, lines=(a_line(0.9, code="time.sleep(0.002)", phase="data"),)),
-    )  # fmt: skip
-    summary = summarize(entry_of(run or a_sweep(SWEEP, phases=FED), Path()))
-    recorded = next((c for c in summary.cases if c.configuration["batch_size"] == 32), None)
-    case = evidence.case
-    if recorded is not None:
-        case = Case(recorded.workload, recorded.configuration, recorded.placement)
-    found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
-    tried = (
-        Tried("loader_waits", WhatIf({"feed": "resident"}, "x", ceiling=True), Judgement.BETTER,
-              msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, "other batches"),
-        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, "the same"),
-        Tried("computing", WhatIf({"compile": "default"}, "x"), message="not measured: compiling takes long"),
-    )  # fmt: skip
-    return msgspec.structs.replace(found, **{"tried": tried, "applied": tried[1], **changes}), summary
 
 
 def bottleneck_report(diagnosis, command):
@@ -66,65 +38,11 @@ def performance_report(diagnosis, summary):
     return markdown(of_diagnosis(diagnosis, summary))
 
 
-SWEEP = [({**SETTINGS, "feed": "loader", "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128, 512)]
-
-
-def test_what_helped_is_told_in_the_words_of_a_program_too(capsys):
+def test_what_helped_is_told_in_the_words_of_a_program_too():
     evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
     helped = Tried("threads", WhatIf({"threads": 2}, "x"), Judgement.BETTER, GAIN)
     diagnosis, _ = a_diagnosis(evidence, tried=(helped,), applied=helped)
-    print_diagnosis(diagnosis, None, 100)
-    assert "in code   OMP_NUM_THREADS=2, or torch.set_num_threads(2)" in capsys.readouterr().out
     assert "- In code of your own: OMP_NUM_THREADS=2" in bottleneck_report(diagnosis, None)
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_cause_comes_first_and_everything_fits(capsys, width):
-    diagnosis, _ = a_diagnosis()
-    print_diagnosis(diagnosis, "torchstone run mine.yaml --axis num_workers=4", width)
-    lines = capsys.readouterr().out.splitlines()
-    assert all(len(line) <= width for line in lines)
-    first = next(line for line in lines if line.startswith("cause"))
-    assert first == "cause     the loader waits for its source: the step waits for the loader"
-    text = " ".join(" ".join(lines).split())
-    assert "I/O bottleneck" in text
-    assert "3.82 [3.70, 3.94]" in text
-    assert "feed=resident (ceiling)" in text
-    assert "compile=default: not measured: compiling takes long" in text
-    assert "gain 3.82 [3.70, 3.94] times as fast with num_workers=4, measured live" in text
-    assert "type torchstone run mine.yaml --axis num_workers=4" in text
-    assert "mine.py:10" in text
-    assert "a faster disk (SSD)" in text, "what no setting changes stays advice, marked as not measured"
-    assert "num_workers=2,4,8,12,16" not in text, "what was measured is not offered as mere advice"
-
-
-@pytest.mark.parametrize(
-    ("task", "said"), [(Task.TRAIN, "it still learns"), (Task.INFER, "its answers are still good")]
-)
-def test_what_changes_the_result_is_to_be_looked_at(capsys, task, said):
-    diagnosis, _ = a_diagnosis()
-    workload = msgspec.structs.replace(diagnosis.case.workload, task=task)
-    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.BETTER, GAIN, loss="1 % apart in 2 steps")
-    case = msgspec.structs.replace(diagnosis.case, workload=workload)
-    print_diagnosis(msgspec.structs.replace(diagnosis, case=case, applied=helped), None, 200)
-    assert f"it changes what is computed (1 % apart in 2 steps): see to it that {said}\n" in capsys.readouterr().out
-
-
-def test_what_to_type_is_one_line_however_long(capsys):
-    diagnosis, _ = a_diagnosis()
-    command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
-    print_diagnosis(diagnosis, command, 80)
-    assert f"type      {command}\n" in capsys.readouterr().out, "or it cannot be copied"
-
-
-def test_what_a_stranger_s_record_brings_cannot_steer_the_terminal(capsys):
-    evidence = an_evidence(look=a_look(lines=(a_line(0.6, runs=300, waits=300, code="x\x1b[2J.item()"),)))
-    diagnosis, _ = a_diagnosis(evidence, tried=(), applied=None)
-    print_diagnosis(diagnosis, None, 100)
-    out = capsys.readouterr().out
-    assert "\x1b" not in out
-    assert "only a change of the code brings it" in out
-    assert "estimated from its share, not measured" in " ".join(out.split())
 
 
 def test_the_bottleneck_report_has_causes_figures_and_what_to_type():
@@ -159,14 +77,6 @@ def test_a_case_that_was_recorded_with_its_latency_window_has_its_table():
     )
     text = performance_report(msgspec.structs.replace(diagnosis, case=alone), summary)
     assert "## On cuda:0 (" in text
-
-
-def test_without_a_cause_the_pattern_is_told_all_the_same(capsys):
-    diagnosis, _ = a_diagnosis(causes=(), tried=(), applied=None)
-    print_diagnosis(diagnosis, None, 100)
-    out = capsys.readouterr().out
-    assert "nothing found" in out
-    assert "a step costs about 10.0 ms whatever its size" in " ".join(out.split())
 
 
 def test_what_runs_out_of_memory_has_no_share_of_a_step():

@@ -1,0 +1,45 @@
+"""Stored runs as Documents: the list of them, what was imported, and where one was exported to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
+from torchstone.storage.index import Problem
+from torchstone.storage.query import RunRow
+
+
+def runs_document(rows: Sequence[RunRow], problems: Sequence[Problem], folder: Path) -> Document:
+    """Return the list of runs, in the order given, and the records that cannot be read. `folder`: where they are."""
+    return Document(f"Runs in {folder}", tuple(_parts(rows, problems, folder)))
+
+
+def imported_document(taken: Sequence[tuple[str, bool]]) -> Document:
+    """Return for each run, by its id, whether it was new."""
+    rows = tuple((run_id, "imported" if new else "already stored") for run_id, new in taken)
+    return Document("Imported runs", (Facts(rows),))
+
+
+def exported_document(path: Path) -> Document:
+    """Return where a run was written: the path and nothing else, for programs that read it."""
+    return Document("Exported run", (Text(str(path), Role.HEADLINE),))
+
+
+def _parts(rows: Sequence[RunRow], problems: Sequence[Problem], folder: Path) -> Iterator[Part]:
+    if rows:
+        yield Table(tuple(_columns(rows)))
+    else:
+        yield Text(f"No runs in {folder}. To make one:", Role.HEADLINE)
+        yield Command("torchstone run smoke")
+    yield from (Text(f"unreadable: {problem.file}: {problem.message}") for problem in problems)
+
+
+def _columns(rows: Sequence[RunRow]) -> Iterator[Column]:
+    yield Column("run", tuple(row.run_id for row in rows), left=True)
+    yield Column("name", tuple(row.name for row in rows), 1, left=True, shorten=True)
+    yield Column("device", tuple(row.device for row in rows), 2, left=True)
+    yield Column("host", tuple(row.host for row in rows), 5, left=True)
+    yield Column("cases", tuple(str(row.cases) for row in rows), 3)
+    yield Column("trials ok", tuple(f"{row.ok}/{row.trials}" for row in rows), 4)
+    yield Column("status", tuple(row.status for row in rows), 1, left=True)

@@ -1,0 +1,104 @@
+"""A tune as a Document: what to choose and what it gains, the other choices, why, and the settings to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.choices import Chosen, is_unusable
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.estimate import Estimate, too_wide
+from torchstone.core.schema.trial import replicates
+from torchstone.report.document import Document, Facts, Part, Role, Section, Text
+from torchstone.report.documents.wording import point_words, scalar_word
+
+
+def tune_document(run: RunSummary, rate: str, choices: Sequence[Part]) -> Document:
+    """Return what a completed tune found. Raises ValueError for a run without an answer.
+
+    `rate`: how fast the recommended Case is, with its interval; `choices`: the fastest, the most efficient and the
+    recommended settings.
+    """
+    return Document(f"Tune of {run.name}", tuple(tune_parts(run, rate, choices)))
+
+
+def tune_parts(run: RunSummary, rate: str, choices: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts of its Document, what stands above the tables of a run. Raises ValueError without an answer."""
+    answer = run.answer
+    if answer is None:
+        raise ValueError(f"{run.run_id} has no answer")
+    yield Text(_sentences(answer, rate), Role.HEADLINE)
+    yield from choices
+    yield Facts(tuple(_facts(answer)))
+    settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
+    yield Section("settings", (Facts(settings),))
+
+
+def of_final_round(run: RunSummary) -> RunSummary:
+    """Return the run with the Cases of its final round alone, if it had one: the probes of a search are no results."""
+    final = tuple(case for case in run.cases if replicates(case.trials))
+    return msgspec.structs.replace(run, cases=final) if final else run
+
+
+def recommended_case(run: RunSummary, answer: Answer) -> CaseSummary:
+    """Return the Case that an answer recommends."""
+    return next(case for case in run.cases if case.case_id == answer.recommended.case_id)
+
+
+def chosen_of(answer: Answer) -> Chosen:
+    """Return the choices of an answer as those of a run."""
+    return Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
+
+
+def _sentences(answer: Answer, rate: str) -> str:
+    best = answer.recommended
+    settled = "Recommended" if not is_unusable(best) else "Best found, not certain"
+    text = f"{settled}: {point_words(best.point)}, {rate}."
+    if answer.gain is not None:
+        return f"{text} That is {_gain(answer.gain)}."
+    return f"{text} These are the present settings." if _is_present(answer) else text
+
+
+def _is_present(answer: Answer) -> bool:
+    return answer.present is not None and answer.present.case_id == answer.recommended.case_id
+
+
+def _facts(answer: Answer) -> Iterator[tuple[str, str]]:
+    if answer.gain is not None:
+        yield "gain", _gain(answer.gain)
+    elif _is_present(answer):
+        yield "gain", "none: the present settings are the best that was found"
+    elif answer.present is None:
+        yield "gain", "not known: name the present settings with --present batch_size=…"
+    if answer.epoch_time_s is not None:
+        yield "epoch", f"{_with_interval(answer.epoch_time_s)} expected"
+    yield from (("why" if number == 0 else "", reason) for number, reason in enumerate(answer.why))
+    yield "cost", _cost(answer)
+
+
+def _gain(gain: Estimate) -> str:
+    if gain.low is None or gain.high is None:
+        return f"{gain.value:.3g} times the present settings (one round: no interval)"
+    text = units.ratio(gain.value, gain.low, gain.high)
+    if text == units.MISSING:
+        return f"not known how many times the present settings: {too_wide(gain.trials)}"
+    unclear = gain.low <= 1.0 <= gain.high
+    rounds = "not significant; more --trials may tell" if unclear else f"{gain.trials} rounds"
+    return f"{text} times the present settings ({rounds})"
+
+
+def _cost(answer: Answer) -> str:
+    spent = f"{answer.probes} probes, {units.quantity(answer.searched_s, 's')}"
+    if answer.everything_s is None:
+        return f"{spent}; {answer.points} settings"
+    share = units.quantity(answer.searched_s / answer.everything_s, "ratio")
+    return f"{spent}: {share} of about {units.quantity(answer.everything_s, 's', 2)} for all {answer.points} settings"
+
+
+def _with_interval(found: Estimate) -> str:
+    text = units.quantity(found.value, found.unit)
+    ends = units.interval(found.value, found.low, found.high, found.unit)
+    return f"{text} [{ends}]" if ends else text

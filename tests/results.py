@@ -1,0 +1,257 @@
+"""Builders of what commands return, a tune, a diagnosis, a training, …, and the Documents of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
+from evidences import SETTINGS, a_line, a_look, an_evidence
+
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.schema.answer import Answer, Choice
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.machine import DeviceInfo, Host
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.peaks import Rate
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Outcome, Purpose, Status
+from torchstone.report.document import Document, Text
+from torchstone.report.documents.diagnosis import diagnosis_document
+from torchstone.report.documents.evaluation import evaluation_document
+from torchstone.report.documents.machine import machine_document
+from torchstone.report.documents.machine_check import machine_check_document
+from torchstone.report.documents.memory import memory_document
+from torchstone.report.documents.peaks import peaks_document, promised_of
+from torchstone.report.documents.plugins import plugins_document
+from torchstone.report.documents.runs import exported_document, imported_document, runs_document
+from torchstone.report.documents.training import training_document
+from torchstone.report.documents.tune import tune_document
+from torchstone.storage.index import Problem
+from torchstone.storage.query import RunRow, entry_of
+from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
+from torchstone.workflows.diagnose.campaign import told
+from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
+from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.ranking import causes_of
+from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
+from torchstone.workflows.machine_check.examination import Examination
+from torchstone.workflows.memory.answer import Answer as Prediction
+from torchstone.workflows.memory.answer import Row
+from torchstone.workflows.run.results import Results
+from torchstone.workflows.train.campaign import TrainResults
+from torchstone.workflows.train.evaluation import TestResults
+from torchstone.workflows.train.gauges import Readings
+from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.tune.verifying import Epoch
+
+GIB = 2**30
+HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
+
+# ── a tune ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_tuned(**changes: Any) -> RunSummary:
+    """A tune over batch sizes 16 and 32 on the CPU: two trials of each in its final round, and a probe of 64.
+
+    `changes`: fields of its Answer; `present=None` and `gain=None` where nobody said what the present settings are.
+    """
+    cases = [a_case({"batch_size": size}) for size in (16, 32, 64)]
+    trials = [
+        a_trial(case_id=case.case_id, items=size, trial_id=f"t{size}-{n}", number=n, purpose=purpose)
+        for case, size, purpose in zip(cases, (16, 32, 64), (*[Purpose.REPLICATE] * 2, Purpose.PROBE), strict=True)
+        for n in range(1 if purpose == Purpose.PROBE else 2)
+    ]
+    present, best, probed = (
+        Choice(case.case_id, case.configuration, taken, rate, 1e9, None, throughput_low=0.9 * rate,
+               throughput_high=1.1 * rate)
+        for case, taken, rate in zip(cases, (2, 2, 0), (1500.0, 3000.0, 3100.0), strict=True)
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "recommended": best, "highest_throughput": probed, "best_efficiency": best, "pareto": (present, best),
+        "present": present, "gain": Estimate(2.0, 1.9, 2.1, 0.95, "ratio", "rounds", 2, 20),
+        "epoch_time_s": Estimate(0.6, 0.58, 0.62, 0.95, "s", "rounds", 2, 20),
+        "settings": {"batch_size": 32, "num_workers": 2, "pin_memory": False},
+        "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
+        "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7,
+    }  # fmt: skip
+    return summarize(entry_of(a_run(trials, cases=cases, answer=Answer(**{**fields, **changes})), Path("t.jsonl")))
+
+
+# ── a diagnosis ─────────────────────────────────────────────────────────────────────────────────────────────
+
+FED = {"data": 0.9, "transfer": 0.0, "forward": 0.03, "backward": 0.06, "optimizer": 0.005, "rest": 0.005}
+GAIN = Estimate(3.82, 3.7, 3.94, 0.99, "ratio", "live", 6, 600)
+WORKERS = WhatIf({"num_workers": 4}, "beside the step")
+SWEEP = [({**SETTINGS, "feed": "loader", "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128, 512)]
+
+
+def a_diagnosis(evidence: Evidence | None = None, run: Run | None = None, **changes: Any) -> Diagnosis:
+    """A diagnosis of a slow loader, whose workers were measured to help. `changes`: fields of it."""
+    return with_its_run(evidence, run, **changes)[0]
+
+
+def with_its_run(
+    evidence: Evidence | None = None, run: Run | None = None, **changes: Any
+) -> tuple[Diagnosis, RunSummary]:
+    """The same, with the run that was diagnosed."""
+    evidence = evidence or an_evidence(
+        {"feed": "loader"}, FED, device_rate=6000.0, loader_rate=700.0, loader_alone_rate=700.0,
+        loader_look=a_look(main_busy=0.03, lines=(a_line(0.9, code="time.sleep(0.002)", phase="data"),)),
+    )  # fmt: skip
+    summary = summarize(entry_of(run or a_sweep(SWEEP, phases=FED), Path()))
+    recorded = next((c for c in summary.cases if c.configuration["batch_size"] == 32), None)
+    case = evidence.case
+    if recorded is not None:
+        case = Case(recorded.workload, recorded.configuration, recorded.placement)
+    found = told("20261122-000000-abc", "mine", case, evidence, causes_of(evidence), summary, recorded)
+    tried = (
+        Tried("loader_waits", WhatIf({"feed": "resident"}, "x", ceiling=True), Judgement.BETTER,
+              msgspec.structs.replace(GAIN, value=9.0), 1e9, 1.0, "other batches"),
+        Tried("loader_waits", WORKERS, Judgement.BETTER, GAIN, 1.2e9, 1.12, "the same"),
+        Tried("computing", WhatIf({"compile": "default"}, "x"), message="not measured: compiling takes long"),
+    )  # fmt: skip
+    return msgspec.structs.replace(found, **{"tried": tried, "applied": tried[1], **changes}), summary
+
+
+# ── a machine ───────────────────────────────────────────────────────────────────────────────────────────────
+
+H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", memory_bytes=141 << 30, uuid="GPU-1")
+ON_H200 = peaks_of(
+    kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
+    memory_triad=4.3e12, busy_cores=0.1,
+)  # fmt: skip
+QUIET = Condition("neighbours", "others keep 0.00 of 8 cores busy", Fitness.FIT)
+UNTOLD = Condition("steal", "this system does not tell", Fitness.UNKNOWN)
+NOISY = Condition("disk", "512 MiB free in outputs", Fitness.NOISY, "make room, or name another folder (--output-dir)")
+
+
+def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Examination:
+    """A machine with these conditions; none: a quiet one."""
+    seen = list(conditions or (QUIET, UNTOLD))
+    return Examination(worst(seen), tuple(seen), settled, None)
+
+
+def a_memory_row(
+    batch: int = 4,
+    gib: float = 3.0,
+    largest: int | None = 200,
+    card: str = "NVIDIA H100 SXM 80 GB",
+    memory: int = 80,
+    **changes: Any,
+) -> Row:
+    """A batch of GPT-2 on a card: its peak of `gib` is weights and activations. `changes`: fields of Row."""
+    peak = PeakMemory(batch, int(gib * GIB), {"weights": GIB, "activations": int((gib - 1) * GIB)}, "backward", 4 * GIB)
+    most = None if largest is None else PeakMemory(largest, 71 * GIB, {}, "backward")
+    configuration = {"batch_size": batch, "precision": "fp32", **changes.pop("configuration", {})}
+    return Row("train", "hf:gpt2", card, memory * GIB, configuration, peak, most, **changes)
+
+
+# ── a training ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def an_epoch(number: int = 1, **changes: Any) -> EpochMetrics:
+    """An epoch of ten steps of 16 images in 1.6 s; its loss is 1 over its number."""
+    fields: dict[str, Any] = {
+        "epoch": number, "learning_rate": 1e-3, "train_loss": 1.0 / number, "train_accuracy": 0.8,
+        "val_loss": 1.1 / number, "val_accuracy": 0.75, "steps": 10, "items": 160, "train_time_s": 1.6,
+        "data_wait_s": 0.1, "validation_time_s": 0.2, "checkpoint_time_s": 0.05, "throughput": 100.0,
+        "batch_times_s": (0.16,) * 10, "checkpoint": f"checkpoint_epoch_{number}.safetensors", "best": True,
+        "began_s": 2.0 * number, "ended_s": 2.0 * number + 1.9,
+    }  # fmt: skip
+    return EpochMetrics(**{**fields, **changes})
+
+
+def metrics_of(epochs: Sequence[EpochMetrics], **changes: Any) -> TrainingMetrics:
+    """The metrics of these epochs, the last of them the best. `changes`: fields of TrainingMetrics."""
+    fields: dict[str, Any] = {
+        "run_id": "20261122-000000-abc", "model": "net:cnn", "data": "digits", "device": "cpu:0", "item": "image",
+        "epochs": tuple(epochs), "avg_epoch_time_s": 1.6, "total_runtime_minutes": 0.1, "throughput": 100.0,
+        "final_train_accuracy": 0.8, "final_val_accuracy": 0.75, "best_epoch": len(epochs), "outcome": "ok",
+    }  # fmt: skip
+    return TrainingMetrics(**{**fields, **changes})
+
+
+def a_training(
+    metrics: TrainingMetrics | None, *, fixed: Mapping[str, Any] | None = None, message: str | None = None
+) -> TrainResults:
+    """A training of a small network on the CPU. `message`: why it failed."""
+    case = a_case(fixed=fixed or {"weights": "random"}, data="digits")
+    ended: dict[str, Any] = {"outcome": Outcome(Status.CRASHED, message), "measurements": ()} if message else {}
+    run = a_run([a_trial(case_id=case.case_id, **ended)], cases=[case])
+    results = Results(summarize(entry_of(run, Path("t.jsonl"))), Path("t.json"), Path("t.csv"), 0)
+    return TrainResults(results, metrics, Path("trained"), len(metrics.epochs) if metrics is not None else 0)
+
+
+def a_quality(
+    matrix: Sequence[Sequence[int]] = ((4, 0), (1, 3)), names: Sequence[str] = ("blue", "red")
+) -> TestMetrics:
+    """What a confusion matrix says, with the same precision, recall and F1 for each class."""
+    each = tuple(ClassQuality(name, 0.8, None, 0.85, sum(row)) for name, row in zip(names, matrix, strict=True))
+    count = sum(map(sum, matrix))
+    accuracy = sum(row[n] for n, row in enumerate(matrix)) / count
+    return TestMetrics(accuracy, 0.9, 0.875, 0.873, tuple(map(tuple, matrix)), tuple(names), each, count)
+
+
+def an_evaluation(quality: TestMetrics | None, **changes: Any) -> TestResults:
+    """A checkpoint of epoch 3, judged on eight images."""
+    fields: dict[str, Any] = {
+        "run_id": "20261122-000000-abc", "epoch": 3, "data": "images:photos", "split": "test", "loss": 0.4321,
+        "items": 8, "throughput": 512.0, "time_per_batch_s": 0.01, "quality": quality,
+        "gauges": {"device_power_w": Readings(250.0, 200.0, 300.0, 12)},
+        "files": {"predictions": "trained/test_results/predictions.csv", "metrics": "trained/test_results/m.json"},
+    }  # fmt: skip
+    return TestResults(**{**fields, **changes})
+
+
+# ── a Document of each, for what every renderer must be able to draw ────────────────────────────────────────
+
+_MACHINE = a_machine(devices=(H200,), peaks=(peaks_of(),), settings={"OMP_NUM_THREADS": "4"})
+_MANY = a_machine(devices=tuple(msgspec.structs.replace(H200, index=number) for number in range(40)))
+_STRANGE = a_machine(host=Host(HOSTILE, HOSTILE, None, None, None, None), software={HOSTILE: HOSTILE})
+_BROKEN = Rate("disk_read", None, "bytes/s", HOSTILE)
+_IDENTITY = tuple(tuple(int(row == column) for column in range(40)) for row in range(40))
+_RUN = RunRow("20261121-100000-abcd", "a-run", "2026-11-21T10:00:00Z", "done", "host", "cpu", 1, 3, 3, "a.jsonl")
+_RUNS = [msgspec.structs.replace(_RUN, name=f"{number}-{HOSTILE * 4}") for number in range(40)]
+_ROWS = tuple(a_memory_row(card=f"card {number}", gib=2.0 + number, largest=number or None) for number in range(40))
+_LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTILE)
+_STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
+
+DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
+    ("tune", lambda: tune_document(a_tuned(), "3,000 images/s", (Text("Highest throughput: batch_size 64"),))),
+    ("tune, no present", lambda: tune_document(a_tuned(present=None, gain=None), "not measured", ())),
+    ("tune, hostile", lambda: tune_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}), HOSTILE, ())),
+    ("diagnosis", lambda: diagnosis_document(a_diagnosis(), "torchstone run x", (Path("a.md"),), "r.jsonl")),
+    ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None), None)),
+    ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,)), HOSTILE)),
+    ("machine", lambda: machine_document(_MACHINE, {"mps": "this is Linux"})),
+    ("machine, 40 devices", lambda: machine_document(_MANY, {})),
+    ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),
+    ("machine check", lambda: machine_check_document(an_examination())),
+    ("machine check, noisy", lambda: machine_check_document(an_examination(QUIET, NOISY, UNTOLD, settled=None))),
+    ("peaks", lambda: peaks_document(ON_H200, _MACHINE, promised_of(ON_H200, H200), new=True)),
+    ("peaks, none", lambda: peaks_document(peaks_of(rates=(_BROKEN,), busy_cores=2.0), _STRANGE, {}, new=False)),
+    ("memory", lambda: memory_document(Prediction((a_memory_row(),), (), {}))),
+    ("memory, 40 cards", lambda: memory_document(Prediction(_ROWS, ("batch_size",), {}), "first of all")),
+    ("memory, unknown", lambda: memory_document(Prediction((_LACKING,), (), {}))),
+    ("training", lambda: training_document(a_training(metrics_of([an_epoch(1), an_epoch(2)])), _STEP)),
+    ("training, 40 epochs", lambda: training_document(a_training(metrics_of(list(map(an_epoch, range(1, 41))))), None)),
+    ("training, failed", lambda: training_document(a_training(None, message=HOSTILE), None)),
+    ("evaluation", lambda: evaluation_document(an_evaluation(a_quality()), Path("trained"))),
+    ("evaluation, loss alone", lambda: evaluation_document(an_evaluation(None, gauges={}), Path("trained"))),
+    (
+        "evaluation, 40 classes",
+        lambda: evaluation_document(an_evaluation(a_quality(_IDENTITY, [HOSTILE] * 40), items=40), Path("trained")),
+    ),
+    ("runs", lambda: runs_document([_RUN], (), Path("outputs"))),
+    ("runs, 40 and a broken one", lambda: runs_document(_RUNS, (Problem(HOSTILE, HOSTILE),), Path("outputs"))),
+    ("runs, none", lambda: runs_document((), (), Path("outputs"))),
+    ("import", lambda: imported_document([("20261121-100000-abcd", True), ("20261122-100000-beef", False)])),
+    ("import, nothing", lambda: imported_document([])),
+    ("export", lambda: exported_document(Path("outputs/data/cases.csv"))),
+    ("list", lambda: plugins_document({"models": [("builtin:cnn", "a small network"), (HOSTILE, "")], "checks": []})),
+)

@@ -1,0 +1,95 @@
+"""A diagnosis as it is printed, at 80 and 160 columns: the cause first, what was measured, and what to type."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from evidences import a_line, a_look, an_evidence
+from results import GAIN, a_diagnosis
+
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.comparison import Judgement
+from torchstone.report.document import Command
+from torchstone.report.documents.diagnosis import diagnosis_document
+from torchstone.report.renderers.terminal import terminal
+from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
+
+
+def shown(diagnosis, command=None, width=100, **files):
+    return terminal(diagnosis_document(diagnosis, command, **files), width)
+
+
+def test_what_helped_is_told_in_the_words_of_a_program_too():
+    evidence = an_evidence(facts={"threads_in_effect": 16, "fused_optimizer": True})
+    helped = Tried("threads", WhatIf({"threads": 2}, "x"), Judgement.BETTER, GAIN)
+    diagnosis = a_diagnosis(evidence, tried=(helped,), applied=helped)
+    assert "in code   OMP_NUM_THREADS=2, or torch.set_num_threads(2)" in shown(diagnosis)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_cause_comes_first_and_everything_fits(width):
+    lines = shown(a_diagnosis(), "torchstone run mine.yaml --axis num_workers=4", width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    first = next(line for line in lines if line.startswith("cause"))
+    assert first == "cause     the loader waits for its source: the step waits for the loader"
+    text = " ".join(" ".join(lines).split())
+    assert text.startswith("The loader waits for its source: the step waits for the loader: ")
+    assert "I/O bottleneck" in text
+    assert "3.82 [3.70, 3.94]" in text
+    assert "feed=resident (ceiling)" in text
+    assert "others compile=default: not measured: compiling takes long" in text
+    assert "gain 3.82 [3.70, 3.94] times as fast with num_workers=4, measured live" in text
+    assert "run with these settings: torchstone run mine.yaml --axis num_workers=4" in text
+    assert "mine.py:10" in text
+    assert "a faster disk (SSD)" in text, "what no setting changes stays advice, marked as not measured"
+    assert "more processes that load" not in text, "what was measured is not offered as mere advice"
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [(Task.TRAIN, "it still learns"), (Task.INFER, "its answers are still good")]
+)
+def test_what_changes_the_result_is_to_be_looked_at(task, said):
+    diagnosis = a_diagnosis()
+    workload = msgspec.structs.replace(diagnosis.case.workload, task=task)
+    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.BETTER, GAIN, loss="1 % apart in 2 steps")
+    case = msgspec.structs.replace(diagnosis.case, workload=workload)
+    text = shown(msgspec.structs.replace(diagnosis, case=case, applied=helped), width=200)
+    assert f"it changes what is computed (1 % apart in 2 steps): check that {said}\n" in text
+
+
+def test_what_to_type_is_one_line_however_long():
+    command = f"torchstone run mine.yaml --device cpu {'--axis num_workers=4 ' * 5}".rstrip()
+    document = diagnosis_document(a_diagnosis(), command)
+    assert [part.words for part in document.parts if isinstance(part, Command)] == [command]
+    assert f"  {command}\n" in terminal(document, 80), "or it cannot be copied"
+
+
+def test_what_a_stranger_s_record_brings_cannot_steer_the_terminal():
+    evidence = an_evidence(look=a_look(lines=(a_line(0.6, runs=300, waits=300, code="x\x1b[2J.item()"),)))
+    out = shown(a_diagnosis(evidence, tried=(), applied=None))
+    assert "\x1b" not in out
+    assert "only a change of the code brings it" in out
+    assert "estimated from its share, not measured" in " ".join(out.split())
+
+
+def test_without_a_cause_the_pattern_is_told_all_the_same():
+    out = shown(a_diagnosis(causes=(), tried=(), applied=None))
+    assert out.startswith("No cause was found: ")
+    assert "nothing found" in out
+    assert "a step costs about 10.0 ms whatever its size" in " ".join(out.split())
+
+
+def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
+    diagnosis = a_diagnosis()
+    first, *rest = diagnosis.causes
+    other = msgspec.structs.replace(first, id="other", title="something else")
+    none = msgspec.structs.replace(GAIN, value=1.0)
+    in_vain = Tried("other", WhatIf({"pin_memory": True}, "x"), Judgement.SAME, none)
+    text = shown(msgspec.structs.replace(diagnosis, causes=(first, other, *rest), tried=(*diagnosis.tried, in_vain)))
+    assert "ruled out something else: its remedy was tried, without effect" in " ".join(text.split())
+
+
+def test_the_files_come_last():
+    files = (Path("a/bottleneck_report.md"), Path("a/performance_report.md"))
+    text = shown(a_diagnosis(), reports=files, record="r.jsonl")
+    assert text.endswith("reports   a/bottleneck_report.md\n          a/performance_report.md\nrecord    r.jsonl\n")

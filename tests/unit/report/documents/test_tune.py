@@ -1,0 +1,88 @@
+"""What a tune found, as it is printed: what to choose, what it gains, why, and the settings to write."""
+
+from pathlib import Path
+
+import pytest
+from build import a_run
+from results import a_tuned
+
+from torchstone.analysis.summary import summarize
+from torchstone.core.schema.estimate import Estimate
+from torchstone.report.document import Role, Text
+from torchstone.report.documents.tune import of_final_round, recommended_case, tune_document
+from torchstone.report.renderers.terminal import terminal
+from torchstone.storage.query import entry_of
+
+RATE = "3,000 images/s (95 % interval 2,900 to 3,100)"
+CHOICES = [Text("Highest throughput: batch_size 64"), Text("3,100 images/s", Role.DETAIL)]
+
+
+def best_of(run):
+    assert run.answer is not None
+    return run.answer.recommended
+
+
+def shown(run, width=100):
+    return terminal(tune_document(run, RATE, CHOICES), width)
+
+
+def test_the_answer_comes_first_with_its_rate_and_its_gain():
+    assert tune_document(a_tuned(), RATE, ()).headline == (
+        f"Recommended: batch_size 32, {RATE}. That is 2 [1.9, 2.1] times the present settings (2 rounds)."
+    )
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_choices_gain_epoch_reasons_cost_and_settings(width):
+    text = shown(a_tuned(), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\nHighest throughput: batch_size 64\n  3,100 images/s\n" in text
+    flat = " ".join(text.split())
+    assert "gain 2 [1.9, 2.1] times the present settings (2 rounds)" in flat
+    assert "epoch 600 ms [580 ms, 620 ms] expected" in flat
+    assert "\nwhy       the device is busy from batch_size 32 on\n          more workers gain nothing\n" in text
+    assert "cost 7 probes, 12.0 s: 5.0 % of about 4.0 min for all 24 settings" in flat
+    assert flat.endswith(" settings batch_size 32 num_workers 2 pin_memory false"), "as people type them"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (None, None, "2 times the present settings (one round: no interval)"),
+        (1.0, 2.1, "2 [1, 2.1] times the present settings (not significant; more --trials may tell)"),
+        (0.1, 9.0, "not known how many times the present settings: 2 trials differ too much"),
+    ],
+)
+def test_a_gain_that_is_not_sure_says_so(low, high, said):
+    headline = tune_document(a_tuned(gain=Estimate(2.0, low, high, 0.95, "ratio", "rounds", 2, 20)), RATE, ()).headline
+    assert said in str(headline)
+
+
+def test_present_settings_that_are_the_best_and_ones_that_nobody_named():
+    text = shown(a_tuned(present=best_of(a_tuned()), gain=None))
+    assert "These are the present settings." in " ".join(text.split())
+    assert "gain      none: the present settings are the best that was found" in text
+    text = shown(a_tuned(present=None, gain=None, epoch_time_s=None, everything_s=None))
+    assert "gain      not known: name the present settings with --present batch_size=…" in text
+    assert "\nepoch " not in text
+    assert "cost      7 probes, 12.0 s; 24 settings" in text
+
+
+def test_what_differs_too_much_between_trials_is_found_and_not_recommended():
+    best = best_of(a_tuned())
+    wide = type(best)(best.case_id, best.point, 2, 3000.0, throughput_low=300.0, throughput_high=9000.0)
+    assert shown(a_tuned(recommended=wide)).startswith("Best found, not certain: batch_size 32, ")
+
+
+def test_the_probes_of_a_search_are_no_results():
+    run = a_tuned()
+    assert [case.configuration["batch_size"] for case in of_final_round(run).cases] == [16, 32]
+    assert run.answer is not None
+    assert recommended_case(run, run.answer).configuration["batch_size"] == 32
+    probed = of_final_round(summarize(entry_of(a_run([]), Path())))
+    assert len(probed.cases) == 1, "of a search that was cut there is nothing else"
+
+
+def test_a_run_that_is_no_tune_has_no_answer():
+    with pytest.raises(ValueError, match="has no answer"):
+        tune_document(summarize(entry_of(a_run(), Path())), RATE, ())
