@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
+
+if TYPE_CHECKING:
+    from torchstone.analysis.summary import RunSummary
+    from torchstone.cli._ab_course import Course
+    from torchstone.core.schema.trial import Trial
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,24 +47,26 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(whole(summary, course))
         return 0
-    from torchstone.cli._answer import in_duel, print_answer, print_tune_answer
-    from torchstone.cli._report import print_report
-    from torchstone.cli._run_answer import print_run_answer
-    from torchstone.cli._run_blocks import print_run
-    from torchstone.cli._settings_block import print_settings
+    _print(summary, contested, course, every=options.full)
+    return 0
 
-    shown = summary if options.full else in_duel(summary)
+
+def _print(summary: RunSummary, contested: tuple[Trial, ...], course: Course | None, *, every: bool) -> None:
+    from torchstone.cli._render import show_document
+    from torchstone.report.document import Document
+    from torchstone.report.documents.run import below_answer, run_document
+
+    if course is None and summary.answer is None:
+        show_document(run_document(summary, every=every), every=every)
+        return
     if summary.comparison is not None and course is not None:
         from torchstone.cli._ab_blocks import print_contest
 
         print_contest(summary.comparison, contested, summary.cases, course)
-    elif summary.answer is not None:
+    else:
+        from torchstone.cli._answer import print_answer, print_tune_answer
+
         print_tune_answer(summary)
         print_answer(summary)
-    else:
-        print_run_answer(shown)
-    print_run(shown, every=options.full)
-    print_settings(shown)
-    if options.full:
-        print_report(summary)
-    return 0
+    print()
+    show_document(Document(summary.name, tuple(below_answer(summary, every=every))), every=every)

@@ -13,8 +13,10 @@ from torchstone.analysis.advice.analyses import analyses
 from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
-from torchstone.cli._performance_analyses import print_analyses
 from torchstone.core.schema.document import document_bytes
+from torchstone.report.document import Document, Section
+from torchstone.report.documents.analyses import analysis_parts
+from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 
 
@@ -98,11 +100,11 @@ def test_one_case_is_no_analysis():
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_tables_fit(capsys, width):
-    print_analyses(summary(a_stored_run(1, sweep((100, 150, 200)), machine())), width)
-    text = capsys.readouterr().out
+def test_tables_fit(width):
+    parts = tuple(analysis_parts(summary(a_stored_run(1, sweep((100, 150, 200)), machine()))))
+    text = terminal(Document("", (Section("REPORT", parts),)), width)
     assert max(map(len, text.splitlines())) <= width
-    assert "[BY BATCH SIZE] train hf:bert on cpu" in text
+    assert "[BY BATCH SIZE]\n  train hf:bert on cpu\n" in text
     assert "scaling" in text
 
 

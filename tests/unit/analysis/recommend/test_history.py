@@ -9,11 +9,11 @@ from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
-from torchstone.cli._history_line import CHANGED, LEFT_OUT, line
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.report.charts.history import chart
+from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
 
 def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=0, **about):
