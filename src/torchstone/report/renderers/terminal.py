@@ -81,7 +81,10 @@ def _text(part: Text, width: int) -> Iterator[str]:
 
 
 def _facts(part: Facts, width: int, indent: str) -> Iterator[str]:
-    """Yield a line a fact, the values below each other; a name that is too long for that has a line of its own."""
+    """Yield a line a fact, the values below each other; a name that is too long for that has a line of its own.
+
+    A value of one word, as a path is, stays whole.
+    """
     names = [plain(name) for name, _ in part.rows]
     most = max(_NAME, width // 3)
     broad = max([_NAME, *(cells(name) for name in names if cells(name) <= most)])
@@ -91,7 +94,7 @@ def _facts(part: Facts, width: int, indent: str) -> Iterator[str]:
         if cells(name) > broad:
             yield from wrapped(name, width, first=indent, rest=f"{indent}  ")
             first = beside
-        yield from wrapped(value, width, first=first, rest=beside, whole=True)
+        yield from wrapped(value, width, first=first, rest=beside, whole=len(plain(value).split()) == 1)
 
 
 def _section(part: Section, width: int, *, every: bool, level: int, titled: bool) -> Iterator[str]:
