@@ -14,9 +14,6 @@ from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.document import document_bytes
-from torchstone.report.document import Document, Section
-from torchstone.report.documents.analyses import analysis_parts
-from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import entry_of
 
 
@@ -97,15 +94,6 @@ def test_s3_55_which_resource_bounds_each_case():
 
 def test_one_case_is_no_analysis():
     assert analyses(summary(a_sweep([({"batch_size": 8}, 0.01)]))) == []
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_tables_fit(width):
-    parts = tuple(analysis_parts(summary(a_stored_run(1, sweep((100, 150, 200)), machine()))))
-    text = terminal(Document("", (Section("REPORT", parts),)), width)
-    assert max(map(len, text.splitlines())) <= width
-    assert "[BY BATCH SIZE]\n  train hf:bert on cpu\n" in text
-    assert "scaling" in text
 
 
 def test_s3_36_to_41_the_documents_keys_are_the_seeds():
