@@ -45,7 +45,8 @@ def test_an_analysis_says_of_what_it_is_shows_its_table_and_what_that_says():
 
 
 def test_a_sweep_of_trainings_has_least_most_and_mean_and_means_by_axis():
-    run = of_losses([({"batch_size": size, "precision": word}, falling()) for size, word in ((8, "fp32"), (16, "bf16"))])
+    points = ({"batch_size": 8, "precision": "fp32"}, {"batch_size": 16, "precision": "bf16"})
+    run = of_losses([(point, falling()) for point in points])
     about, table, *means = summary_parts(summary(run))
     assert about == Text("net:cnn on cpu, data digits, 2 cases (means over cases, whatever they are)")
     assert isinstance(table, Table)
