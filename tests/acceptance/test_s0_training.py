@@ -151,8 +151,11 @@ def test_the_report_has_the_blocks_that_the_seed_prints(desk):
 
 
 def test_the_block_of_the_data(desk):
-    (line,) = blocks(desk.claimed("S0-43").out)["DATA"].values()
+    block = desk.claimed("S0-43").out.partition("[DATA]\n")[2].partition("\n\n")[0]
+    line = " ".join(block.split())
+    assert line.startswith("gesture:")
     assert line.endswith("recordings: 36 items, 18 held out, 9 classes, sequence length 20")
+    assert line.count(" items") == 1
 
 
 def test_the_block_of_the_training_has_epochs_and_accuracies(desk):
