@@ -30,7 +30,7 @@ from torchstone.report.documents.peaks import peaks_document, promised_of
 from torchstone.report.documents.plugins import plugins_document
 from torchstone.report.documents.runs import exported_document, imported_document, runs_document
 from torchstone.report.documents.training import training_document
-from torchstone.report.documents.tune import tune_document
+from torchstone.report.documents.run import run_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
@@ -222,9 +222,9 @@ _LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTIL
 _STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
 
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
-    ("tune", lambda: tune_document(a_tuned(), "3,000 images/s", (Text("Highest throughput: batch_size 64"),))),
-    ("tune, no present", lambda: tune_document(a_tuned(present=None, gain=None), "not measured", ())),
-    ("tune, hostile", lambda: tune_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}), HOSTILE, ())),
+    ("tune", lambda: run_document(a_tuned())),
+    ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
+    ("tune, hostile", lambda: run_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}))),
     ("diagnosis", lambda: diagnosis_document(a_diagnosis(), "torchstone run x", (Path("a.md"),), "r.jsonl")),
     ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None), None)),
     ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,)), HOSTILE)),

@@ -85,7 +85,7 @@ def test_the_table_leads_with_the_tokens(generated, columns):
 
 def test_the_report_has_a_block(generated):
     folder, _ = generated
-    block = torchstone(folder, "show", "--full").partition("[GENERATION]")[2].partition("\n\n")[0]
+    block = " ".join(torchstone(folder, "show", "--full").partition("[GENERATION]")[2].partition("\n\n")[0].split())
     assert re.search(r"time_to_first_token_p50_s +[\d.]+ [mµ]s", block)
     assert re.search(r"\([\d.]+ [mµ]s.*needs 662 steady samples a trial", block)
     assert "kv_cache_bytes" in block

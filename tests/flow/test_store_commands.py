@@ -119,7 +119,7 @@ def test_tables_fit_the_terminal(stored, said, monkeypatch, width):
         table = lines[place - 2 : place] + list(_until_blank(lines[place:]))
         assert max(map(len, table)) <= width
         assert not any("…" in line for line in table), "columns leave whole"
-    assert ("the terminal is too narrow" in " ".join(lines)) is (width == 80)
+    assert ("terminal too narrow" in " ".join(lines)) is (width == 80)
     for command in (["runs"], ["list"]):
         assert max(len(line) for line in said(*command).splitlines()) <= width
 

@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(parser)
         code: int = command.run(parser.parse_args(words[1:]))
     except TorchstoneError as error:
-        from torchstone.cli._table import plain
+        from torchstone.core.plain_text import plain
 
         # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.
         lines = [plain(line.expandtabs()) for line in str(error).split("\n")]

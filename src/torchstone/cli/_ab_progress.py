@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.analysis.compare.ab_sides import is_narrow
-from torchstone.cli._table import plain
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.units import change
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
-from torchstone.cli._table import plain
+from torchstone.core.plain_text import plain
 
 if TYPE_CHECKING:
     from torchstone.core.schema.message import Event

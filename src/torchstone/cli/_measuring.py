@@ -114,10 +114,7 @@ def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
 
 
 def _print(results: Results) -> None:
-    from torchstone.cli._run_answer import print_run_answer
-    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.cli._render import show_document
+    from torchstone.report.documents.run import measured_document
 
-    summary = results.summary
-    print_run_answer(summary)
-    print_run(summary)
-    print_files(results)
+    show_document(measured_document(results))

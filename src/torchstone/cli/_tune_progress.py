@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchstone.cli._table import plain
+from torchstone.core.plain_text import plain
 from torchstone.core import units
 from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._parsing import add_json, words_of
-from torchstone.cli._table import plain
+from torchstone.core.plain_text import plain
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -47,7 +47,6 @@ def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: 
 
 
 def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
-    from torchstone.cli._answer import show_tuned
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.run.resuming import Resumption
     from torchstone.workflows.tune.campaign import going_on
@@ -55,4 +54,4 @@ def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s:
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force, go_on=how)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), show_tuned)
+    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s))

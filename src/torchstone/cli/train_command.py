@@ -76,16 +76,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(done: TrainResults, folder: Path) -> None:
     from torchstone.cli._render import show_document
-    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.report.documents.run import measured_document
     from torchstone.report.documents.training import training_document
     from torchstone.workflows.tune.verifying import epoch_of
 
     summary = done.results.summary
     (case,) = summary.cases
     epoch = epoch_of(case, done.epochs, summary.machine, folder) if done.metrics is not None else None
-    show_document(training_document(done, epoch))
-    print_run(summary)
-    print_files(done.results)
+    show_document(measured_document(done.results, training_document(done, epoch).parts))
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:

@@ -38,7 +38,6 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._tune_fitting import fitted
 
         return fitted(options)
-    from torchstone.cli._answer import show_tuned
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.tune.campaign import TuneCampaign
 
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         done.append(TuneCampaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
         return done[0]
 
-    code = measured(options, folder, progress, carry_out, show_tuned)
+    code = measured(options, folder, progress, carry_out)
     return _concluded(options, done[0]) or code if done else code
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.analysis.advice.case_labels import labels
+from torchstone.report.documents.findings import labels
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Status

@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Iterator
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
-from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Answer
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.core.schema.trial import replicates
-from torchstone.report.document import Document, Facts, Part, Role, Section, Text
+from torchstone.report.document import Facts, Part, Role, Section, Text
+from torchstone.report.documents.choices import chosen_parts
+from torchstone.report.documents.run_answer import rate_words
 from torchstone.report.documents.wording import point_words, scalar_word
 
 
-def tune_document(run: RunSummary, rate: str, choices: Sequence[Part]) -> Document:
-    """Return what a completed tune found. Raises ValueError for a run without an answer.
-
-    `rate`: how fast the recommended Case is, with its interval; `choices`: the fastest, the most efficient and the
-    recommended settings.
-    """
-    return Document(f"Tune of {run.name}", tuple(tune_parts(run, rate, choices)))
-
-
-def tune_parts(run: RunSummary, rate: str, choices: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts of its Document, what stands above the tables of a run. Raises ValueError without an answer."""
+def tune_parts(run: RunSummary) -> Iterator[Part]:
+    """Yield what a completed tune found, above the tables of its run. Raises ValueError for a run without an answer."""
     answer = run.answer
     if answer is None:
         raise ValueError(f"{run.run_id} has no answer")
-    yield Text(_sentences(answer, rate), Role.HEADLINE)
-    yield from choices
+    case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
+    yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
+    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
+    work, accelerator = case.workload, case.placement.device != "cpu"
+    yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
     yield Facts(tuple(_facts(answer)))
     settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
     yield Section("settings", (Facts(settings),))
-
-
-def of_final_round(run: RunSummary) -> RunSummary:
-    """Return the run with the Cases of its final round alone, if it had one: the probes of a search are no results."""
-    final = tuple(case for case in run.cases if replicates(case.trials))
-    return msgspec.structs.replace(run, cases=final) if final else run
-
-
-def recommended_case(run: RunSummary, answer: Answer) -> CaseSummary:
-    """Return the Case that an answer recommends."""
-    return next(case for case in run.cases if case.case_id == answer.recommended.case_id)
-
-
-def chosen_of(answer: Answer) -> Chosen:
-    """Return the choices of an answer as those of a run."""
-    return Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
 
 
 def _sentences(answer: Answer, rate: str) -> str:

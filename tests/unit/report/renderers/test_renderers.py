@@ -52,10 +52,11 @@ def test_the_answer_is_the_first_line_of_the_terminal_and_the_first_paragraph_of
 def test_a_table_on_the_terminal():
     shown = terminal(Document("", (RATES,)), 80).splitlines()
     assert shown == [
-        "batch size  images/s       ±  memory",
-        "────────────────────────────────────",
-        "8              1,000  ±2.0 %   1 GiB",
-        "16             1,900       –   2 GiB",
+        "batch",
+        "size   images/s       ±  memory",
+        "─" * 31,
+        "8         1,000  ±2.0 %   1 GiB",
+        "16        1,900       –   2 GiB",
     ]
 
 

@@ -1,32 +1,25 @@
-"""What was set on the device's account, and why: one line a setting, where Cases differ one a way it was set."""
+"""The settings that no axis decided, and why they are so: once each, where Cases differ once a way they were set."""
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.cli._table import plain, terminal_width
 from torchstone.execution.worker.auto_settings import DEVICE, SETTING
+from torchstone.report.document import Facts, Section
 
-_POLICY = {DEVICE: "as the device likes them; --settings torch leaves them to torch"}
-_TORCHS = "as torch has them; --settings device sets what the device is faster with"
-
-
-def print_settings(run: RunSummary, width: int | None = None) -> None:
-    """Print the settings that no axis decided, where the record tells them; older ones do not."""
-    lines = list(_lines(run))
-    if not lines:
-        return
-    width = width or terminal_width()
-    widest = max(len(name) for name, _ in lines)
-    print(f"\nsettings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}")
-    for name, text in lines:
-        print(textwrap.fill(plain(f"  {name:<{widest}}  {text}"), width, subsequent_indent=" " * (widest + 4)))
+_POLICY = {DEVICE: "tuned for the device; --settings torch leaves them to PyTorch"}
+_TORCHS = "PyTorch's own; --settings device tunes them for the device"
 
 
-def _lines(run: RunSummary) -> Iterator[tuple[str, str]]:
+def setting_parts(run: RunSummary) -> Iterator[Section]:
+    """Yield a section with them, where the record tells them; older ones do not."""
+    if rows := tuple(_rows(run)):
+        yield Section(f"settings: {_POLICY.get(run.procedure.settings or '', _TORCHS)}", (Facts(rows),))
+
+
+def _rows(run: RunSummary) -> Iterator[tuple[str, str]]:
     told = [found for case in run.cases if (found := _told(case))]
     for name in dict.fromkeys(name for found in told for name in found):
         ways = Counter(found[name] for found in told if name in found)

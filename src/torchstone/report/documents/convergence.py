@@ -1,9 +1,8 @@
-"""What the losses of a run say, below its tables: a table of the trainings, the best learning rate, optimizers, AMP."""
+"""What the losses of a run say: a table of the trainings, the best learning rate, optimizers, mixed precision."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.convergence import Convergence, convergence
@@ -13,14 +12,14 @@ from torchstone.analysis.advice.optimizers import Standing
 from torchstone.analysis.advice.precisions import PrecisionEffect
 from torchstone.analysis.advice.trainings import Span, Training
 from torchstone.analysis.summary import RunSummary
-from torchstone.cli._table import Column, plain, show, terminal_width
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.convergence import FEWEST
 from torchstone.core.stats.equivalence import MARGIN, Sameness
 from torchstone.core.stats.stability import Behaviour
+from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
-_MOST = 3  # groups of trainings, without --full
+_MOST = 3  # groups of trainings that are shown at once
 _STEEP = 50.0  # as a rise of ln(loss): more digits would say no more
 _WORDS = {
     Behaviour.FALLING: "falls",
@@ -32,47 +31,54 @@ _WORDS = {
 }
 
 
-def print_convergence(run: RunSummary, width: int | None = None, *, every: bool = False) -> None:
-    """Print each group of trainings that differ in learning rate, optimizer, accumulation or precision alone."""
-    width = width or terminal_width()
-    found = convergence(run, read_curves(run))
-    for group in found[: None if every else _MOST]:
-        _print(group, width)
-    if not every and len(found) > _MOST:
-        rest = len(found) - _MOST
-        print(plain(f"{rest} more group{'s' * (rest > 1)} of trainings: torchstone show {run.run_id} --full"))
+def convergence_parts(run: RunSummary, *, every: bool = False) -> Iterator[Section]:
+    """Yield each group of trainings that differ in learning rate, optimizer, accumulation or precision alone."""
+    found = tuple(map(_section, convergence(run, read_curves(run))))
+    most = len(found) if every else _MOST
+    yield from found[:most]
+    if rest := found[most:]:
+        title = f"{len(rest)} more group{'s' * (len(rest) > 1)} of trainings"
+        yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
-def _print(group: Convergence, width: int) -> None:
+def _section(group: Convergence) -> Section:
     size = f", batch_size {group.batch_size}" if group.batch_size is not None else ""
-    print("\n" + plain(f"convergence: {group.model} on {group.device}, data {group.data}{size}"))
+    title = f"convergence: {group.model} on {group.device}, data {group.data}{size}"
+    return Section(title, tuple(_parts(group)))
+
+
+def _parts(group: Convergence) -> Iterator[Part]:
     if all(one.behaviour == Behaviour.SHORT for one in group.trainings):
-        lines = [*_precisions(group), f"note: under {FEWEST} steps a training there is nothing to see in their losses"]
-    else:
-        over = f"over the first {_count(group.horizon_items)} {group.item}s, which each of them saw"
-        how = f"  {over}; ± and [ ] are 95 % intervals over the steps of one training"
-        print(textwrap.fill(plain(how), width, subsequent_indent="  "))
-        show(list(_columns(group)), width)
-        lines = list(_lines(group))
-    for line in lines:
-        print(textwrap.fill(plain(line), width, subsequent_indent="  "))
+        yield from map(Text, _precisions(group))
+        few = f"under {FEWEST} steps a training there is nothing to see in their losses"
+        yield Text(few, Role.NOTE)
+        return
+    over = f"over the first {_count(group.horizon_items)} {group.item}s, which each of them saw"
+    yield Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL)
+    yield Table(tuple(_columns(group)))
+    yield from map(Text, _lines(group))
+    yield from (Text(note, Role.NOTE) for note in group.notes)
 
 
-def _columns(group: Convergence) -> Iterator[Column]:
+def _columns(group: Convergence) -> list[Column]:
     each = group.trainings
-    for axis in each[0].point:
-        yield Column(axis.replace("_", "\n", 1), [plain(one.point[axis]) for one in each])
-    yield Column("loss\nstart", [units.significant(one.loss_start, 3) for one in each], 3)
-    yield Column("loss\nend", [_value(one.loss_end) for one in each], 1)
-    yield Column("±", [_around(one.loss_end) for one in each], 1)
+    found = [Column(axis.replace("_", " "), tuple(str(one.point[axis]) for one in each)) for axis in each[0].point]
+    found += [
+        Column("loss start", tuple(units.significant(one.loss_start, 3) for one in each), 3),
+        Column("loss end", tuple(_value(one.loss_end) for one in each), 1),
+    ]
+    found.append(Column("±", tuple(_around(one.loss_end) for one in each), 1, of=len(found) - 1))
     rates = [_percent(None if one.broke else one.rate_per_1000_items) for one in each]
-    yield Column(f"per 1,000\n{group.item}s", [value for value, _ in rates], 2)
-    yield Column("[ ]", [interval for _, interval in rates], 4)
+    found.append(Column(f"per 1,000 {group.item}s", tuple(value for value, _ in rates), 2))
+    found.append(Column("[ ]", tuple(interval for _, interval in rates), 4, of=len(found) - 1))
     if group.target_loss is not None:
         target = units.significant(group.target_loss, 3)
-        yield Column(f"{group.item}s to\nloss {target}", [_count(one.items_to_target) for one in each], 5)
-        yield Column(f"time to\nloss {target}", [units.quantity(one.time_to_target_s, "s") for one in each], 5)
-    yield Column("loss", [_did(one) for one in each], 0, left=True)
+        found += [
+            Column(f"{group.item}s to loss {target}", tuple(_count(one.items_to_target) for one in each), 5),
+            Column(f"time to loss {target}", tuple(units.quantity(one.time_to_target_s, "s") for one in each), 5),
+        ]
+    found.append(Column("loss", tuple(map(_did, each)), left=True))
+    return found
 
 
 def _value(span: Span | None) -> str:
@@ -107,7 +113,6 @@ def _lines(group: Convergence) -> Iterator[str]:
         how = "each at its best learning rate here" if found.tuned else "at one learning rate, which is none's best"
         yield f"optimizer{_where(found.where)}, {how}: {'; '.join(_standing(s, group.item) for s in found.standings)}"
     yield from _precisions(group)
-    yield from (f"note: {note}" for note in group.notes)
 
 
 def _precisions(group: Convergence) -> Iterator[str]:
@@ -127,12 +132,13 @@ def _best(rates: LearningRates, item: str, horizon: float) -> str:
         seen = f"none of {_listed(rates.tried)} lowers the loss beyond its noise in {_count(horizon)} {item}s"
         other = "one in between" if rates.unsteady else f"{10 * max(rates.tried):g}"
         return "; ".join([seen, *told, f"try {other}, another optimizer, or more steps"])
-    last = [f"it is the last on its side: try {rates.try_next:.3g}"] if rates.try_next is not None else []
+    beyond = rates.try_next
+    last = [f"the best is at the edge of the range: also try {beyond:.3g}"] if beyond is not None else []
     return "; ".join([*_beside(rates, rates.best), *told, *last])
 
 
 def _beside(rates: LearningRates, best: float) -> Iterator[str]:
-    """Yield the best, what is as good, and what cannot be told: what is not known is not called equal."""
+    """Yield the best, what is as good, and what is not known to be: what is not known is not called equal."""
     same = f", as good as it within {100 * MARGIN:g} %: {_listed(rates.as_good)}" if rates.as_good else ""
     if rates.cannot_tell:
         yield f"{best:g} ended lowest{same}"

@@ -9,8 +9,10 @@ from learning import falling, of_losses, rising
 
 from torchstone.analysis.summary import summarize
 from torchstone.cli import main
-from torchstone.cli._convergence import print_convergence
 from torchstone.core.schema.codec import encode
+from torchstone.report.document import Document, Section
+from torchstone.report.documents.convergence import convergence_parts
+from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import find
 
 SWEEP = [
@@ -31,10 +33,9 @@ def stored(outputs, trainings):
 
 
 @pytest.fixture
-def shown(outputs, capsys):
-    def show(trainings, width=160, **settings):
-        print_convergence(stored(outputs, trainings), width, **settings)
-        return capsys.readouterr().out
+def shown(outputs):
+    def show(trainings, width=160):
+        return terminal(Document("", tuple(convergence_parts(stored(outputs, trainings)))), width)
 
     return show
 
@@ -96,3 +97,16 @@ def test_show_prints_it_and_json_has_it(outputs, capfd):
     assert found["convergence"][0]["precisions"][0]["verdict"] == "equivalent"
     assert found["performance_summary"][0]["loss_convergence"]["by_learning_rate"]["0.0001"] < 0.0
     assert found["advice"] == []
+
+
+def test_more_than_three_groups_are_folded_and_all_of_them_shown_where_they_are_asked_for(outputs):
+    sizes = (2, 4, 8, 16, 32)
+    pairs = [({"batch_size": size, "learning_rate": rate}, falling()) for size in sizes for rate in (1e-3, 1e-2)]
+    run = stored(outputs, pairs)
+    *shown, rest = convergence_parts(run)
+    assert len(shown) == 3
+    assert isinstance(rest, Section)
+    assert (rest.title, rest.folded, len(rest.parts)) == ("2 more groups of trainings", True, 2)
+    assert rest.how == f"torchstone show {run.run_id} --full"
+    titles = [part.title for part in convergence_parts(run, every=True)]
+    assert [title.rpartition(" ")[2] for title in titles] == ["2", "4", "8", "16", "32"]

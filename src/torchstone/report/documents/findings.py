@@ -1,4 +1,4 @@
-"""Findings and failures below a table: what a number should not be believed for, once each, with the advice."""
+"""Findings and failures below the tables: what a number should not be believed for, once each, with the advice."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.cli._table import plain
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
+from torchstone.report.document import Command, Doubt, Part, Section, Text, paragraphs
 from torchstone.storage.query import TrialRow
 
-_MOST_LINES = 8
+_MOST = 8  # failures, and findings, that are shown at once
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def print_findings(run: RunSummary, *, every: bool = False) -> None:
-    """Print why Cases are SUSPECT or INVALID: one line a check, or one a finding with `every`."""
-    names = labels(run.cases)
-    failures = list(dict.fromkeys(_every_failure(run, names) if every else _failures(run, names)))
-    lines = list(dict.fromkeys(_lines(run, names) if every else _grouped(run, names)))
-    if failures or lines:
-        print()
-    if not every and len(failures) > _MOST_LINES:
-        failures[_MOST_LINES:] = [f"{len(failures) - _MOST_LINES} more ways not to end well"]
-    for line in (*failures, *lines[: None if every else _MOST_LINES]):
-        print(plain(line))
-    if not every and (len(lines) > _MOST_LINES or any(case.findings for case in run.cases)):
-        print(plain(f"each finding: torchstone show {run.run_id} --full"))
+def finding_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
+    """Yield what failed, and why Cases are SUSPECT or INVALID: one Doubt a check; with `every` one a finding."""
+    names, all_of_it = labels(run.cases), f"torchstone show {run.run_id} --full"
+    failures = paragraphs(list(dict.fromkeys(_every_failure(run, names) if every else _failures(run, names))))
+    doubts = tuple(dict.fromkeys(_each(run, names) if every else _grouped(run, names)))
+    most = max(len(failures), len(doubts)) if every else _MOST
+    yield from failures[:most]
+    if rest := failures[most:]:
+        yield Section(f"{len(rest)} more failure types", rest, folded=True, how=all_of_it)
+    yield from doubts[:most]
+    if more := doubts[most:]:
+        yield Section(f"{len(more)} more findings", more, folded=True, how=all_of_it)
+    elif not every and any(case.findings for case in run.cases):
+        yield Text("each finding:")
+        yield Command(all_of_it)
 
 
 def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
@@ -52,7 +54,7 @@ def _failures(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
 
 def _every_failure(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
     for case in run.cases:
-        yield from (f"{names[case.case_id]}: {t.outcome.status}: {t.outcome.message}" for t in _failed(case))
+        yield from (f"{names[case.case_id]}: {t.outcome.status}: {t.outcome.message or ''}" for t in _failed(case))
 
 
 def _failed(case: CaseSummary) -> list[TrialRow]:
@@ -63,16 +65,14 @@ def _more(several: Collection[object]) -> str:
     return f" (and {len(several) - 1} more)" if len(several) > 1 else ""
 
 
-def _lines(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
+def _each(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:
     for case in run.cases:
-        for finding in case.findings:
-            yield f"{finding.severity} {names[case.case_id]}: {finding.message}. {finding.advice}"
-    for finding in run.findings:
-        yield f"{finding.severity} run: {finding.message}. {finding.advice}"
+        yield from (_doubt(finding, names[case.case_id]) for finding in case.findings)
+    yield from (_doubt(finding, "run") for finding in run.findings)
 
 
-def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
-    """One line a check that makes a Case doubtful, errors first: the Cases, what was seen in the first, the advice."""
+def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:
+    """Yield one a check that makes a Case doubtful, errors first: the Cases, what was seen in the first, the advice."""
     found: dict[str, list[tuple[str, Finding]]] = {}
     for case in run.cases:
         for finding in case.findings:
@@ -80,9 +80,12 @@ def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[str]:
                 found.setdefault(finding.check, []).append((names[case.case_id], finding))
     for seen in sorted(found.values(), key=lambda seen: seen[0][1].severity != Severity.ERROR):
         name, first = seen[0]
-        yield f"{first.severity} {name}{_more(seen)}: {first.message}. {first.advice}"
-    for finding in run.findings:
-        yield f"{finding.severity} run: {finding.message}. {finding.advice}"
+        yield _doubt(first, f"{name}{_more(seen)}")
+    yield from (_doubt(finding, "run") for finding in run.findings)
+
+
+def _doubt(finding: Finding, subject: str) -> Doubt:
+    return Doubt(finding.severity, subject, finding.message, finding.advice)
 
 
 def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:
@@ -91,7 +94,6 @@ def labels(cases: Sequence[CaseSummary]) -> dict[str, str]:
     for group in groups(cases):
         axes = varying_axes(group)
         for case in group:
-            model = model_name(case.workload.model)
-            values = ", ".join(f"{axis} {case.configuration.get(axis)}" for axis in axes)
-            found[case.case_id] = f"{case.workload.task} {model}, {values}"
+            values = (f"{axis} {case.configuration.get(axis)}" for axis in axes)
+            found[case.case_id] = ", ".join((f"{case.workload.task} {model_name(case.workload.model)}", *values))
     return found

@@ -1,38 +1,41 @@
-"""The answer of a run, before any table: what is fastest, or how fast it is, with its interval, in two sentences."""
+"""The answer of a run: what is fastest, or how fast it is, with its confidence interval, in two sentences."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.absent import absent, on_devices_here
-from torchstone.analysis.advice.choices import Chosen, choice_of, choose
+from torchstone.analysis.advice.choices import Chosen, choice_of, choose, memory_figures
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.cli._table import plain, terminal_width
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status
+from torchstone.report.document import Part, Role, Section, Text, paragraphs
 from torchstone.report.documents.wording import point_words
 
-_MOST = 6  # workloads that are answered before the tables
+_MOST = 6  # workloads that are answered at once
 _NAMED = 3  # Cases that are named as tied, or as left out
 
 
-def print_run_answer(run: RunSummary, width: int | None = None) -> None:
-    """Print what a run answers of each workload and device."""
-    width = width or terminal_width()
-    lines = list(answer_lines(run))
-    for line in lines[:_MOST]:
-        print(textwrap.fill(plain(line), width, break_on_hyphens=False))
-    if len(lines) > _MOST:
-        print(f"{len(lines) - _MOST} more workloads, below")
+def answer_parts(run: RunSummary) -> Iterator[Part]:
+    """Yield what a run answers of each workload and device, and which devices are not there."""
+    lines = list(answer_lines(run)) or [_no_case(run)]
+    yield from paragraphs(lines[:_MOST], Role.HEADLINE)
     for one in absent(run):
         cases = f"{one.cases} case{'s' * (one.cases > 1)} unsupported"
-        print(textwrap.fill(plain(f"{one.device}: {cases}, {one.why}"), width, break_on_hyphens=False))
+        yield Text(f"{one.device}: {cases}, {one.why}", Role.DETAIL)
+    if rest := lines[_MOST:]:
+        how = f"torchstone show {run.run_id} --full"
+        yield Section(f"{len(rest)} more workloads", paragraphs(rest), folded=True, how=how)
+
+
+def _no_case(run: RunSummary) -> str:
+    why = "none of the devices is here" if run.cases else "no case was planned"
+    return f"Nothing was measured: {why}."
 
 
 def answer_lines(run: RunSummary) -> Iterator[str]:
@@ -69,7 +72,7 @@ def rate_of(case: CaseSummary) -> Estimate | None:
 
 
 def rate_words(case: CaseSummary) -> str:
-    """Return the rate of a Case with its interval, or why it has none: "13.6 images/s (95 % interval 12.9 to 14.3)"."""
+    """Return "13.6 images/s (95 % confidence interval 12.9 to 14.3)", or in place of the interval why there is none."""
     rate = rate_of(case)
     if rate is None:
         return "not measured"
@@ -79,7 +82,7 @@ def rate_words(case: CaseSummary) -> str:
     if rate.is_wide:
         return f"about {text}, but {too_wide(rate.trials)}"
     ends = f"{units.significant(rate.low, 3)} to {units.significant(rate.high, 3)}"
-    return f"{text} ({100 * rate.level:g} % interval {ends})"
+    return f"{text} ({100 * rate.level:g} % confidence interval {ends})"
 
 
 def _unit(case: CaseSummary, rate: Estimate) -> str:
@@ -93,12 +96,12 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 
 def _alone(case: CaseSummary) -> str:
     step = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
-    held = case.peak_memory_bytes
+    held = next((case.estimates[n] for n in memory_figures(case.placement.device) if n in case.estimates), None)
     rate = rate_of(case)
     wide = rate is not None and rate.is_wide
     told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
     told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
-    told += [units.quantity(held, "bytes")] if held is not None else []
+    told += [units.quantity(held.value, "bytes")] if held is not None else []
     why = f"; {too_wide(rate.trials)}" if rate and wide else ""
     return f"{', '.join(told)}{why}."
 
@@ -108,7 +111,7 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
     named = {case.case_id: case for case in cases}
     text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
     if chosen.same:
-        text += f"; {_listed([one.point for one, _ in chosen.same])} cannot be told from it"
+        text += f"; not significantly different: {_listed([one.point for one, _ in chosen.same])}"
     text += "."
     if best.case_id != top.case_id:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
