@@ -13,6 +13,8 @@ from torchstone.cli import main
 from torchstone.store.query import read_run
 from torchstone.terms.trial import Purpose
 
+pytestmark = pytest.mark.xdist_group("diagnose")  # one measurement serves all its tests
+
 SLOW = """
 import time
 import torch

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("plugins")  # one measurement serves all its tests
+
 PACKAGE = Path(__file__).parents[2] / "examples" / "torchstone-example-plugin"
 
 

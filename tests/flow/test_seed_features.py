@@ -19,6 +19,8 @@ from torchstone.terms.machine import DeviceInfo
 from torchstone.terms.message import Inspected
 from torchstone.terms.trial import Series
 
+pytestmark = pytest.mark.xdist_group("seed_features")  # one measurement serves all its tests
+
 ROOT = Path(__file__).parents[2]
 FILE = """
 task: {task}
