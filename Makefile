@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance mutations test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-long acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -76,13 +76,16 @@ test: setup-dev lint types ## lint, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long'
 	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
 
+test-long: setup-dev ## the tests that measure for long, which `make test` leaves out (under half an hour)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m long
+
 acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/acceptance
 
 mutations: setup-dev ## does a test fail where a feature, or what mended the accelerators, is taken away? (about an hour)
 	@$(BIN)/python tests/acceptance/mutate.py
 
-test-all: test smoke ## the tests, then a real run on this machine
+test-all: test test-long smoke ## all tests, then a real run on this machine
 
 lint: setup-dev ## look for mistakes and wrong form
 	@$(BIN)/ruff check --quiet .

@@ -20,7 +20,7 @@ from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.document import Document, Text
+from torchstone.report.document import Document
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.evaluation import evaluation_document
 from torchstone.report.documents.machine import machine_document

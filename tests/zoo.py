@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import compared_results
 import msgspec
+import results
 from build import a_case, a_machine, a_run, a_sweep, a_trial
 from learning import falling, of_losses, rising
 from stored import a_stored_run, case, machine, store
@@ -152,6 +154,8 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: wide names", lambda: run_document(named(WIDE), every=True)),
     ("run: long names", lambda: run_document(named(LONG), every=True)),
     ("run: trainings", trainings_document),
+    *compared_results.DOCUMENTS,
+    *results.DOCUMENTS,
 ]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),

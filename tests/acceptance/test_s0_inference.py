@@ -57,6 +57,7 @@ def paired(case, trials):
     return [(one["figures"]["values"], by_id[one["trial_id"]]) for one in case["trials"]]
 
 
+@pytest.mark.long
 def test_the_weights_of_the_file_are_what_is_measured(desk):
     digest = hashlib.sha256((desk.folder / CHECKPOINT).read_bytes()).hexdigest()
     for case, trials in cases_of(desk, "S0-08"):
@@ -73,6 +74,7 @@ def test_a_file_alone_is_refused_with_what_to_type(desk):
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_the_device_is_the_one_that_was_named(desk):
     assert {case["placement"]["device"] for case, _ in cases_of(desk, "S0-62")} == {"cpu"}
 

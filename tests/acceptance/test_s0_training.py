@@ -71,6 +71,7 @@ def raw(trial, metric):
     return [m["values"] for m in trial["measurements"] if m["metric"] == metric and m["stage"] == "steady"]
 
 
+@pytest.mark.long
 def test_a_training_is_driven_by_its_file(desk):
     said = desk.claimed("S0-03").out
     head, trial = the_record(desk)
@@ -97,6 +98,7 @@ def test_every_epoch_has_its_time(desk):
         assert (epoch["steps"], epoch["items"]) == (6, 36), "two people, nine gestures, each twice, by sixes"
 
 
+@pytest.mark.long
 def test_the_time_spent_loading_data(desk):
     found = metrics(desk, "S0-05")
     _, trial = the_record(desk)

@@ -89,6 +89,7 @@ def test_s2_05_and_09_to_11_steps_of_the_flag_and_formats_of_the_file(record):
         assert len(_raw(trial, "step_time_s")) == 3, "--steps 3 wins over steps_per_test: 10"
 
 
+@pytest.mark.long
 def test_s2_06_each_word_of_device_means_what_it_says_and_wins_over_the_file(bench):
     devices = bench.type("torchstone machine --json").document["machine"]["devices"]
     kinds = [device["kind"] for device in devices]

@@ -85,6 +85,7 @@ def test_a_full_disk_stops_the_sweep_and_resume_completes_it(small_disk):
     check_stop_and_resume(small_disk, stopped, "No space left on device", ballast.unlink)
 
 
+@pytest.mark.long
 def test_a_limit_on_file_sizes_does_the_same(tmp_path):
     stopped = sweep(tmp_path / "out", limit_bytes=22_000)
     check_stop_and_resume(tmp_path / "out", stopped, "File too large", lambda: None)

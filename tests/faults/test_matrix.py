@@ -132,6 +132,7 @@ def _findings_fit(run: Run, trial: Trial) -> None:
         assert len(trial.values("step_time_s")) == 3, "what was measured is kept"
 
 
+@pytest.mark.long
 def test_on_the_command_line_it_is_data_and_strict_makes_it_the_exit_code(tmp_path):
     words = ["run", "--task", "train", "--model", f"py:{FILE}:load_out_of_torchs_memory"]
     sizes = ["--batch-sizes", *map(str, SIZES), "--iterations", "3", "--warmup", "0", "--no-phases"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from aa import case_of
 
 from torchstone.core.schema.comparison import Judgement, Rules
@@ -23,12 +24,14 @@ def fought(layers: int, within_s: float) -> tuple[Contested, float, float]:
     return ended, ratio.low, ratio.high
 
 
+@pytest.mark.long
 def test_equal_code_is_not_called_different() -> None:
     ended, low, high = fought(20, 10.0)
     assert ended.comparison.verdict in (Judgement.SAME, Judgement.UNCLEAR)
     assert low <= 1.0 <= high
 
 
+@pytest.mark.long
 def test_half_as_much_again_is_found_and_lies_in_the_interval() -> None:
     ended, low, high = fought(30, 45.0)
     assert ended.comparison.verdict == Judgement.WORSE

@@ -12,6 +12,8 @@ import pytest
 
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("ab")  # one measurement serves all its tests
+
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 NET = """
 import torch
@@ -114,6 +116,7 @@ def test_show_tells_the_answer_again(compared):
     assert 0.0 < document["contest"]["elapsed_s"] < run["contest"]["elapsed_s"]
 
 
+@pytest.mark.long
 def test_a_revision_that_does_not_build_is_a_mistake_of_one_line(repository, tmp_path):
     answer = ab(repository, "HEAD~1", "HEAD", *WHAT, "--output-dir", str(tmp_path / "out"), code=2)
     first, *rest = answer.stderr.splitlines()
@@ -144,6 +147,7 @@ def test_mistakes_are_one_line_and_write_nothing(repository, tmp_path, words, sa
     assert not (tmp_path / "out" / "records").exists()
 
 
+@pytest.mark.long
 def test_settings_of_one_recipe(tmp_path):
     answer = ab(
         tmp_path, "--task", "train", "--model", "builtin:mlp", "--a", "batch_size=4", "--b", "batch_size=8",
@@ -218,6 +222,7 @@ def load():
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_both_sides_are_pinned_and_their_loaders_have_every_core(tmp_path, monkeypatch):
     for name in ("OMP_PROC_BIND", "OMP_PLACES", "OMP_NUM_THREADS"):

@@ -13,6 +13,8 @@ from torchstone.cli import main
 from torchstone.core.schema.trial import Purpose
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("diagnose")  # one measurement serves all its tests
+
 SLOW = """
 import time
 import torch

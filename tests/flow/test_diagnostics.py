@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import torchstone
 from torchstone.cli import main
 
+pytestmark = pytest.mark.xdist_group("diagnostics")  # one measurement serves all its tests
+
 PAIRS = TensorDataset(torch.randn(256, 6), torch.randint(0, 3, (256,)))
 LOSS = nn.functional.cross_entropy
 QUICK: Any = {"iterations": 4, "warmup": 1, "devices": ["cpu"]}

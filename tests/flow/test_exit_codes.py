@@ -4,6 +4,8 @@ import pytest
 
 from torchstone.cli import main
 
+pytestmark = pytest.mark.xdist_group("exit_codes")  # one measurement serves all its tests
+
 FALLS = """import torch
 from torch import nn
 

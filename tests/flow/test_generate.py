@@ -11,6 +11,8 @@ import pytest
 
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("generate")  # one measurement serves all its tests
+
 WORDS = (
     "--task", "generate", "--model", "gpt2-tiny", "--axis", "new_tokens=16", "--axis", "sequence_length=8,24",
     "--axis", "batch_size=2", "--axis", "threads=1", "--trials", "2", "--warmup", "1", "--iterations", "6",

@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from pictures import batch, cifar_batches, class_folders
 
 from torchstone.cli import main
 
 
+@pytest.mark.long
 def test_a_damaged_image_stops_or_is_skipped_and_counted(tmp_path, capfd, refused):
     photos = class_folders(tmp_path / "photos", each=4)
     damaged = photos / "cat" / "2.png"

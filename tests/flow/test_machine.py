@@ -28,6 +28,7 @@ def briefly(monkeypatch):
         monkeypatch.setattr(examination, name, value)
 
 
+@pytest.mark.long
 def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch, briefly):
     code, first = said_as_json(capfd, "machine", "peaks", "--json", "--device", "cpu")
     rates = {rate["name"]: rate["value"] for rate in first["peaks"]["rates"]}

@@ -548,6 +548,7 @@ def started(*words, **settings):
     return answer.stdout
 
 
+@pytest.mark.long
 def test_the_examples_run(tmp_path):
     assert "items/s" in started(str(EXAMPLES / "own_loop.py"), cwd=tmp_path)
     words = ["--task", "train", "--model", f"py:{EXAMPLES}/my_model.py:load", "--trials", "1", "--iterations", "3"]
@@ -557,6 +558,7 @@ def test_the_examples_run(tmp_path):
     assert "throughput" in started("-m", "torchstone", "run", *words, "--strict")
 
 
+@pytest.mark.long
 def test_the_notebook_runs_without_a_file_of_its_own(tmp_path, outputs):
     """As in a notebook, nothing of it can be imported: the interpreter reads it from a pipe."""
     pytest.importorskip("vl_convert")

@@ -111,6 +111,7 @@ def photos(tmp_path):
     return tmp_path / "photos"
 
 
+@pytest.mark.long
 def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, capfd, refused):
     words = ["train", "cifar10-small", "--data", f"images:{photos}", "--batch-sizes", "8", "--device", "cpu", "--quiet"]
     words += ["--axis", "image_size=16", "--axis", "optimizer=adamw"]
@@ -170,6 +171,7 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     assert "cannot be read as safetensors" in refused("evaluate", str(whole), "--checkpoint", "4", "--split", "train")
 
 
+@pytest.mark.long
 def test_a_file_for_a_card_is_trained_on_the_cpu_and_says_what_had_no_effect(tmp_path, capfd):
     path = tmp_path / "default.yaml"
     path.write_text("data: {batch_size: 256, num_workers: 0, pin_memory: true}\ntraining: {epochs: 1}\n")

@@ -11,6 +11,8 @@ import pytest
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("tune")  # one measurement serves all its tests
+
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 # One thread: beside another test, on as many cores, steps of several threads take ten times as long, now and then.
 SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
@@ -89,8 +91,9 @@ def test_show_prints_the_answer_again(tuned):
     assert "times the present settings" in shown
 
 
+@pytest.mark.long
 def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
-    cut = tune(*SMALL, "--time-limit", "2s")
+    cut = tune(*SMALL, "--time-limit", "2s", code=1)
     assert "torchstone: out of time: `torchstone resume" in cut.stderr
     (path,) = (outputs / "records").glob("*.jsonl")
     before = [t for t in read_run(path).trials if t.outcome.status == Status.OK]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
+from torchstone.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
@@ -90,13 +91,15 @@ def _told(
         print_json(document(results))
     else:
         show(results)
-    folder = Path(summary.record).parent.parent
+    folder, code = Path(summary.record).parent.parent, code_of(summary, strict=options.strict)
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
         _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
     elif summary.status != "done":
         _say(summary.status, folder, summary.run_id, "goes on with the search")
-    return code_of(summary, strict=options.strict)
+        if summary.answer is None:
+            return code or ExitCode.NO
+    return code
 
 
 def _whole(results: Results) -> object:

@@ -40,6 +40,7 @@ def test_a_denoiser_has_the_parameters_of_the_table_at_any_length(name: str) -> 
         assert sum(p.numel() for p in Denoiser(depth, hidden, length).parameters()) == parameters
 
 
+@pytest.mark.long
 def test_a_denoiser_learns_to_return_the_sequence_without_the_noise() -> None:
     torch.manual_seed(0)
     source = registry.load("models", "builtin")

@@ -1,10 +1,14 @@
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 from build import a_case, a_trial
 
 from torchstone.core.schema.answer import Constraints, Quest
 from torchstone.core.schema.trial import Purpose, Status
-from torchstone.execution.controller.active_run import OpenRun
+from torchstone.execution.controller.active_run import OpenRun, OutOfTime
+from torchstone.execution.controller.session import Session
 from torchstone.workflows.tune.final_round import fight, gain, ranked
 
 QUEST = Quest("throughput", "grid", a_case(), {}, duel_trials=3)
@@ -71,3 +75,31 @@ def test_gain_is_the_ratio_of_rounds():
     assert lone is not None
     assert (lone.low, lone.note) == (None, "one round: no interval")
     assert gain([timed(0.010)], [timed(0.020, Status.CRASHED)], QUEST) is None
+
+
+class ShortOfTime(FakeRun):
+    """Has time for so many trials."""
+
+    def __init__(self, trials, within_s):
+        super().__init__()
+        self.left = trials
+        self.session = cast("Session", SimpleNamespace(procedure=SimpleNamespace(within_s=within_s)))
+
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
+        if not self.left:
+            raise OutOfTime
+        self.left -= 1
+        return super().take(case, number, purpose, how, host_profile=host_profile)
+
+
+def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer():
+    (best, other), run = two_cases(), ShortOfTime(1, within_s=70.0)
+    found = fight((best, other), QUEST, run, seed=0)
+    assert run.taken == [(best.case_id, 0)], "the search's best is the first"
+    assert ranked(found, QUEST) == [best.case_id]
+
+
+@pytest.mark.parametrize(("trials", "within_s"), [(0, 70.0), (1, None)])
+def test_without_a_trial_or_a_time_for_the_whole_of_it_resume_goes_on(trials, within_s):
+    with pytest.raises(OutOfTime):
+        fight(two_cases(), QUEST, ShortOfTime(trials, within_s), seed=0)
