@@ -3,7 +3,7 @@
 import pytest
 from fakes import FakeClock
 
-from torchstone.plugins.telemetry._energy_tick import Ticking
+from torchstone.plugins.telemetry.nvml.energy_tick import Ticking
 from torchstone.plugins.telemetry._gauges import Reading
 
 
