@@ -30,7 +30,7 @@ from torchstone.storage.query import find
 from torchstone.storage.reading import checked_id
 
 IMPORTERS = registry.names("importers")
-SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "importers" / "samples").iterdir())
+SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples").iterdir())
 STRANGE = {
     "empty": b"", "not json": b"\x80\x04\x95pickle", "a list": b"[1, 2]", "deep": b"[" * 100_000,
     "other json": b'{"benchmarks": [], "system_info": {}}', "a header": b"model,infer_samples_per_sec\n",

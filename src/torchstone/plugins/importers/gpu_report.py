@@ -1,11 +1,12 @@
-"""The report of one run on one GPU: training by epochs, inference batch by batch, memory by stages."""
+"""The JSON report of one run on one GPU: training by epochs, inference batch by batch, memory by stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.claim import RUNTIME
@@ -13,9 +14,11 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.reached import EPOCHS, TEST, TRAIN
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, part, scaled, whole, word
+from torchstone.plugins.importers._values import digest, number, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.protocols import Importer
 
 _GIB = 2.0**30
+_MARKS = (b'"experiment_name"', b'"gpu_info"', b'"total_runtime_minutes"', b'"predictions_per_second"')
 _MEMORY = {
     "allocated_bytes": "allocated_gb",
     "reserved_bytes": "reserved_gb",
@@ -29,10 +32,30 @@ _LATENCIES = {
 }  # fmt: skip
 _NAMED = {"nvidia": "cuda", "amd": "rocm"}  # benchmark_amd_20251029_143022.json
 _Figures = dict[str, float | None]
+_FLAT = ("predictions_per_second", "avg_time_per_prediction", "time_to_first_prediction", "p50_latency", "p95_latency",
+         "p99_latency", "min_latency", "max_latency", "total_predictions", "total_batches")  # fmt: skip
 
 
-def runs(found: Mapping[str, Any], path: Path, text: str) -> Iterator[Run]:
-    """Yield the run of a report, if it has training or inference."""
+class GpuReport:
+    """Training, inference, or both. The form is in docs/checks.md."""
+
+    describes = "GPU benchmark reports as JSON (benchmark_<gpu>_<time>.json)"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix != ".json" or b'"record"' in beginning[:64] or not beginning.lstrip().startswith(b"{"):
+            return False
+        return b'"benchmarks"' not in beginning and sum(mark in beginning for mark in _MARKS) >= 2
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        made = _run(part(parsed(text, str(path))), path, text)
+        if not made.trials:
+            raise UsageError(f"{path}: neither training nor inference is in this report")
+        return [made]
+
+
+def _run(found: Mapping[str, Any], path: Path, text: str) -> Run:
+    """Return the run of a report; without trials where it has neither training nor inference."""
     making = draft.Draft("GPU benchmark report", path, digest(text), _machine(found), found.get("timestamp"))
     placement = _placement(found, path)
     model, about = word(part(found, "model").get("architecture")) or draft.UNKNOWN, part(found, "data")
@@ -51,13 +74,7 @@ def runs(found: Mapping[str, Any], path: Path, text: str) -> Iterator[Run]:
     if summary:
         answering = draft.a_case(Task.INFER, f"external:{model}", settings, placement)
         _add_inference(making, answering, inference.get("batches"), summary, facts, flat=not inference)
-    made = making.run(word(found.get("experiment_name")))
-    if made.trials:
-        yield made
-
-
-_FLAT = ("predictions_per_second", "avg_time_per_prediction", "time_to_first_prediction", "p50_latency", "p95_latency",
-         "p99_latency", "min_latency", "max_latency", "total_predictions", "total_batches")  # fmt: skip
+    return making.run(word(found.get("experiment_name")))
 
 
 def _machine(found: Mapping[str, Any]) -> Machine:
@@ -167,3 +184,6 @@ def _claimed(summary: Mapping[str, Any], size: float | None, unit_s: float = 1.0
     if size is None:
         return {**found, "time_per_item_s": scaled(summary.get("avg_time_per_prediction"), unit_s)}
     return found | {figure: scaled(summary.get(key), size) for figure, key in _LATENCIES.items()}
+
+
+PLUGIN: Importer = GpuReport()

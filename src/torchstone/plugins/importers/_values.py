@@ -75,6 +75,13 @@ def rows_of(text: str, where: str) -> list[dict[str, str]]:
     return rows
 
 
+def header_of(beginning: bytes) -> frozenset[str]:
+    """Return the names in the first line of a CSV file; none for a table of torchstone's own: its record says more."""
+    line = beginning.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    names = frozenset(name.strip() for name in line.split(","))
+    return frozenset() if {"run_id", "case_id"} <= names else names
+
+
 def number(value: object) -> float | None:
     """Return a number, or a text that spells one, as a float; None for all else.
 

@@ -1,15 +1,33 @@
-"""Lines and rows of DistilBERT benchmark suites: one of a batch size, with latency, throughput, memory and energy."""
+"""DistilBERT benchmark suites, a line a batch size: latency, throughput, memory and energy; JSON lines or CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import io
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine
+from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import number, part, scaled, whole, word
+from torchstone.plugins.importers._values import (
+    MOST_ROWS,
+    digest,
+    header_of,
+    number,
+    parsed,
+    part,
+    rows_of,
+    scaled,
+    text_of,
+    whole,
+    word,
+)
+from torchstone.plugins.protocols import Importer
 
 _MIB = 2.0**20
 _MS = 1e-3
@@ -36,15 +54,70 @@ _NAMES: tuple[tuple[str, float, tuple[str, ...]], ...] = (
     ("power_readings", 1.0, ("gpu_power_samples",)),
     ("steps", 1.0, ("num_measurements", "iterations")),
 )
+_Line = Mapping[str, Any]
+_OF_IMAGES = "peak_memory_MB"  # a column of GPU image benchmarks, which have a batch size and a throughput too
 
 
-def is_one(line: Mapping[str, Any]) -> bool:
+class DistilbertSuite:
+    """A line is a trial; lines of equal settings are repetitions."""
+
+    describes = "DistilBERT benchmark suites: cpu_results, batch_comparison, mixed_precision_results.jsonl; their CSV"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix == ".csv":
+            return _has_columns(header_of(beginning))
+        if path.suffix != ".jsonl":
+            return False
+        try:
+            first = json.loads(beginning.split(b"\n", 1)[0])
+        except (ValueError, RecursionError):  # no JSON, or a line longer than the beginning
+            return False
+        return isinstance(first, dict) and "record" not in first and _is_one(first)
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        lines, machine = _of_table(text, path) if path.suffix == ".csv" else _of_lines(text, path)
+        making = draft.Draft("DistilBERT benchmark suite", path, digest(text), machine, lines[0].get("timestamp"))
+        for line in lines:
+            _add(making, line)
+        return [making.run()]
+
+
+def _has_columns(names: Collection[str]) -> bool:
+    return "device" in names and _OF_IMAGES not in names and _is_one(dict.fromkeys(names))
+
+
+def _of_table(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
+    rows = rows_of(text, str(path))
+    if not rows or not _has_columns(rows[0]):
+        raise UsageError(f"{path}: a header and no rows, or no columns that are known")
+    cuda = any(row.get("device", "").startswith("cuda") for row in rows)
+    return rows, draft.a_machine(devices=[draft.a_device("cuda", 0, None)] if cuda else [])
+
+
+def _of_lines(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
+    found: list[_Line] = []
+    for place, line in enumerate(io.StringIO(text), 1):  # a list of all lines may take 20 times as much
+        if not line.strip():
+            continue
+        if len(found) == MOST_ROWS:
+            raise UsageError(f"{path}: more than {MOST_ROWS} lines")
+        one = part(parsed(line, f"{path}:{place}"))
+        if not _is_one(one):
+            raise UsageError(f"{path}:{place}: no batch_size, or neither a latency nor a throughput")
+        found.append(one)
+    if not found:
+        raise UsageError(f"{path}: no lines")
+    return found, _machine_of(found)
+
+
+def _is_one(line: _Line) -> bool:
     """Say whether a line (or a row) is of such a suite."""
     known = {name for _, _, names in _NAMES[:9] for name in names}
     return "batch_size" in line and bool(known & {**line, **part(line, "metrics")}.keys())
 
 
-def add(making: draft.Draft, line: Mapping[str, Any]) -> None:
+def _add(making: draft.Draft, line: _Line) -> None:
     """Add the trial of one line."""
     flat = {**line, **part(line, "metrics")}
     claimed = {figure: _first(flat, names, factor) for figure, factor, names in _NAMES}
@@ -64,7 +137,7 @@ def _device_name(line: Mapping[str, Any], placement: Placement) -> str | None:
     return word(part(listed[placement.index]).get("name"))
 
 
-def machine_of(lines: Iterable[Mapping[str, Any]]) -> Machine:
+def _machine_of(lines: Iterable[_Line]) -> Machine:
     """Return the machine that the first line that says anything of it names."""
     about = next((found for line in lines if (found := part(line, "system_info"))), {})
     listed = about.get("gpu_info")
@@ -97,3 +170,6 @@ def _case(line: Mapping[str, Any], flat: Mapping[str, Any]) -> Case:
 
 def _first(flat: Mapping[str, Any], names: Iterable[str], factor: float) -> float | None:
     return next((v for name in names if (v := scaled(flat.get(name), factor)) is not None), None)
+
+
+PLUGIN: Importer = DistilbertSuite()

@@ -1,36 +1,52 @@
-"""The tree of training benchmarks: family → model → hardware → configuration, with times, losses and memory."""
+"""Training benchmarks as a JSON tree: family → model → hardware → configuration, with times, losses and memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, numbers, part, scaled, whole, word
+from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.protocols import Importer
 
 _MIB = 2.0**20
 _KEY = re.compile(r"batch_(?P<batch>\d+)_seq_(?P<seq>\d+)_lr_(?P<lr>[\d.e+-]+)_opt_(?P<opt>\w+?)_accum_(?P<accum>\d+)")
 _OK = ("completed", "success", "ok")
 _STATISTICS = ("min", "max", "mean", "std")
+_TREE = (b'"system_info"', b'"benchmarks"')
+_MARKS = (b'"training_results"', b'"performance_summary"', b'"model_load_time"')
 
 
-def runs(found: Mapping[str, Any], path: Path, text: str) -> Iterator[Run]:
-    """Yield the run of a tree, if it has any: a Case for each configuration on each hardware."""
-    making = draft.Draft("training benchmark tree", path, digest(text), _machine(found), found.get("timestamp"))
-    for family, models in part(found, "benchmarks").items():
-        for model, hardware in part(models).items():
-            for kind, about in part(hardware).items():
-                _add(making, word(family), f"hf:{word(model) or draft.UNKNOWN}", draft.placed(kind), part(about))
-    made = making.run()
-    if made.trials:
-        yield made
+class TrainingTree:
+    """A Case for each configuration on each hardware. The form is in docs/checks.md."""
+
+    describes = "training benchmark trees as JSON: family → model → hardware → configuration"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix != ".json" or b'"record"' in beginning[:64] or not beginning.lstrip().startswith(b"{"):
+            return False
+        return all(mark in beginning for mark in _TREE) and any(mark in beginning for mark in _MARKS)
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        found = part(parsed(text, str(path)))
+        making = draft.Draft("training benchmark tree", path, digest(text), _machine(found), found.get("timestamp"))
+        for family, models in part(found, "benchmarks").items():
+            for model, hardware in part(models).items():
+                for kind, about in part(hardware).items():
+                    _add(making, word(family), f"hf:{word(model) or draft.UNKNOWN}", draft.placed(kind), part(about))
+        made = making.run()
+        if not made.trials:
+            raise UsageError(f"{path}: no tree of benchmarks: family → model → hardware")
+        return [made]
 
 
 def _machine(found: Mapping[str, Any]) -> Machine:
@@ -97,3 +113,6 @@ def _figures(
     steps = numbers(times.get("per_iteration"))
     measured = draft.back_to_back(steps, size) if steps else []
     return claimed, [*measured, draft.steady("loss", numbers(losses.get("per_iteration")))]
+
+
+PLUGIN: Importer = TrainingTree()
