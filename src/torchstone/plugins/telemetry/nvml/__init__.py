@@ -11,7 +11,7 @@ from typing import Any
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
 from torchstone.plugins.telemetry._gauges import Reading, present
-from torchstone.plugins.telemetry._other_processes import OtherProcesses
+from torchstone.plugins.telemetry._processes import OtherProcesses
 from torchstone.plugins.telemetry.nvml.energy_tick import Ticking
 from torchstone.plugins.telemetry.nvml.slices import not_of_the_trial
 

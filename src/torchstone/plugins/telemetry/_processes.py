@@ -1,11 +1,14 @@
-"""Which processes belong to a trial: it and all it started, found through parents in /proc."""
+"""Which processes belong to a trial, found through parents in /proc: it and all it started; how many others there are."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from torchstone.plugins.telemetry._gauges import KeptOpen
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's PROC_PID_INIT_INO: inside any other, a driver's pids are not ours
 
 
 class Descendants:
@@ -54,3 +57,26 @@ class Descendants:
 
 def _fields(stat: bytes) -> list[bytes]:
     return stat[stat.rindex(b")") + 2 :].split()  # the second field is a name, and may hold spaces and brackets
+
+
+class OtherProcesses:
+    """Those beside a process and all that it started."""
+
+    def __init__(self, pid: int, proc: Path) -> None:
+        self._pid, self._family, self._inside = pid, Descendants(pid, proc), not _first_namespace(proc)
+
+    def among(self, pids: Sequence[int]) -> float | None:
+        """Return how many of these are not of the trial, or None: what the driver tells is not of this trial.
+
+        Inside a container that is so where not even the trial is in the list: it has the host's pids, or none at all.
+        """
+        ours = [pid for pid in pids if pid == self._pid or self._family.has(pid)]
+        return None if self._inside and not ours else float(len(pids) - len(ours))
+
+
+def _first_namespace(proc: Path) -> bool:
+    """Say whether this process is in the namespace of process ids that the drivers count in."""
+    try:
+        return (proc / "self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:  # Windows has no such thing, and no containers that hide pids from a driver
+        return True
