@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from torchstone.config.fit import FitRequest, read_fit
 from torchstone.config.legacy_keys import translated
-from torchstone.config.positions import KeyPath
+from torchstone.config.layout import KeyPath
 from torchstone.config.procedure import read_procedure
-from torchstone.config.reading import Source
+from torchstone.config.source import Source
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Task
@@ -225,6 +224,4 @@ def _text(source: Source, item: Mapping[str, Any], path: KeyPath, key: str) -> s
 def _only(source: Source, item: Mapping[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
     for key in item:
         if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault((*path, key), f"unknown key.{hint} Known: {', '.join(known)}")
+            raise source.unknown_key((*path, key), known)

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, moved
-from torchstone.config.reading import Source
+from torchstone.config.layout import KeyPath, moved
+from torchstone.config.source import Source
 from torchstone.core.errors import unknown
 
 _LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")  # under `data`; what else is there names it

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from torchstone.config.reading import read_file
+from torchstone.config.source import read_file
 from torchstone.core.errors import UsageError
 
 TWINS = {

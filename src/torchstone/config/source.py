@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, Position, key_text
+from torchstone.config.layout import (
+    KeyPath,
+    Layout,
+    Position,
+    TooDeep,
+    Twice,
+    key_text,
+    position,
+    positions_of,
+)
 from torchstone.core.errors import UsageError, unknown
 
 MOST_BYTES = 2**20
+FORMATS = (".yaml", ".yml", ".json", ".toml")
 
 
 class Source(msgspec.Struct):
@@ -33,12 +44,18 @@ class Source(msgspec.Struct):
         """Return the error for what is wrong with a key."""
         return UsageError(": ".join(part for part in (self.at(path), key_text(path), what) if part))
 
+    def unknown_key(self, path: KeyPath, known: Iterable[str]) -> UsageError:
+        """Return the error for a key that means nothing: the nearest spelling first, then all there is."""
+        names = tuple(known)
+        near = get_close_matches(str(path[-1]), names, n=1, cutoff=0.5)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        return self.fault(path, f"unknown key.{hint} Known: {', '.join(names)}")
+
 
 def read_file(path: Path) -> Source:
     """Read a run file. Raises UsageError with file, line and column for whatever is wrong with its form."""
-    readers = _readers()
-    if path.suffix.lower() not in readers:
-        raise unknown("kind of file", path.suffix or path.name, readers)
+    if path.suffix.lower() not in FORMATS:
+        raise unknown("kind of file", path.suffix or path.name, FORMATS)
     try:
         if not path.is_file():
             raise UsageError(f"{path}: {'is not a file' if path.exists() else 'no such file'}")
@@ -48,28 +65,47 @@ def read_file(path: Path) -> Source:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     if len(raw) > MOST_BYTES:
         raise UsageError(f"{path}: more than {MOST_BYTES} bytes is no run file")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as fault:
-        line = raw.count(b"\n", 0, fault.start) + 1
-        raise UsageError(f"{path}:{line}:1: not UTF-8 text (byte {raw[fault.start]:#04x})") from None
-    try:
-        data, positions = readers[path.suffix.lower()](text, str(path))
-    except RecursionError:
-        raise UsageError(f"{path}:1:1: nested too deeply") from None
-    source = Source(str(path), {}, positions)
+    text = decoded(raw, path)
+    data, layout = parsed(text, path)
+    source = Source(str(path), {}, positions_of(text, layout))
     if not isinstance(data, dict):
         raise UsageError(f"{path}:1:1: a run file is a mapping of keys to values")
     source.data = _plain(data, (), source)
     return source
 
 
-def _readers() -> Mapping[str, Callable[[str, str], tuple[Any, Mapping[KeyPath, Position]]]]:
-    from torchstone.config.json_text import read_json
-    from torchstone.config.toml_text import read_toml
+def decoded(raw: bytes, path: Path) -> str:
+    """Return the text of a file, without its byte-order mark. Raises UsageError naming the line that is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = raw.count(b"\n", 0, fault.start) + 1
+        raise UsageError(f"{path}:{line}:1: not UTF-8 text (byte {fault.object[fault.start]:#04x})") from None
+
+
+def parsed(text: str, path: Path) -> tuple[Any, Layout]:
+    """Return what a text means, and where everything in it stands. Raises UsageError, one line, with its position."""
+    try:
+        return _reader(path.suffix.lower())(text, str(path))
+    except Twice as fault:
+        line, column = position(text, fault.offset)
+        raise UsageError(f"{path}:{line}:{column}: {key_text(fault.path)}: the key is there twice") from None
+    except (RecursionError, TooDeep):
+        raise UsageError(f"{path}:1:1: nested too deeply") from None
+
+
+def _reader(suffix: str) -> Callable[[str, str], tuple[Any, Layout]]:
+    if suffix == ".json":
+        from torchstone.config.json_text import read_json
+
+        return read_json
+    if suffix == ".toml":
+        from torchstone.config.toml_text import read_toml
+
+        return read_toml
     from torchstone.config.yaml_text import read_yaml
 
-    return {".yaml": read_yaml, ".yml": read_yaml, ".json": read_json, ".toml": read_toml}
+    return read_yaml
 
 
 def _plain(value: Any, path: KeyPath, source: Source) -> Any:
