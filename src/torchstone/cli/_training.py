@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
     from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.campaign import TrainResults
+    from torchstone.workflows.train.training import TrainResults
 
 _BEGUN = {
     "random": " from random weights", "pretrained": " from pretrained weights", "folder": " from the folder's weights",

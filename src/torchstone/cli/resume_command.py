@@ -50,7 +50,7 @@ def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s:
     from torchstone.cli._answer import print_tuned
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.run.resuming import Resumption
-    from torchstone.workflows.tune.campaign import going_on
+    from torchstone.workflows.tune.tune import going_on
 
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)

@@ -21,7 +21,7 @@ from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.campaign import TrainResults
+    from torchstone.workflows.train.training import TrainResults
     from torchstone.workflows.train.request import TrainingAsked
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._progress import ProgressBar
     from torchstone.cli._run_blocks import print_files, print_run
     from torchstone.cli._training import EpochLines, document, print_training, print_training_answer
-    from torchstone.workflows.train.campaign import TrainCampaign, default_output
+    from torchstone.workflows.train.training import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
     training, busy = _asked(options), busy_of(options)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.campaign import resumed
+    from torchstone.workflows.train.training import resumed
     from torchstone.workflows.train.request import asked_training
 
     epochs = at_least("--epochs", options.epochs, 1)

@@ -14,7 +14,7 @@ from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.search import Point
 from torchstone.execution import machine_facts
 from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.memory.campaign import Asked
+from torchstone.workflows.memory.prediction import Asked
 from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.space import Space
 

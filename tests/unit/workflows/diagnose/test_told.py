@@ -24,7 +24,7 @@ from torchstone.execution.plan import sketch
 from torchstone.report.diagnosis_text import bottleneck_report, performance_report, write_reports
 from torchstone.report.diagnosis_wording import document, limit_words
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.campaign import told
+from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory

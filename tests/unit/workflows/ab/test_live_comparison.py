@@ -15,7 +15,8 @@ from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.controller import room
-from torchstone.workflows.ab import campaign
+from torchstone.workflows import campaign
+from torchstone.workflows.ab import live_comparison
 from torchstone.workflows.ab.request import SideRequest
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
@@ -48,6 +49,15 @@ class Stopped(Exception):
     """The contest was to begin now."""
 
 
+def put(monkeypatch: pytest.MonkeyPatch, **fakes: Any) -> None:
+    """Put fakes into the two modules that a live comparison begins in, wherever their names are used."""
+    for name, fake in fakes.items():
+        used = [module for module in (campaign, live_comparison) if hasattr(module, name)]
+        assert used, name
+        for module in used:
+            monkeypatch.setattr(module, name, fake)
+
+
 def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
     clock, began_s = FakeClock(), []
 
@@ -60,10 +70,9 @@ def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
         began_s.append(given[4])
         raise Stopped
 
-    for name, fake in (("Ring", Ring), ("held", waits), ("system_clock", clock), ("Bout", bout)):
-        monkeypatch.setattr(campaign, name, fake)
+    put(monkeypatch, Ring=Ring, held=waits, system_clock=clock, Bout=bout)
     with pytest.raises(Stopped):
-        campaign.AbCampaign((A, A), Rules()).carry_out(tmp_path, ("ab",))
+        live_comparison.AbCampaign((A, A), Rules()).carry_out(tmp_path, ("ab",))
     assert began_s == [300.0]
 
 
@@ -71,7 +80,7 @@ def test_two_files_that_ask_for_other_conditions_are_refused():
     procedure = msgspec.structs.replace(A.request.procedure, heap="default")
     b = SideRequest("B", msgspec.structs.replace(A.request, procedure=procedure))
     with pytest.raises(UsageError, match="differ in heap: fixed and default"):
-        campaign.AbCampaign((A, b), Rules())
+        live_comparison.AbCampaign((A, b), Rules())
 
 
 def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
@@ -80,7 +89,7 @@ def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
         for how, pin in ((A.request.procedure, True), (A.request.procedure, False))
     ]
     with pytest.raises(UsageError, match="pin_threads: True and False; say it once for both: --pin-threads"):
-        campaign.AbCampaign((sides[0], sides[1]), Rules())
+        live_comparison.AbCampaign((sides[0], sides[1]), Rules())
 
 
 @pytest.mark.parametrize(
@@ -99,12 +108,11 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
     def free(*_: object):
         yield
 
-    for name, fake in (("Ring", Ring), ("held", free), ("Bout", bout)):
-        monkeypatch.setattr(campaign, name, fake)
+    put(monkeypatch, Ring=Ring, held=free, Bout=bout)
     works = [WorkloadRequest("train", "builtin:mlp", axes={"pin_memory": (pinned,)}) for pinned in asked]
     a, b = (msgspec.structs.replace(A.request, workloads=(one,)) for one in works)
     with pytest.raises(Stopped):
-        campaign.AbCampaign((SideRequest("A", a), SideRequest("B", b)), Rules()).carry_out(tmp_path, ("ab",))
+        live_comparison.AbCampaign((SideRequest("A", a), SideRequest("B", b)), Rules()).carry_out(tmp_path, ("ab",))
     assert [side.case.configuration["pin_memory"] for side in sides] == measured
 
 
@@ -125,9 +133,8 @@ def test_two_sides_on_a_card_for_one_process_are_refused_before_the_first(tmp_pa
     def held(*_: object):
         yield
 
-    for name, fake in (("Ring", OnCards), ("held", held), ("Bout", bout)):
-        monkeypatch.setattr(campaign, name, fake)
+    put(monkeypatch, Ring=OnCards, held=held, Bout=bout)
     monkeypatch.setattr(room, "room_of", lambda device: Room(False, 1, 1))
     sides = [SideRequest("x", msgspec.structs.replace(A.request, device=device)) for device in devices]
     with pytest.raises(MissingError if refused else Stopped):
-        campaign.AbCampaign((sides[0], sides[1]), Rules()).carry_out(tmp_path, ("ab",))
+        live_comparison.AbCampaign((sides[0], sides[1]), Rules()).carry_out(tmp_path, ("ab",))

@@ -15,7 +15,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.page_locking import effective, notes
 from torchstone.core.schema.run import Compared, End, Head, Noted, Plan, Run
-from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
@@ -26,6 +26,7 @@ from torchstone.workflows.ab.experiment import Bout, Contested, Progress, in_tur
 from torchstone.workflows.ab.pair import Contender
 from torchstone.workflows.ab.request import SideRequest, Sketched, case_of, sketched
 from torchstone.workflows.ab.session_pool import Ring
+from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 
 _CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
@@ -69,14 +70,16 @@ class AbCampaign:
                 for side, word in zip(self._sketched, words, strict=True)
             )
             a, b = _as_measured((a, b))
-            head = self._head(ring, machine, (a, b), command)
             placements = list(dict.fromkeys(side.case.placement for side in (a, b)))
             if len(placements) == 1:
                 refuse_unshared(a.device)
             told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
-            asked_s = system_clock()
-            with held(placements, machine, head.run_id, self._busy):
-                began_s += system_clock() - asked_s  # waiting for others is not part of the budget
+            first = self._sides[0].request
+            with begun(
+                ring.session(self._sketched[0].folder), machine, placements, first.name or "ab", command, self._busy,
+                source=first.source, code=self._code(), contest=self._rules,
+            ) as (head, waited_s):  # fmt: skip
+                began_s += waited_s  # waiting for others is not part of the budget
                 a, b = self._rehearsed(ring, (a, b))
                 head = msgspec.structs.replace(head, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
@@ -89,17 +92,12 @@ class AbCampaign:
                     run = _ended(writer, ended, head, told)
         return published(run, folder), ended
 
-    def _head(self, ring: Ring, machine: Machine, sides: Sequence[Contender], command: Sequence[str]) -> Head:
-        first = self._sides[0].request
-        code = {
-            f"{side.label}: {side.sketch.workload.model}": side.sketch.code_sha256
+    def _code(self) -> dict[str, str]:
+        return {
+            f"{side.label}: {model}": sha256
             for side in self._sketched
-            if side.sketch.code_sha256 is not None
+            for model, sha256 in code_of([side.sketch]).items()
         }
-        return ring.session(self._sketched[0].folder).head(
-            _plan_of(sides), machine, first.name or "ab", command, source=first.source, code=code,
-            contest=self._rules,
-        )  # fmt: skip
 
     def _rehearsed(self, ring: Ring, sides: Sequence[Contender]) -> list[Contender]:
         """Do one step of each side that is the user's own, and return the sides with what their data decide.

@@ -18,12 +18,13 @@ from torchstone.core.schema.run import Head, Plan, Slot
 from torchstone.core.schema.trial import Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
-from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.training.folder import CARD, METRICS, SCHEMA, STATE, TrainingCard, read_card, write_json
 from torchstone.storage.training.metrics_log import Diary, EpochMetrics, TrainingMetrics
+from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.train.request import TrainingAsked, absolute_model
 
@@ -77,8 +78,9 @@ class TrainCampaign:
             (point,) = effective([asked.configuration], placements[0])
             case = Case(asked.workload, plan.on_device(point, device), placements[0])
             code = {asked.workload.model: asked.code_sha256} if asked.code_sha256 is not None else {}
-            head = session.head(Plan((), ()), machine, asked.name, command, source=asked.source, code=code)
-            with held(placements, machine, head.run_id, self._busy):
+            with begun(
+                session, machine, placements, asked.name, command, self._busy, source=asked.source, code=code
+            ) as (head, _):
                 if asked.own:
                     own = session.rehearsed(case, asked.left_open)
                     case = own.filled(case, asked.left_open)

@@ -15,12 +15,13 @@ from torchstone.core.schema.page_locking import notes
 from torchstone.core.schema.run import Plan
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
-from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import Sketch
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.spread import usual_spread
+from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 
 if TYPE_CHECKING:
@@ -46,14 +47,11 @@ class Campaign:
             words = (request.device or "auto").split(",")
             placements, absent = places(words, found, machine, absent_ok=request.absent_ok)
             how = session.procedure
-            code = {s.workload.model: s.code_sha256 for s in self._sketches if s.code_sha256 is not None}
-            head = session.head(
-                Plan((), ()), machine, request.name or "run", command, source=request.source, code=code,
-                usual=usual_spread(folder, machine),
-            )  # fmt: skip
-            asked_s = system_clock()
-            with held(placements, machine, head.run_id, self._busy):
-                began_s += system_clock() - asked_s  # waiting for others is not part of the run's time
+            with begun(
+                session, machine, placements, request.name or "run", command, self._busy, source=request.source,
+                code=code_of(self._sketches), usual=usual_spread(folder, machine),
+            ) as (head, waited_s):  # fmt: skip
+                began_s += waited_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
                 told = notes([one.configurations for one in sketches], placements)

@@ -12,7 +12,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.rounds import FAILED, Rounds
-from torchstone.workflows.run.campaign import places
+from torchstone.workflows.run.planned_run import places
 
 MACHINE = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor"),))
 FOUND = Inspected(MACHINE.devices, {}, {"mps": "this is Linux", "cuda": "no driver"})

@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.message import MemoryTold
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.memory import campaign, tracing
+from torchstone.workflows.memory import prediction, tracing
 from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
 from torchstone.workflows.memory.tuned import fitting, tried_on
 from torchstone.workflows.tune.request import TuneRequest
@@ -46,11 +46,11 @@ class Launched:
             largest = tuple(peak(limit // each, each) if limit >= each else None for limit in request.limits_bytes)
             return MemoryTold(tuple(peak(batch, each) for batch in request.batches), largest)
 
-        monkeypatch.setattr(campaign, "Session", Session)
+        monkeypatch.setattr(prediction, "Session", Session)
         monkeypatch.setattr(tracing, "told", told)
 
     def answer(self, request, *words):
-        return campaign.answered(request, campaign.asked_of(request, [card(w) for w in words]), lambda _: None)
+        return prediction.answered(request, prediction.asked_of(request, [card(w) for w in words]), lambda _: None)
 
 
 def test_cards_that_treat_a_case_alike_are_asked_about_once(monkeypatch):
@@ -92,7 +92,7 @@ def test_only_training_and_inference(monkeypatch):
     both = (WorkloadRequest("generate", "hf:gpt2"), WorkloadRequest("infer", "hf:gpt2"))
     assert [row.task for row in Launched(monkeypatch).answer(a_request(*both), "l4").rows] == ["infer"]
     with pytest.raises(UsageError, match="task generate: memory takes train and infer"):
-        campaign.asked_of(a_request(both[0]), [card("l4")])
+        prediction.asked_of(a_request(both[0]), [card("l4")])
 
 
 def test_precision_auto_is_what_the_card_has(monkeypatch):

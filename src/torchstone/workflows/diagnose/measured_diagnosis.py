@@ -15,15 +15,14 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.run import Head, Plan, Run
+from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.execution.controller.active_run import OpenRun, conclude
-from torchstone.execution.controller.device_lock import SHARE, WhenBusy, held
+from torchstone.execution.controller.active_run import OpenRun, conclude, recorded
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
-from torchstone.storage.reading import record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.workflows.campaign import begun
 from torchstone.workflows.diagnose.contests import LiveContest
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
@@ -72,17 +71,18 @@ class DiagnosisCampaign:
         with Session(target.procedure, [target.model], self._listening) as session:
             machine, found = session.inspect()
             case = target.case_on(machine, found)
-            head = session.head(
-                Plan((), ()), machine, f"{PREFIX}{target.name}", command, source=target.source, code=target.code
-            )
-            with held([case.placement], machine, head.run_id, self._busy):
+            with begun(
+                session, machine, [case.placement], f"{PREFIX}{target.name}", command, self._busy, source=target.source,
+                code=target.code,
+            ) as (head, _):  # fmt: skip
                 if target.own:
                     case = session.rehearsed(case, target.left_open).filled(case, target.left_open)
                 work = Work(case)
-                with RecordWriter(record_path(folder, head.run_id), head) as writer:
-                    self._listening.begins(head)
-                    open_run = OpenRun(session, writer, Run(head, (), (), None), folder, target.notes(case.placement))
-                    run = conclude(open_run, lambda: self._work(work, open_run, machine))
+                run = recorded(
+                    session, head, folder,
+                    lambda open_run, _: conclude(open_run, lambda: self._work(work, open_run, machine)),
+                    target.notes(case.placement),
+                )  # fmt: skip
         results = published(run, folder)
         if work.failed is not None:
             outcome = work.failed.outcome
