@@ -39,7 +39,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.plugins.checking import look
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
-from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record_reader import read_record, record_path
 from torchstone.workflows.run.planned_run import Campaign
 
 PROMISED_S = 0.5

@@ -27,7 +27,7 @@ from torchstone.storage.document import write_document
 from torchstone.storage.foreign import read_foreign, recognised
 from torchstone.storage.importing import import_path
 from torchstone.storage.query import find
-from torchstone.storage.reading import checked_id
+from torchstone.storage.record_reader import checked_id
 
 IMPORTERS = registry.names("importers")
 SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples").iterdir())

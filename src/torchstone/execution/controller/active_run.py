@@ -24,9 +24,8 @@ from torchstone.execution.controller.skip_policy import Foresight, skipped
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.checking import look
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter, unwritten
 
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called

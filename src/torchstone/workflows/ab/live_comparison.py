@@ -20,8 +20,8 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import refuse_unshared
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.checking import look
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Bout, Contested, Progress, in_turns
 from torchstone.workflows.ab.pair import Contender
 from torchstone.workflows.ab.request import SideRequest, Sketched, case_of, sketched

@@ -25,7 +25,7 @@ from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.execution.controller.session import Session
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.run.results import Results, published, table_path
 
 

@@ -13,7 +13,8 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import SCHEMA, End, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status
-from torchstone.storage.record import RecordWriter, read_record
+from torchstone.storage.record_reader import read_record
+from torchstone.storage.record_writer import RecordWriter
 
 FINDING = Finding("few_trials", Severity.WARNING, "few", "more", "run")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -13,10 +14,9 @@ from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Head, Line, Run
-from torchstone.storage.reading import MOST_LINE_BYTES, checked_id, read_record, read_whole, record_path
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
 
-__all__ = ["RecordWriter", "read_record", "record_path"]
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RecordWriter:
@@ -119,3 +119,15 @@ def _ends_with_newline(path: Path, size: int) -> bool:
     with path.open("rb") as file:
         file.seek(size - 1)
         return file.read(1) == b"\n"
+
+
+def resume_words(folder: Path, run_id: str) -> str:
+    """Return what to type to take what is missing of a run in an output folder."""
+    usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
+    return f"torchstone resume {run_id}" + ("" if folder == usual else f" --output-dir {folder}")
+
+
+def unwritten(path: Path, fault: OSError, folder: Path, run_id: str) -> MissingError:
+    """Return the error for a file of a run that could not be written. What its record holds already stays."""
+    first = "free some space, then" if fault.errno in _FULL else "when it can be written,"
+    return MissingError(f"cannot write {path}: {fault.strerror}; {first} `{resume_words(folder, run_id)}` goes on")
