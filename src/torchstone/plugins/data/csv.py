@@ -9,12 +9,11 @@ from pathlib import Path
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import digest_of, files_of
+from torchstone.plugins.data._named_files import digest_of, files_of, lines
 from torchstone.plugins.data._sentences import refuse_without_tokenizers
 from torchstone.plugins.data._table import OPTIONS, listed, splits_of
 from torchstone.plugins.data._table_items import Splits, card_of
 from torchstone.plugins.data._table_rows import samples_of
-from torchstone.plugins.data._text_lines import lines
 from torchstone.plugins.protocols import DataSource, Samples
 
 _ENDINGS = (".csv", ".tsv")

@@ -8,8 +8,8 @@ from typing import Any
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._classes import Classes
 from torchstone.plugins.data._named_files import digest_of
+from torchstone.plugins.data._table_items import Classes
 from torchstone.plugins.data.gesture.recording_files import COLUMNS, GESTURES, Recording, by_split, frames, recordings
 from torchstone.plugins.protocols import DataSource, Samples
 

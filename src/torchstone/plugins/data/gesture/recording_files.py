@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import UsageError, unknown
-from torchstone.plugins.data._named_files import entries, is_folder
-from torchstone.plugins.data._text_lines import lines
+from torchstone.plugins.data._named_files import entries, is_folder, lines
 
 COLUMNS = 75  # 25 joints × (x, y, z), in metres
 # In the paper's words and order. Its left is what a Kinect's order of joints calls right, in every recording.

@@ -47,7 +47,7 @@ class Hub:
         sets = hub_sets.opened(path, None if config is None else str(config), offline=True)
         said = hub_sets.columns(path, sets, view.options)
         if "image" in said:
-            from torchstone.plugins.data._image_samples import Pictures
+            from torchstone.plugins.data._images import Pictures
 
             return Pictures(hub_sets.images(path, sets, said), view)
         names = hub_sets.class_names(sets, said.get("label"))

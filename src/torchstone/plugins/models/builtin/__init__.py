@@ -64,19 +64,19 @@ class Builtin:
         return ModelCard(item, spec, full, family, fixed, defaults=defaults, own=bool(at))
 
     def preload(self, name: str) -> None:
-        import torchstone.plugins.models.builtin.building  # noqa: F401
+        import torchstone.plugins.models.builtin.nets  # noqa: F401
 
         if name.endswith(".safetensors"):
             import safetensors.torch  # noqa: F401
 
     def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
-        from torchstone.plugins.models.builtin import building
+        from torchstone.plugins.models.builtin import nets
 
         name, at, file = name.partition("@")
         _, _, spec, _ = _described(name)
         if spec.classes is not None:
             spec = msgspec.structs.replace(spec, classes=int(workload.fixed.get("classes") or spec.classes))
-        built = building.build(name, spec.classes or 0, configuration)
+        built = nets.build(name, spec.classes or 0, configuration)
         if at:
             _weights_file.fill(built.module, f"builtin:{name}", file)
         parameters = sum(p.numel() for p in built.module.parameters())
