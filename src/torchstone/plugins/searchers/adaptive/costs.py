@@ -11,7 +11,7 @@ from torchstone.core.schema.search import Part, Reading
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.cholesky import factor, solve
 from torchstone.plugins.searchers._ledger import key_of
-from torchstone.plugins.searchers.adaptive.noise import WINDOW_S
+from torchstone.plugins.searchers.adaptive.kernels import WINDOW_S
 from torchstone.plugins.searchers.adaptive.space import Space
 
 # A trial starts and builds (`start`; of the loader alone `loader_start`), starts workers (`worker`), fills and drains

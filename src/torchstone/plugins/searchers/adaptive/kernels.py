@@ -1,4 +1,7 @@
-"""How alike points are expected to be in what the structure of a step does not tell."""
+"""How alike points are expected to be in what the structure of a step does not tell, and how noisy readings are.
+
+Noise is of ln, on a quiet machine: about what benchmarks/surfaces/noise.py tells of a small and of a large net.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ import math
 from typing import NamedTuple
 
 from torchstone.plugins.searchers.adaptive.space import Space
+
+TRIAL_SD = 0.028  # between trials of the same code
+WITHIN_S, WITHIN_SD = 5e-4, 0.055  # variance within a window: so much ÷ its seconds, at most that squared
+WINDOW_S = 5.0  # a full window where it is not told
+DRIFT_SD, DRIFT_S = 0.03, 150.0  # what trials near in time have in common
 
 
 class Amplitudes(NamedTuple):
@@ -88,3 +96,13 @@ class Kernels:
 def _near(apart: float, length: float) -> float:
     ratio = apart / length
     return math.exp(-0.5 * ratio * ratio)
+
+
+def noise_variance(window_s: float) -> float:
+    """Return the variance of a reading's own noise, its window that long."""
+    return TRIAL_SD**2 + min(WITHIN_SD**2, WITHIN_S / max(1e-9, window_s))
+
+
+def drift(apart_s: float) -> float:
+    """Return the covariance of the drift of two readings, so many seconds apart."""
+    return DRIFT_SD**2 * math.exp(-abs(apart_s) / DRIFT_S)
