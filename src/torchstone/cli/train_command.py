@@ -21,8 +21,8 @@ from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.training import TrainResults
     from torchstone.workflows.train.request import TrainingAsked
+    from torchstone.workflows.train.training import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.training import resumed
     from torchstone.workflows.train.request import asked_training
+    from torchstone.workflows.train.training import resumed
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:

@@ -1,4 +1,4 @@
-"""Where every key and value of a YAML, JSON or TOML text stands, to the character: for faults, and for changes in place."""
+"""Where every key and value of a YAML, JSON or TOML text stands, to the character: for faults and changes in place."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def position(text: str, offset: int) -> Position:
 
 
 def positions_of(text: str, layout: Layout) -> dict[KeyPath, Position]:
-    """Return where each key stands, and each item of a list; a mapping that has no key stands where its first key is."""
+    """Return where each key and each item of a list stands; a mapping without a key stands where its first key does."""
     lines = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
 
     def placed(offset: int) -> Position:

@@ -29,7 +29,7 @@ _SINGULAR = {
 
 @cache
 def names(family: str) -> tuple[str, ...]:
-    """Return the names of a family's plug-ins, sorted: names of files and packages, and entry points `torchstone.<family>`."""
+    """Return the names of a family's plug-ins, sorted: files, packages, and entry points `torchstone.<family>`."""
     return tuple(sorted(_own(family) | set(_foreign(family))))
 
 

@@ -206,7 +206,7 @@ def recorded(
     session: Session, head: Head, folder: Path, work: Callable[[OpenRun, Run], Run], notes: Sequence[Finding] = (),
     told: Sequence[Trial] = (), began_s: float | None = None,
 ) -> Run:  # fmt: skip
-    """Begin the record of a run in `folder`, and return what `work` makes of the open run and of what it holds: `told`."""
+    """Begin the record of a run in `folder`; return what `work` makes of the open run and of what it holds: `told`."""
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
         for trial in told:

@@ -1,4 +1,4 @@
-"""Which processes belong to a trial, found through parents in /proc: it and all it started; how many others there are."""
+"""Which processes belong to a trial: it and all it started, by their parents in /proc; how many others there are."""
 
 from __future__ import annotations
 

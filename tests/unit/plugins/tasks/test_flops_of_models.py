@@ -5,8 +5,8 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, ViTConfig, ViTForImageClassification
 
 from torchstone.plugins.tasks import _flops
-from torchstone.plugins.tasks.train import optimizers
 from torchstone.plugins.tasks._flops import count
+from torchstone.plugins.tasks.train import optimizers
 
 FUNCTIONS = torch.nn.functional
 

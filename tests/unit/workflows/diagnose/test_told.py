@@ -24,8 +24,8 @@ from torchstone.execution.plan import sketch
 from torchstone.report.diagnosis_text import bottleneck_report, performance_report, write_reports
 from torchstone.report.diagnosis_wording import document, limit_words
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
+from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory
 from torchstone.workflows.diagnose.suggested_command import command_for

@@ -12,8 +12,8 @@ from typing import Any
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.data.cifar10.array_unpickler import Array, read
 from torchstone.plugins.data._image_found import Found
+from torchstone.plugins.data.cifar10.array_unpickler import Array, read
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models import _hf_weights, _hub, _weights_file
+from torchstone.plugins.models import _hub, _untrusted_weights, _weights_file
 from torchstone.plugins.models.hf import families
 from torchstone.plugins.models.hf.families import ARCHITECTURES, Architecture, Known
 from torchstone.plugins.models.hf.folder import open_folder
@@ -72,28 +72,28 @@ def _kernels(shape: Architecture) -> dict[str, str]:
 
 def _from_hub(full: str, hub: str, known: Known, classes: int | None) -> Built:
     shape = ARCHITECTURES[known.model_type]
-    with _hf_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _hub.instead(f"hf:{full}")):
+    with _untrusted_weights.one_line_errors(f"hf:{full}: weights=pretrained ({hub})", _hub.instead(f"hf:{full}")):
         config = transformers.AutoConfig.from_pretrained(hub, trust_remote_code=False, **_wished(shape, classes))
         module, new = _with_weights(hub, config, new_head=classes not in (None, known.classes))
-        tokenizer = _hf_weights.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
+        tokenizer = _untrusted_weights.load_tokenizer(hub) if shape.kind in ("text", "image_text") else None
     return Built(module, module.config, tokenizer, new)
 
 
 def _from_folder(name: str, weights: str, classes: int | None, configuration: Mapping[str, Scalar]) -> Built:
     folder = open_folder(name, weights_needed=weights != "random")
     source, shape = str(folder.path), folder.architecture
-    with _hf_weights.one_line_errors(f"hf:{name}"):
+    with _untrusted_weights.one_line_errors(f"hf:{name}"):
         config = transformers.AutoConfig.from_pretrained(
             source, trust_remote_code=False, local_files_only=True, **_wished(shape, classes)
         )
         reads = folder.has_tokenizer and shape.kind in ("text", "image_text")
-        tokenizer = _hf_weights.load_tokenizer(source) if reads else None
+        tokenizer = _untrusted_weights.load_tokenizer(source) if reads else None
         if weights == "random":
             built = _random(config, configuration)
             return Built(built.module, built.config, tokenizer)
         for file in folder.weights:
             if file.suffix != ".safetensors":
-                _hf_weights.refuse_code(file)
+                _untrusted_weights.refuse_code(file)
         module, new = _with_weights(
             source, config, new_head=classes not in (None, folder.classes), local_files_only=True,
             use_safetensors=folder.weights[0].suffix == ".safetensors", weights_only=True,

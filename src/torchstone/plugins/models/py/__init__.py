@@ -15,7 +15,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.plugins.models.py import arguments as call_arguments
-from torchstone.plugins.models.py.source import file_of, find
+from torchstone.plugins.models.py.function_source import file_of, find
 from torchstone.plugins.protocols import ModelSource
 
 _ARGUMENT = "argument_"  # what the user's function is called with is part of the Workload, under this and its name

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models.py.source import Target, file_of, find, read
+from torchstone.plugins.models.py.function_source import Target, file_of, find, read
 
 _AGAIN = "each trial is a fresh process that imports it: define it with def at a file's top"
 DEVICE = "device"  # an argument that need not be given: torchstone moves the model, and says "cpu"

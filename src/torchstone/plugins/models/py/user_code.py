@@ -15,7 +15,7 @@ from typing import Any
 from torchstone.core.errors import TorchstoneError, Unsupported, UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.plugins.models.py.arguments import check_call, completed
-from torchstone.plugins.models.py.source import Target, own_places, package_of
+from torchstone.plugins.models.py.function_source import Target, own_places, package_of
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[3])
 _MISSING = object()

@@ -15,6 +15,7 @@ from operator import mul
 
 from torchstone.core.schema.search import Part, Reading
 from torchstone.core.stats.cholesky import Matrix, factor, forward, log_determinant, solve
+from torchstone.plugins.searchers._ledger import key_of, value_of
 from torchstone.plugins.searchers.adaptive.kernels import (
     DRIFT_SD,
     WINDOW_S,
@@ -23,7 +24,6 @@ from torchstone.plugins.searchers.adaptive.kernels import (
     drift,
     noise_variance,
 )
-from torchstone.plugins.searchers._ledger import key_of, value_of
 from torchstone.plugins.searchers.adaptive.space import Space
 from torchstone.plugins.searchers.adaptive.state import Asked, Row, Shape, State, distance, parametric, unlikely
 from torchstone.plugins.searchers.adaptive.structure import Parameters

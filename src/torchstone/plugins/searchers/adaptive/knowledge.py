@@ -7,11 +7,11 @@ from collections import Counter
 from typing import NamedTuple
 
 from torchstone.core.schema.search import Brief, Part, Point, Reading
+from torchstone.plugins.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.plugins.searchers.adaptive.costs import Costs
 from torchstone.plugins.searchers.adaptive.failures import Failures
 from torchstone.plugins.searchers.adaptive.gp_posterior import Belief
 from torchstone.plugins.searchers.adaptive.kernels import WINDOW_S, Amplitudes
-from torchstone.plugins.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
 from torchstone.plugins.searchers.adaptive.space import Space
 from torchstone.plugins.searchers.adaptive.structure import Flat, Structure

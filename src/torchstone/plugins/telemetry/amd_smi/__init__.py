@@ -11,9 +11,9 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry.amd_smi.files import by_files, same_bus
 from torchstone.plugins.telemetry._gauges import Reading, present
 from torchstone.plugins.telemetry._processes import OtherProcesses
+from torchstone.plugins.telemetry.amd_smi.files import by_files, same_bus
 
 _WATT_UW = 1_000_000
 
