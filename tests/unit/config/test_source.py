@@ -108,3 +108,26 @@ def test_files_that_are_not_there(tmp_path):
 def test_words_stay_words(tmp_path):
     data = read_file(given(tmp_path, "yaml", "a: off\nb: 12:30\nc: 2020-01-01\nd: ~\ne: yes\n")).data
     assert data == {"a": "off", "b": "12:30", "c": "2020-01-01", "d": None, "e": "yes"}
+
+
+def test_places_inside_of_one_line_are_their_own(tmp_path):
+    source = read_file(given(tmp_path, "toml", "a = 1\naxes = { batch_size = [8, 16], b.c = 2 }\nd.e = 3\n"))
+    places = {path: source.at(path).removeprefix(source.name + ":") for path in (
+        ("axes",), ("axes", "batch_size"), ("axes", "batch_size", 1), ("axes", "b", "c"), ("d",), ("d", "e"),
+    )}  # fmt: skip
+    assert list(places.values()) == ["2:1", "2:10", "2:27", "2:32", "3:1", "3:1"]
+
+
+def test_what_comes_by_an_alias_is_told_where_it_is_used(tmp_path):
+    source = read_file(given(tmp_path, "yaml", "a: &a {x: 1}\nb: *a\n"))
+    assert source.data["b"] == {"x": 1}
+    assert source.at(("b", "x")).endswith(":2:1")
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("yaml", "a: " + "[" * 60 + "]" * 60), ("json", "[" * 60 + "]" * 60)])
+def test_deeper_than_any_configuration(tmp_path, suffix, text):
+    assert "nested too deeply" in fault(given(tmp_path, suffix, text))
+
+
+def test_an_anchor_that_is_there_twice_cannot_hold_itself(tmp_path):
+    assert "too many values or too deep" in fault(given(tmp_path, "yaml", "a: &x 1\nb: &x [*x]\n"))
