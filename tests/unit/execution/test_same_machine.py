@@ -5,7 +5,7 @@ from build import a_machine
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.execution.controller.same_machine import of_devices, of_host
+from torchstone.execution.machine_facts import of_devices, of_host
 
 CARDS = tuple(DeviceInfo("cuda", "cuda", "nvidia", n, "H200", 2**37, uuid=f"GPU-{n}") for n in range(2))
 THEN = a_machine(devices=CARDS, software={"torch": "2.9.0", "python": "3.11.7", "numpy": "2.0"}, settings={"aslr": "2"})
