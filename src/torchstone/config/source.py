@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,8 @@ class Source(msgspec.Struct):
 
     def unknown_key(self, path: KeyPath, known: Iterable[str]) -> UsageError:
         """Return the error for a key that means nothing: the nearest spelling first, then all there is."""
+        from difflib import get_close_matches  # which files that are sound do not wait for
+
         names = tuple(known)
         near = get_close_matches(str(path[-1]), names, n=1, cutoff=0.5)
         hint = f" Did you mean '{near[0]}'?" if near else ""
