@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from torchstone.execution.timing.loop import Source, Step, unmarked
+from torchstone.execution.worker.outcome import is_own
 
 Place = tuple[str, int, str]  # file, line, function
 # Methods of a tensor that bring values to the host: on a device they wait for everything issued before.
 _WAITS = {"item", "tolist", "cpu", "numpy", "nonzero", "synchronize", "__bool__", "__float__", "__int__"}
 _MOST = 3_000_000  # lines: a second or two
-_OURS = Path(__file__).resolve().parents[2]
-_LIBRARIES = ("site-packages", "dist-packages")
-_INTERPRETER = tuple({Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 
 
 class Traced:
@@ -68,14 +63,3 @@ def trace_step(step: Step, source: Source) -> Traced | None:
 def is_compiled(prepared: Any) -> bool:
     """Say whether a step runs compiled code: under a trace, or counted, it would be compiled anew."""
     return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())
-
-
-@cache
-def is_own(file: str) -> bool:
-    """Say whether a code object's file is the user's own. What was made of a string has none."""
-    if file.startswith("<") or not file.endswith(".py"):
-        return False
-    path = Path(file)
-    if any(part in _LIBRARIES for part in path.parts) or any(path.is_relative_to(there) for there in _INTERPRETER):
-        return False
-    return not path.resolve().is_relative_to(_OURS)
