@@ -3,7 +3,8 @@
 Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py.
 
 A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
-package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.
+package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point
+group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
 are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which
