@@ -21,8 +21,8 @@ from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.allocation import for_objective
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
-from torchstone.execution.controller.energy_windows import for_objective
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
