@@ -55,10 +55,9 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     from torchstone.api.devices import open_device
     from torchstone.core.schema.axis import AXES
     from torchstone.core.schema.case import Case, Task, Workload
-    from torchstone.execution.timing.clock import system_clock
+    from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
     from torchstone.execution.timing.loop import Instrument
     from torchstone.execution.timing.stopping import FixedCount
-    from torchstone.execution.timing.stopwatch import LatencyStopwatch
     from torchstone.plugins import registry
 
     opened = open_device(device_word)

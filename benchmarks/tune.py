@@ -26,8 +26,8 @@ from torchstone.execution.controller.active_run import OpenRun
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.storage.query import find
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.tune.final_round import fight, gain, worth_of
 
 DATA = Path(__file__).parent / "data" / "tune.json"

@@ -34,7 +34,7 @@ from torchstone.report.documents.run import run_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.diagnose.campaign import told
+from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.ranking import causes_of
@@ -43,7 +43,7 @@ from torchstone.workflows.machine_check.examination import Examination
 from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.run.results import Results
-from torchstone.workflows.train.campaign import TrainResults
+from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
 from torchstone.workflows.train.quality import ClassQuality, TestMetrics

@@ -28,7 +28,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def checkpoint(desk):
-    from torchstone.plugins.models._builtin_nets import GestureNet
+    from torchstone.plugins.models.builtin.nets import GestureNet
 
     torch.manual_seed(7)
     path = desk.folder / CHECKPOINT

@@ -17,11 +17,10 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp
+from torchstone.execution.timing.stopping import FixedCount, WarmUp
 from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Stopwatch
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from faults.harness import BATCH, FLOPS, WORK_S, Harness, HostLaps
 
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp
+from torchstone.execution.timing.stopping import WarmUp
 from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Stopwatch
 

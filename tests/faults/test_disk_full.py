@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 SIZES = range(1, 7)
 PAGE = 4096

@@ -19,7 +19,7 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.session import Session
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc and control groups")
 

@@ -17,7 +17,7 @@ from torchstone.storage.document import write_document
 from torchstone.storage.query import entry_of, read_run
 
 REAL = Path(__file__).parents[1] / "golden" / "compare"
-SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
+SAMPLES = Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples"
 SAME, AGAIN, DIFFERENT = (str(REAL / f"{name}.jsonl") for name in ("same_1", "same_2", "different"))
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)
 

@@ -10,7 +10,7 @@ from build import a_case, a_run
 from torchstone.cli import main
 from torchstone.core.schema.codec import encode
 
-SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
+SAMPLES = Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples"
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from build import a_case, a_run, a_trial
 from torchstone.cli import main
 from torchstone.core.schema.trial import Status
 from torchstone.storage.index import sync
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
 
 MODEL = """
 import time

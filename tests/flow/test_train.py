@@ -24,7 +24,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Answered
 from torchstone.execution import machine_facts, plan
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.storage.training.metrics_log import Diary
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tune.yaml"

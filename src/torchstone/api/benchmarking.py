@@ -22,8 +22,8 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.plugins import registry
-from torchstone.storage.reading import read_record
-from torchstone.workflows.run.campaign import Campaign
+from torchstone.storage.record_reader import read_record
+from torchstone.workflows.run.planned_run import Campaign
 
 Values = Scalar | Sequence[Scalar]
 

@@ -53,7 +53,7 @@ def target_of(
     if request is not None and asks_for_one(request):
         return of_request(request)
     if request is not None:
-        from torchstone.workflows.run.campaign import Campaign
+        from torchstone.workflows.run.planned_run import Campaign
 
         brief = msgspec.structs.replace(
             request, workloads=(one_workload(request),), procedure=short(request.procedure)

@@ -109,7 +109,7 @@ def _whole(results: Results) -> object:
 
 
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
-    from torchstone.storage.unwritten import resume_words
+    from torchstone.storage.record_writer import resume_words
 
     sys.stdout.flush()
     more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""

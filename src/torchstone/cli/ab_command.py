@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
-    from torchstone.workflows.ab.campaign import AbCampaign, course_of
+    from torchstone.workflows.ab.live_comparison import AbCampaign, course_of
 
     began_s = system_clock()
     gate = gate_of(options)

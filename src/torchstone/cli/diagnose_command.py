@@ -96,7 +96,7 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 def _diagnosed(
     target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
 ) -> tuple[Results | None, Diagnosis]:
-    from torchstone.workflows.diagnose.campaign import DiagnosisCampaign, diagnosed_from_record
+    from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)

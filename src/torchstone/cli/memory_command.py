@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
     from torchstone.cli._run_options import asked
-    from torchstone.workflows.memory.campaign import answered, asked_of
+    from torchstone.workflows.memory.prediction import answered, asked_of
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file, or a --model")

@@ -49,7 +49,7 @@ def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: 
 def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.run.resuming import Resumption
-    from torchstone.workflows.tune.campaign import going_on
+    from torchstone.workflows.tune.tune import going_on
 
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)

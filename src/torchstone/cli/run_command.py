@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.run.campaign import Campaign
+    from torchstone.workflows.run.planned_run import Campaign
 
     folder = writable(folder_of(options))
     request, busy = asked(options), busy_of(options)

@@ -21,8 +21,8 @@ from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.campaign import TrainResults
     from torchstone.workflows.train.request import TrainingAsked
+    from torchstone.workflows.train.training import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
     from torchstone.cli._training import EpochLines, training_json
-    from torchstone.workflows.train.campaign import TrainCampaign, default_output
+    from torchstone.workflows.train.training import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
     training, busy = _asked(options), busy_of(options)
@@ -87,8 +87,8 @@ def _show(done: TrainResults, folder: Path) -> None:
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.campaign import resumed
     from torchstone.workflows.train.request import asked_training
+    from torchstone.workflows.train.training import resumed
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
         return fitted(options)
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.workflows.tune.campaign import TuneCampaign
+    from torchstone.workflows.tune.tune import TuneCampaign
 
     folder = writable(folder_of(options))
     request, busy = tune_asked(options), busy_of(options)

@@ -8,7 +8,7 @@ from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Workload
 from torchstone.plugins.data_choice import has_end
 
-_OF_A_FUNCTION = "argument_"  # of a user's own function, as plugins/models/py.py records them
+_OF_A_FUNCTION = "argument_"  # of a user's own function, as plugins/models/py records them
 _OWN_FLAG = ("split", "limit")  # of the data's options
 
 

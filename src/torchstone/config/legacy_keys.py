@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, Position, moved
-from torchstone.config.reading import Source
+from torchstone.config.layout import KeyPath, Position, moved
+from torchstone.config.source import Source
 from torchstone.config.training_words import of_training_script
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import AxisStage, axes_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, moved
-from torchstone.config.reading import Source
+from torchstone.config.layout import KeyPath, moved
+from torchstone.config.source import Source
 from torchstone.core.schema.axis import DATALOADER_AXES
 
 _TRAINING = {

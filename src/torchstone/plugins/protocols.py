@@ -1,9 +1,10 @@
 """To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
 
-Those that stand between torchstone and a machine (devices, telemetry, launchers) are in extend_machine.py.
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py.
 
-A plug-in is one file in its family's folder; the file's name is the plug-in's name; the file ends with
-`PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.
+A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
+package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point
+group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
 are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which

@@ -29,7 +29,7 @@ _SINGULAR = {
 
 @cache
 def names(family: str) -> tuple[str, ...]:
-    """Return the names of a family's plug-ins, sorted: file names, and entry points `torchstone.<family>`."""
+    """Return the names of a family's plug-ins, sorted: files, packages, and entry points `torchstone.<family>`."""
     return tuple(sorted(_own(family) | set(_foreign(family))))
 
 
@@ -85,9 +85,10 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 
 @cache
 def _own(family: str) -> frozenset[str]:
-    return frozenset(
-        file.stem for file in (_HERE / _FOLDERS.get(family, family)).glob("*.py") if not file.name.startswith("_")
-    )
+    """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files."""
+    folder = _HERE / _FOLDERS.get(family, family)
+    places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
+    return frozenset(place.stem for place in places if not place.name.startswith("_"))
 
 
 def _foreign(family: str) -> dict[str, list[Any]]:

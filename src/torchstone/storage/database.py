@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.storage.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 5
@@ -18,6 +17,13 @@ _LAYOUT = 3
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 _FILE = "torchstone.sqlite"
+# fmt: off
+_NETWORK = frozenset((
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
+    "orangefs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse",
+    "fuse.beegfs",
+))
+# fmt: on
 _TABLES = """
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
@@ -136,3 +142,25 @@ def make(connection: sqlite3.Connection, anew: bool = False) -> None:
         for statement in _TABLES.split(";")[:-1]:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def is_network(folder: Path, mounts: Path = Path("/proc/mounts")) -> bool:
+    """Say whether `folder` lies on a network file system; False where the system does not tell.
+
+    SQLite's write-ahead log breaks on those that live on another machine.
+    """
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:  # not Linux
+        return False
+    target = os.path.realpath(folder)
+    best, kind = "", ""
+    for line in lines:
+        parts = line.split(" ")
+        if len(parts) < 3:
+            continue
+        point = parts[1].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # of two mounts on one point the later one is seen
+            best, kind = point, parts[2]
+    return kind in _NETWORK

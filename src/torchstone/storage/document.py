@@ -19,8 +19,8 @@ from torchstone.core.schema.document import Document, document_bytes
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.storage.bounds import bounded
-from torchstone.storage.reading import Said, as_said, checked_id, read_bounded
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import Said, as_said, checked_id, read_bounded
+from torchstone.storage.record_writer import unwritten
 
 
 class _Headed(msgspec.Struct):

@@ -21,7 +21,7 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.query import read_run
-from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record_reader import read_record, record_path
 
 _MOST_FILES = 100_000
 

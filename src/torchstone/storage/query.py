@@ -19,9 +19,8 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
-from torchstone.storage.index import current
-from torchstone.storage.reading import MOST_LINE_BYTES, read_bounded, read_record
-from torchstone.storage.storing import CUT_OFF
+from torchstone.storage.index import CUT_OFF, current
+from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"

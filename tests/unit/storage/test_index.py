@@ -14,10 +14,10 @@ from torchstone.core.schema.machine import Host
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.storage import database
-from torchstone.storage.filesystem import is_network
+from torchstone.storage.database import is_network
 from torchstone.storage.index import rebuild, sync
 from torchstone.storage.query import find, locate, read_run, runs, trainings
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 
 IMPORTS = "import sys\nfrom pathlib import Path\nfrom torchstone.storage.query import find, runs\n"
 

@@ -17,7 +17,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run
 from torchstone.storage import foreign
 from torchstone.storage.query import locate, read_run
-from torchstone.storage.reading import read_bounded, record_path
+from torchstone.storage.record_reader import read_bounded, record_path
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.reading import MOST_BYTES, read_file
+from torchstone.config.source import MOST_BYTES, read_file
 from torchstone.core.datasheet import folded
 from torchstone.core.errors import UsageError
 

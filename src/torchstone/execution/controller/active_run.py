@@ -24,9 +24,8 @@ from torchstone.execution.controller.skip_policy import Foresight, skipped
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.checking import look
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter, unwritten
 
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called
@@ -198,14 +197,22 @@ def take_all(
     `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
     devices are not here: each of their Cases gets one trial that says so. `notes`: findings on what was asked for.
     """
+    cases = [case for case in head.plan.cases if case.placement in absent]
+    told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
+    return recorded(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
+
+
+def recorded(
+    session: Session, head: Head, folder: Path, work: Callable[[OpenRun, Run], Run], notes: Sequence[Finding] = (),
+    told: Sequence[Trial] = (), began_s: float | None = None,
+) -> Run:  # fmt: skip
+    """Begin the record of a run in `folder`; return what `work` makes of the open run and of what it holds: `told`."""
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
-        cases = [case for case in head.plan.cases if case.placement in absent]
-        told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
         for trial in told:
             writer.append(trial)
         so_far = Run(head, tuple(told), (), None)
-        return finish(OpenRun(session, writer, so_far, folder, notes, began_s=began_s), so_far, first)
+        return work(OpenRun(session, writer, so_far, folder, notes, began_s=began_s), so_far)
 
 
 def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:

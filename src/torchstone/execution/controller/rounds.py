@@ -23,8 +23,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
-from torchstone.execution.controller.allocation import usual_step_s, window_s
-from torchstone.execution.controller.energy_windows import least_window_s
+from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough

@@ -59,7 +59,7 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
     if samples is None:
         example = model.example
         return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
-    # What is the loader's own is among the facts of its model, as plugins/models/_own_data.py finds it.
+    # What is the loader's own is among the facts of its model, as plugins/models/py/own_data.py finds it.
     own = {axis: model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}

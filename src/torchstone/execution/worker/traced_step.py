@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from torchstone.execution.timing.loop import Source, Step, unmarked
-from torchstone.execution.worker.own_code import is_own
+from torchstone.execution.worker.outcome import is_own
 
 Place = tuple[str, int, str]  # file, line, function
 # Methods of a tensor that bring values to the host: on a device they wait for everything issued before.
@@ -58,3 +58,8 @@ def trace_step(step: Step, source: Source) -> Traced | None:
         sys.settrace(None)
         sys.setprofile(None)
     return traced
+
+
+def is_compiled(prepared: Any) -> bool:
+    """Say whether a step runs compiled code: under a trace, or counted, it would be compiled anew."""
+    return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())

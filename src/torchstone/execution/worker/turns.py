@@ -14,11 +14,9 @@ import msgspec
 
 from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.core.stats.steady import settled
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp, least_s_on
+from torchstone.execution.timing.stopping import FixedCount, WarmUp, least_s_on
 from torchstone.execution.worker.collector import Tally
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats

@@ -7,11 +7,9 @@ import math
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.quantile import needed
-from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp, least_s_on
+from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
 from torchstone.execution.worker.collector import Tally
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches

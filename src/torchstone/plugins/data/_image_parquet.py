@@ -18,8 +18,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import SPLITS
 from torchstone.plugins.data._image_found import Found
-from torchstone.plugins.data._image_rows import Encoded, opened
-from torchstone.plugins.data._image_shard import UNKNOWN, Shard
+from torchstone.plugins.data._image_shard import UNKNOWN, Encoded, Shard, opened
 from torchstone.plugins.data._named_files import entries, files_of, split_of
 from torchstone.plugins.data._parquet_table import refuse_without_pyarrow
 

@@ -47,7 +47,7 @@ class ImageSource:
         return self._found(path, options).card()
 
     def samples(self, path: str, view: View) -> Samples:
-        from torchstone.plugins.data._image_samples import Pictures
+        from torchstone.plugins.data._images import Pictures
 
         return Pictures(self._found(path, view.options), view)
 

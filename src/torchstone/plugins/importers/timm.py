@@ -13,7 +13,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.importers._values import digest, number, rows_of, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _TASKS = {"infer": Task.INFER, "train": Task.TRAIN}

@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Workload
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.procedure import Procedure
-from torchstone.storage.reading import read_bounded
+from torchstone.storage.record_reader import read_bounded
 
 CARD = "training.json"
 METRICS = "training_metrics.json"

@@ -48,7 +48,7 @@ class Sessions:
 
 
 class LiveContest:
-    """A Contest (trying.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
+    """A Contest (what_if.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
 
     `probe` takes one short trial; `keep` is given every trial of a live contest with its Case as soon as it is taken.
     `apart`: the device has no room for two processes at once, so that settings are compared trial by trial.

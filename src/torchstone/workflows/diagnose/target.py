@@ -20,7 +20,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Source
 from torchstone.core.schema.trial import replicates
 from torchstone.execution import machine_facts, plan
-from torchstone.execution.controller.same_machine import of_devices, of_host
+from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import card_of
 

@@ -13,7 +13,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.search import Point
 from torchstone.execution import machine_facts
 from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.memory.campaign import Asked
+from torchstone.workflows.memory.prediction import Asked
 from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.space import Space
 

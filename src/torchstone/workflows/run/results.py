@@ -17,7 +17,7 @@ from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
 from torchstone.storage.document import write_document
 from torchstone.storage.query import entry_of, locate
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_writer import unwritten
 
 
 class Results(msgspec.Struct, frozen=True):

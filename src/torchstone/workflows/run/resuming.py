@@ -21,11 +21,11 @@ from torchstone.execution import machine_facts
 from torchstone.execution.controller.active_run import RESUMED, OpenRun, finish, missing
 from torchstone.execution.controller.device_lock import WhenBusy, held
 from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.execution.controller.session import Session
+from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.run.results import Results, published, table_path
 
 

@@ -11,7 +11,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.execution.controller.active_run import OpenRun
-from torchstone.execution.controller.energy_windows import for_objective
+from torchstone.execution.controller.allocation import for_objective
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
 from torchstone.workflows.tune.scoring import reading_of

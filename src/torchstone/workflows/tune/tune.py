@@ -1,27 +1,81 @@
-"""One tune: search, duel, answer, each trial of it in the record before the next."""
+"""One tune, from its request to its stored answer: check, rehearse, search, duel, answer.
+
+Each trial is in the record before the next.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP, SAFE_SHARE
 from torchstone.core import units
-from torchstone.core.errors import TorchstoneError
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
 from torchstone.core.schema.answer import Quest
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude
+from torchstone.execution import plan
+from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.allocation import for_objective
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.controller.session import Session
+from torchstone.workflows.campaign import begun, code_of
+from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.tune.answering import answer_of
 from torchstone.workflows.tune.final_round import fight, ranked
+from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.scoring import shortfall
 from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.watching import TuneWatcher
 
 _FINALISTS = 3
+_ROUNDS = 3  # of the duel, where nobody asked for more
+
+
+class TuneCampaign:
+    """One `torchstone tune`. Everything that can be wrong with the request is found before anything is written."""
+
+    def __init__(self, request: TuneRequest, watcher: TuneWatcher, busy: WhenBusy = SHARE) -> None:
+        self._sketch = TuneSketch(request)
+        self._request, self._objective = request.run, request.objective
+        self._watcher = watcher
+        self._busy = busy
+        if "," in (request.run.device or ""):
+            raise UsageError(f"--device {request.run.device}: tune takes one device at a time")
+
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
+        """Tune into `folder`."""
+        request, sketch = self._request, self._sketch.sketch
+        model = sketch.workload.model
+        with Session(request.procedure, [model], self._watcher) as session:
+            machine, found = session.inspect()
+            placement = plan.place(request.device or "auto", found, machine)
+            session.procedure = for_objective(session.procedure, self._objective, placement)
+            if not sketch.own:
+                Space(self._sketch.quest(placement, machine, 1))  # what is wrong with it is said before anyone waits
+            with begun(
+                session, machine, [placement], request.name or "tune", command, self._busy, source=request.source,
+                code=code_of([sketch]),
+            ) as (head, _):  # fmt: skip
+                if sketch.own:
+                    first = plan.first_case(sketch, placement, machine)
+                    self._sketch.take(session.rehearsed(first, sketch.left_open))
+                quest = self._sketch.quest(placement, machine, session.procedure.trials or _ROUNDS)
+                Space(quest)  # one without a point is refused here, before anything is written
+                head = msgspec.structs.replace(head, quest=quest)
+                run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
+        return published(run, folder)
+
+
+def going_on(watcher: TuneWatcher) -> Callable[[OpenRun, Run], Run]:
+    """Return what `resume` does with the open run of a tune."""
+    return lambda open_run, so_far: take(open_run, so_far, watcher)
 
 
 def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:

@@ -17,7 +17,8 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller import active_run
 from torchstone.execution.controller.active_run import OpenRun, conclude, finish, missing
 from torchstone.execution.controller.observer import Silent
-from torchstone.storage.record import RecordWriter, read_record
+from torchstone.storage.record_reader import read_record
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.run import results
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.data import _array_unpickler
-from torchstone.plugins.data._array_unpickler import Array, loads, read
+from torchstone.plugins.data.cifar10 import array_unpickler
+from torchstone.plugins.data.cifar10.array_unpickler import Array, loads, read
 
 
 def by_python_2(shape: tuple[int, int], raw: bytes) -> bytes:
@@ -141,7 +141,7 @@ def test_attacks_are_refused_by_what_they_want(name: str) -> None:
 
 
 def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_array_unpickler, "MOST_INSTRUCTIONS", 1000)
+    monkeypatch.setattr(array_unpickler, "MOST_INSTRUCTIONS", 1000)
     assert loads(b"](" + b"K\x01" * 996 + b"e.", "it") == [1] * 996
     with pytest.raises(UsageError, match="has more than 1000 instructions"):
         loads(b"](" + b"K\x01" * 997 + b"e.", "it")
@@ -173,7 +173,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UsageError, match="there is no such"):
         read(tmp_path / "absent")
     (tmp_path / "large").write_bytes(b"K\x01.")
-    monkeypatch.setattr(_array_unpickler, "LARGEST_BYTES", 2)
+    monkeypatch.setattr(array_unpickler, "LARGEST_BYTES", 2)
     with pytest.raises(UsageError, match="3 bytes, more than the 2"):
         read(tmp_path / "large")
 

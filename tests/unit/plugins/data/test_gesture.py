@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _recordings, _skeletons
+from torchstone.plugins.data.gesture import recording_files, skeletons
 
 GESTURE: Any = registry.load("data", "gesture")
 SPEC = InputSpec("features", classes=9, width=75)
@@ -45,7 +45,7 @@ def people(folder: Path, *subjects: int) -> str:
 
 
 def subjects_of(path: str, held_out: str | None = None) -> dict[str | None, set[str]]:
-    found = _recordings.by_split(_recordings.recordings(path), held_out)
+    found = recording_files.by_split(recording_files.recordings(path), held_out)
     return {split: {one.subject for one in part} for split, part in found.items()}
 
 
@@ -65,17 +65,17 @@ def test_a_gesture_is_whole_whatever_its_length(tmp_path: Path) -> None:
 
 
 def test_bodies_compare() -> None:
-    body = _skeletons.normalised(a_body(5, 0.6, away=3.0))
+    body = skeletons.normalised(a_body(5, 0.6, away=3.0))
     assert body is not None
     assert not body[:, 0].any()
     assert torch.allclose(body[:, 20], torch.tensor([0.0, 1.0, 0.0]))
-    assert _skeletons.normalised(torch.ones(5, 25, 3)) is None
+    assert skeletons.normalised(torch.ones(5, 25, 3)) is None
 
 
 def test_time_is_warped_and_never_runs_backwards() -> None:
     ramp = torch.linspace(0.0, 1.0, 90).view(90, 1, 1).expand(90, 25, 3)
     for warp in (-1.0, -0.5, 0.5, 1.0):
-        warped = _skeletons.resampled(ramp, 40, warp=warp)[:, 0, 0]
+        warped = skeletons.resampled(ramp, 40, warp=warp)[:, 0, 0]
         assert (warped.diff() >= -1e-6).all()
         assert warped[[0, -1]].tolist() == pytest.approx([0.0, 1.0])
         assert (warped - torch.linspace(0.0, 1.0, 40)).abs().max() == pytest.approx(abs(warp) / 6.3, rel=0.05)
@@ -96,7 +96,7 @@ def test_changes_are_small_seeded_and_for_training_alone(tmp_path: Path) -> None
 def test_a_turn_keeps_lengths_and_heights() -> None:
     torch.manual_seed(0)
     body = torch.randn(200, 25, 3)
-    turned = _skeletons.changed(body)
+    turned = skeletons.changed(body)
     assert (turned[..., 1] - body[..., 1]).abs().mean() == pytest.approx(0.01 * 0.798, rel=0.1)  # jitter alone
     assert torch.allclose(turned.norm(dim=-1), body.norm(dim=-1), atol=0.06)
 
@@ -224,7 +224,7 @@ def test_the_names_of_the_gestures_say_which_limb_moves() -> None:
     limbs = {"left": (10, 18), "right": (6, 14)}  # wrist and ankle, by the data set's words for sides
     samples = GESTURE.samples(str(REAL), view("test", options={"held_out": "104"}))
     for n in range(len(samples)):
-        words = _recordings.GESTURES[int(samples[n]["labels"])].split()
+        words = recording_files.GESTURES[int(samples[n]["labels"])].split()
         if words[-1] in limbs:
             frames = samples[n]["features"].view(-1, 25, 3)
             joint = int(words[0] == "side")

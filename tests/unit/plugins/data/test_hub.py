@@ -11,7 +11,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _hub_sets
+from torchstone.plugins.data.hub import sets as hub_sets
 
 HUB: Any = registry.load("data", "hub")
 TEXT = InputSpec("text", classes=3, vocabulary=200)
@@ -96,7 +96,7 @@ def test_a_library_that_is_not_there_or_too_old(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(datasets, "__version__", "3.6.0")
     with pytest.raises(MissingError, match=r"datasets 3\.6\.0 is too old: pip install 'torchstone\[hub\]'"):
-        _hub_sets.opened("someone/moods", None, offline=False)
+        hub_sets.opened("someone/moods", None, offline=False)
     monkeypatch.setattr("torchstone.plugins.data.hub.find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"needs datasets: pip install 'torchstone\[hub\]'"):
         HUB.card("someone/moods", {})

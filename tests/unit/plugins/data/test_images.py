@@ -212,7 +212,7 @@ def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("torchstone.plugins.data._image_samples.decoded", full)
+    monkeypatch.setattr("torchstone.plugins.data._images.decoded", full)
     with pytest.raises(MemoryError):
         samples[0]
 

@@ -16,7 +16,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Status, Trial
 from torchstone.plugins import registry
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers import _reading as reading
+from torchstone.plugins.importers import _values as reading
 from torchstone.storage.foreign import looked_at, read_foreign, recognised
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -272,7 +272,7 @@ def test_values_that_no_figure_can_be_made_of_are_no_crash(tmp_path: Path) -> No
     odd.write_text(text.replace("0.004111666", "1e308").replace("0.004256672", "-Infinity"))
     run = the("odd.json", tmp_path)
     assert "step_time_mean" not in figures(run.trials[0]).values
-    found = looked_at("seed_json", odd)[0].findings
+    found = looked_at("training_tree", odd)[0].findings
     assert [f for f in found if f.check == "impossible"]
     assert not [f for f in found if "failed:" in f.message], "a check that raised"
 
@@ -329,5 +329,9 @@ def test_a_moment_before_all_time_is_none() -> None:
 
 def test_a_table_of_our_own_is_nobody_elses() -> None:
     header = b"run_id,case_id,batch_size,device,throughput,latency_mean,total_time,peak_memory_MB,avg_latency\n"
-    assert not registry.load("importers", "seed_csv").recognises(Path("x_cases.csv"), header)
-    assert registry.load("importers", "seed_csv").recognises(Path("x.csv"), header.removeprefix(b"run_id,case_id,"))
+    names = registry.names("importers")
+    knowing = [n for n in names if registry.load("importers", n).recognises(Path("x_cases.csv"), header)]
+    assert knowing == []
+    theirs = header.removeprefix(b"run_id,case_id,")
+    knowing = [n for n in names if registry.load("importers", n).recognises(Path("x.csv"), theirs)]
+    assert knowing == ["gpu_image_benchmark"]

@@ -4,8 +4,8 @@ import torch
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.plugins import registry
-from torchstone.plugins.models import _builtin_names as builtin
-from torchstone.plugins.models._builtin_nets import Denoiser, GestureNet
+from torchstone.plugins.models.builtin import names as builtin
+from torchstone.plugins.models.builtin.nets import Denoiser, GestureNet
 
 
 @pytest.mark.parametrize("name", builtin.GESTURE_SIZES)

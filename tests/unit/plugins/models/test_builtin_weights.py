@@ -17,7 +17,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
-from torchstone.plugins.models._builtin_nets import GestureNet, Perceptron
+from torchstone.plugins.models.builtin.nets import GestureNet, Perceptron
 from torchstone.plugins.protocols import ModelSource
 
 BUILTIN: ModelSource = registry.load("models", "builtin")
@@ -110,7 +110,7 @@ def test_a_pickle_with_code_is_refused_and_never_run(tmp_path: Path, form: str, 
 
 def test_a_whole_pickled_network_is_refused_by_its_class(tmp_path: Path) -> None:
     torch.save(GestureNet(*TINY), tmp_path / "network.pth")
-    assert "torchstone.plugins.models._builtin_nets.GestureNet" in refused(tmp_path / "network.pth")
+    assert "torchstone.plugins.models.builtin.nets.GestureNet" in refused(tmp_path / "network.pth")
 
 
 def test_weights_of_another_network_name_their_tensors(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from torchstone.core.schema.search import Brief, Part, Probe, Reading
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._costs import Costs
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.costs import Costs
+from torchstone.plugins.searchers.adaptive.space import Space
 
 BATCHES, WORKERS = (1, 64, 512, 4096), (0, 2, 4, 16)
 POINTS = tuple({"batch_size": b, "num_workers": w} for b in BATCHES for w in WORKERS)

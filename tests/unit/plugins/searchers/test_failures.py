@@ -4,8 +4,8 @@ import itertools
 
 from torchstone.core.schema.search import Brief, Part, Probe, Reading
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._failures import Failures
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.failures import Failures
+from torchstone.plugins.searchers.adaptive.space import Space
 
 AXES = {"batch_size": (1, 2, 4, 8, 16, 32), "num_workers": (0, 4), "precision": ("fp32", "bf16", "fp16")}
 POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values()))

@@ -10,10 +10,10 @@ import pytest
 
 from torchstone.core.schema.search import Brief, Part, Probe, Reading
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._gp_posterior import Belief
-from torchstone.plugins.searchers._kernels import Amplitudes
-from torchstone.plugins.searchers._space import Space
-from torchstone.plugins.searchers._structure import Flat, Structure
+from torchstone.plugins.searchers.adaptive.gp_posterior import Belief
+from torchstone.plugins.searchers.adaptive.kernels import Amplitudes
+from torchstone.plugins.searchers.adaptive.space import Space
+from torchstone.plugins.searchers.adaptive.structure import Flat, Structure
 
 AXES = {"batch_size": tuple(2**n for n in range(11)), "num_workers": (0, 1, 2, 4, 8), "precision": ("fp32", "bf16")}
 POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values()))

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from torchstone.core.schema.search import Brief, Part, Probe, Reading
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._memory import Fit, Memory
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
+from torchstone.plugins.searchers.adaptive.space import Space
 
 BATCHES = tuple(2**n for n in range(12))
 AXES = {"batch_size": BATCHES, "precision": ("fp32", "bf16")}

@@ -20,7 +20,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.campaign import diagnosed_from_record
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.recorded import recorded_evidence
 from torchstone.workflows.diagnose.target import asks_for_one, of_own_program, of_request, of_run, one_workload, short
 

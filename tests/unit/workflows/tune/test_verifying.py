@@ -13,7 +13,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage.query import entry_of
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.tune.verifying import epoch_of, predicted
 
 SETTINGS = {"batch_size": 64, "precision": "bf16"}

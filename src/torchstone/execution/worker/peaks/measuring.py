@@ -10,6 +10,7 @@ from pathlib import Path
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.message import Entered, Event, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.peaks import MATMUL, SUSTAINED, Peaks, Rate
 from torchstone.core.schema.quantity import Unit
 from torchstone.execution import machine_facts
@@ -28,6 +29,14 @@ _MOST_PRODUCT_S = 0.03  # a block of long products is few of them, and rarely fi
 _WARM_UP_SHARE = 0.1  # of the products' time: clocks and kernels settle
 _SUSTAINED_SHARE, _SUSTAINED_S = 0.15, 3.0  # of the whole budget, beyond it; at most
 _NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accelerator may have units for them
+
+
+def measure_peaks(request: PeaksRequest, send: Callable[[Event], None]) -> None:
+    """Carry out a PeaksRequest: say what is measured next, and send what the device did at best."""
+    peaks = measure(
+        request.placement, request.budget_s, Path(request.folder), lambda stage: send(Entered(stage, system_clock()))
+    )
+    send(PeaksMeasured(peaks))
 
 
 def measure(placement: Placement, budget_s: float, folder: Path, tell: Callable[[str], None]) -> Peaks:
