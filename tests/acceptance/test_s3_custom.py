@@ -257,7 +257,7 @@ def test_s3_54_without_foresight_the_larger_one_is_tried(desk, trouble):
 def test_s3_52_a_leak_is_seen_by_how_much_a_step_adds(desk, trouble):
     (case,) = desk.claimed("S3-52").document["cases"]
     (finding,) = [f for f in case["findings"] if f["check"] == "leak"]
-    assert "resident memory rose steadily, by " in finding["message"]
+    assert "resident memory grew steadily, by " in finding["message"]
     rise = finding["message"].split("by ")[1]
     assert "per 1,000 steps" in rise
     amount, unit = rise.split()[:2]

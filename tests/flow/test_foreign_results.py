@@ -32,7 +32,7 @@ def test_a_file_is_checked_where_it_lies(said, outputs):
     assert (code, err) == (0, "")
     assert "1 INVALID" in out
     assert "error wrong_rate: train google-bert/bert-base-uncased, batch_size 32" in out
-    assert "→ take total items over total time" in out
+    assert "→ use total items divided by total time" in out
     assert not outputs.exists(), "looking writes nothing"
 
 
@@ -43,7 +43,7 @@ def test_strict_says_no_with_its_exit_code(said):
 
 def test_equal_findings_of_many_cases_are_told_once(said):
     _, out, _ = said("check", str(SAMPLES / "sweep_summary.txt"))
-    assert out.count("the optimizer is in no") == 1
+    assert out.count("the optimizer step is in no") == 1
     assert "train unknown, batch_size 1 and 12 more" in out
     assert "… and 2 more: --full" in out
     _, full, _ = said("check", str(SAMPLES / "sweep_summary.txt"), "--full")

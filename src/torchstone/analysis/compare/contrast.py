@@ -14,6 +14,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
 from torchstone.core.stats.nested import ASSUMED_SPREAD
+from torchstone.core.units import percent
 
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
 _WORTH = 0.01  # a smaller drift widens the interval too, and is not worth a word
@@ -22,7 +23,7 @@ Drifts = Mapping[tuple[str, str], float]  # by run id and figure: how far it mov
 WELCH = "Welch's t on the log over batches of trials"
 PAIRED = "t on the log ratios of rounds"
 BY_RUNS = "Welch's t on the log over runs"
-ONE_TRIAL = f"one trial: the spread between processes is not seen, and taken to be {comparing.ASSUMED:.0%}"
+ONE_TRIAL = f"one trial: the variation between processes is not measured, {percent(comparing.ASSUMED)} is assumed"
 
 
 class Contrast(msgspec.Struct, frozen=True):

@@ -28,13 +28,13 @@ class FingerprintMoved:
             if far is not None and far[0] > TOLERANCE:
                 _, one, other = far
                 message = (
-                    "trials with equal seed computed different results: "
+                    "trials with the same seed computed different results: "
                     f"{significant(one, 6)} in one, {significant(other, 6)} in another"
                 )
                 seed = run.head.procedure.seed
                 advice = (
-                    f"seed everything that draws (the procedure's seed is {seed}); what is left comes from "
-                    "operators that are not deterministic: torch.use_deterministic_algorithms(True) names them"
+                    f"seed every random generator (the procedure's seed is {seed}); what is left comes from "
+                    "nondeterministic operators: torch.use_deterministic_algorithms(True) names them"
                 )
                 yield Finding("fingerprint_moved", Severity.WARNING, message, advice, case_id)
 

@@ -19,7 +19,7 @@ _NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers",
 class OutOfMemory:
     """Fires on a Case with a trial that ran out of memory, or that was skipped because it would have."""
 
-    describes = "a trial that ran out of memory, or was skipped because it would"
+    describes = "a trial that ran out of memory, or was skipped because it was predicted to"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield one warning a Case."""
@@ -60,7 +60,7 @@ def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
     if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
         fewer = setting(run, "num_workers", workers // 2)
-        return f"each process of the loader needs memory of the host: {fewer}; {ladder(case, run)}"
+        return f"each DataLoader worker needs host memory: {fewer}; {ladder(case, run)}"
     return ladder(case, run)
 
 

@@ -84,7 +84,7 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
     near, far = (judged(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0))
     assert the(near).verdict == Judgement.UNCLEAR
-    assert "one trial: the spread between processes is not seen" in the(near).why
+    assert "one trial: the variation between processes is not measured" in the(near).why
     assert the(near).trials_to_settle is not None
     assert the(far).verdict == Judgement.WORSE, "beyond what processes were ever seen to differ by"
     assert "one trial" in the(far).ratio.method

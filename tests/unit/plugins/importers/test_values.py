@@ -289,7 +289,8 @@ def test_two_cards_in_one_file_are_not_taken_for_one(name: str, card: str, tmp_p
     assert tool is not None
     lines = (SAMPLES / name).read_text().splitlines()
     (tmp_path / name).write_text("\n".join([*lines[:-1], lines[-1].replace(card, "NVIDIA H200")]))
-    for folder, expected in ((SAMPLES, []), (tmp_path, [f"a trial ran on NVIDIA H200, and the machine has {card}"])):
+    told = f"a trial ran on NVIDIA H200, but the machine's device is {card}"
+    for folder, expected in ((SAMPLES, []), (tmp_path, [told])):
         (run,) = looked_at(tool, folder / name)
         assert [f.message for f in run.findings if f.check == "device_unclear"] == expected
 
