@@ -123,7 +123,7 @@ def test_gates(store, capfd):
     assert main(["compare", "before", "half", "--fail-on", "worse"]) == 0
     capfd.readouterr()
     assert main(["compare", "before", "half", "--fail-on", "worse", "--fail-on", "missing"]) == 1
-    assert "B has no trial that ended well of infer net:cnn batch_size 16" in capfd.readouterr().err
+    assert "B has no successful trial of infer net:cnn batch_size 16" in capfd.readouterr().err
 
 
 def test_s0_14_to_19_amd_against_nvidia_and_s1_30_three_machines(capfd, outputs, tmp_path):
@@ -181,7 +181,7 @@ def test_one_trial_says_what_it_cannot_know(capfd, outputs):
         (["before", "after", "--price-per-hour", "Z=1"], "none of the compared is called so"),
         (["before", "after", "--price-per-hour", "A=-1"], "write RUN=PRICE"),
         (["before", "after", "--baseline", "Z"], "--baseline Z"), (["before", "--over", "colour"], "no such axis"),
-        (["before", "after", "--over", "device"], "name one RUN"), (["before", "--over", "device"], "one value of it"),
+        (["before", "after", "--over", "device"], "give one RUN"), (["before", "--over", "device"], "one value of it"),
         (["before", "after", "--output", "{text}"], "is there already, and no comparison"),
         (["before", "other"], "no case in common"), (["before", "after", "--figures", "{text}"], "is a file"),
     ],

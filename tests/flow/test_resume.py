@@ -43,7 +43,7 @@ def cut_off(tmp_path, monkeypatch, capfd):
     run = read_record(Path("outputs/records") / path.name)
     finished = [t for t in run.trials if t.outcome.status == Status.OK]
     assert 1 <= len(finished) < 4
-    resume = f"`torchstone resume {run.head.run_id}` takes the remaining {4 - len(finished)} trial"
+    resume = f"`torchstone resume {run.head.run_id}` measures the remaining {4 - len(finished)} trial"
     assert said.err.splitlines()[-1].startswith(f"torchstone: out of time: {resume}")
     return path, run, finished
 

@@ -30,10 +30,10 @@ class Progress(Protocol):
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that measures."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, nothing else")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--debug", action="store_true", help="print a line for every stage of every trial")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial succeeded")
     add_busy(parser)
 
 
@@ -41,7 +41,7 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
+        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def measured(
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        _say("interrupted", folder, progress.run_id, "takes what is missing")
+        _say("interrupted", folder, progress.run_id, "measures the missing trials")
         return EXIT_CODE
     return _told(options, results, show or _print, document or _whole)
 
@@ -92,9 +92,9 @@ def _told(
     folder = Path(summary.record).parent.parent
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
-        _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
+        _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
     elif summary.status != "done":
-        _say(summary.status, folder, summary.run_id, "goes on with the search")
+        _say(summary.status, folder, summary.run_id, "continues the search")
     return code_of(summary, strict=options.strict)
 
 

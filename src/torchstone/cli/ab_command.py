@@ -23,25 +23,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ab."""
     parser.add_argument(
         "sides", nargs="*", metavar="A B",
-        help="two recipes, files or git revisions; or one recipe (or none, with --model) and --a, --b",
+        help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
     )  # fmt: skip
-    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
-    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
-    parser.add_argument("--margin", default="2%", metavar="P", help="difference that does not matter (default 2%%)")
+    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
+    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
-        "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
+        "--margin",
+        default="2%",
+        metavar="P",
+        help="equivalence margin: smaller differences count as equal (default 2%%)",
+    )
+    parser.add_argument(
+        "--false-alarms",
+        default="1%",
+        metavar="P",
+        help="significance level, over all looks of the sequential test (default 1%%)",
     )
     parser.add_argument(
         "--within",
         metavar="T",
-        help="most time for the answer (default 60s, and as long as six pairs of processes take)",
+        help="maximum time of the test (default 60s, and at least six pairs of processes)",
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
-        help="exit 1 if B is worse, worse:5%% (by more than that), unclear or better; or if a side fails: for CI",
+        help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, nothing else")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)
     add_folder(parser)
@@ -69,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
+        print("torchstone: interrupted: an incomplete ab has no result", file=sys.stderr)
         return EXIT_CODE
     if options.json:
         from torchstone.cli._ab_course import course_told

@@ -28,11 +28,14 @@ _VERDICTS = ("INVALID", "SUSPECT", "VALID")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of check."""
     parser.add_argument(
-        "runs", nargs="*", default=["latest"], metavar="RUN|FILE",
-        help="id, name or latest; a record, a document, a file of another tool, or a folder of them (default: latest)",
-    )  # fmt: skip
+        "runs",
+        nargs="*",
+        default=["latest"],
+        metavar="RUN|FILE",
+        help="an id, a name or latest; a record, a document, a file of another tool or a folder (default: latest)",
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every case is VALID")
-    parser.add_argument("--full", action="store_true", help="print every case and every finding of its own")
+    parser.add_argument("--full", action="store_true", help="print every case and every finding separately")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_folder(parser)
 
@@ -52,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
             _print(summary, every=options.full)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise UsageError(f"{faults[0]}{more}; the others of the folder were looked at")
+        raise UsageError(f"{faults[0]}{more}; the other files were checked")
     believed = all(summary.cases and all(case.verdict == "VALID" for case in summary.cases) for summary in checked)
     return ExitCode.NO if options.strict and not believed else ExitCode.DONE
 
@@ -73,7 +76,7 @@ def _checked(folder: Path, word: str, faults: list[str]) -> Iterator[RunSummary]
 
     paths = list(candidates(Path(word), folder)) if Path(word).is_dir() else [locate(folder, word)]
     if not paths:
-        raise UsageError(f"{word}: no results in this folder; `torchstone list importers` names what is known")
+        raise UsageError(f"{word}: no results in this folder; `torchstone list importers` lists the known formats")
     for path in paths:
         try:
             found = read_run(path)
@@ -114,7 +117,7 @@ def _print(summary: RunSummary, *, every: bool) -> None:
     width = max((len(names[case.case_id]) for case in shown), default=0)
     for case in shown:
         why = ", ".join(dict.fromkeys(f.check for f in case.findings if f.severity != "info"))
-        failed = "" if any(t.outcome.status == "ok" for t in case.trials) else "no trial ended well"
+        failed = "" if any(t.outcome.status == "ok" for t in case.trials) else "no successful trial"
         print(plain(f"  {case.verdict:<8} {names[case.case_id]:<{width}}  {why or failed}").rstrip())
     if len(ordered) > len(shown):
         print(f"  … and {len(ordered) - len(shown)} more: --full")

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of import."""
     parser.add_argument(
         "paths", nargs="+", metavar="PATH",
-        help="record, document, result of another tool (`torchstone list importers`), or a folder of them",
+        help="a record, a document, a result of another tool (`torchstone list importers`), or a folder of them",
     )  # fmt: skip
     add_folder(parser)
 
@@ -24,5 +24,5 @@ def run(options: argparse.Namespace) -> int:
     folder = writable(folder_of(options))
     for path in options.paths:
         for run_id, new in import_path(Path(path), folder):
-            print(f"{run_id}  {'imported' if new else 'was here already'}")
+            print(f"{run_id}  {'imported' if new else 'imported before'}")
     return 0

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from torchstone.cli._parsing import Parser
 
-_WORDS = {"check": "is this machine fit to measure on?", "peaks": "the best that a device really does"}
+_WORDS = {"check": "check whether this machine is fit to measure on", "peaks": "measure the peak rates of a device"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

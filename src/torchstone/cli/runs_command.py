@@ -19,10 +19,12 @@ _HOST_RANK = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of runs."""
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="most runs to list (default 20; 0: all)")
-    parser.add_argument("--name", help="only runs whose name holds this")
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="maximum number of runs to list (default 20; 0: all)"
+    )
+    parser.add_argument("--name", help="only runs whose name contains this")
     parser.add_argument("--device", help="only runs on this kind of device")
-    parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
+    parser.add_argument("--rebuild", action="store_true", help="first rebuild the index from the records")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_folder(parser)
 
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"runs": rows, "problems": problems})
         return 0
     if not rows:
-        print(f"no runs in {folder}: torchstone run smoke makes one")
+        print(f"no runs in {folder}; to make one, type torchstone run smoke")
     else:
         from torchstone.cli._table import show
 

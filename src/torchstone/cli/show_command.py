@@ -12,10 +12,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of show."""
     parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
-        "--full", action="store_true", help="the whole report: system, device, model, data, every figure"
+        "--full", action="store_true", help="print the whole report: system, device, model, data, every figure"
     )
     parser.add_argument(
-        "--apply", type=Path, metavar="FILE", help="write the answer of a tune into this YAML, JSON or TOML file"
+        "--apply", type=Path, metavar="FILE", help="write the best settings of a tune into this YAML, JSON or TOML file"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_folder(parser)

@@ -28,18 +28,26 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of train."""
     add_workload(parser)
-    how = parser.add_argument_group("how")
-    how.add_argument("--epochs", type=int, metavar="N", help="most passes over the data (default: the recipe's, or 1)")
-    how.add_argument("--steps", type=int, metavar="N", help="instead: so many steps (data without end)")
-    how.add_argument("--output", metavar="DIR", help="checkpoints and metrics (default: a new one in outputs/training)")
-    how.add_argument("--resume", metavar="DIR", help="go on with the training in DIR, as if it had never been cut")
-    how.add_argument("--timeout", metavar="T", help="most time of a training (default 30 days)")
-    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
-    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how its process starts (default auto)")
+    how = parser.add_argument_group("how to measure")
     how.add_argument(
-        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
+        "--epochs", type=int, metavar="N", help="maximum number of passes over the data (default: the recipe's, or 1)"
     )
-    how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
+    how.add_argument("--steps", type=int, metavar="N", help="train for N steps instead of epochs")
+    how.add_argument(
+        "--output", metavar="DIR", help="folder of checkpoints and metrics (default: a new one in outputs/training)"
+    )
+    how.add_argument(
+        "--resume", metavar="DIR", help="continue the training in DIR, with the same result as without the interruption"
+    )
+    how.add_argument("--timeout", metavar="T", help="maximum time of the training (default 30 days)")
+    how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
+    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how the process is started (default auto)")
+    how.add_argument(
+        "--heap",
+        choices=HEAPS,
+        help="malloc policy: fixed = keep freed memory; huge = also use huge pages (default fixed)",
+    )
+    how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--name", help="name of the run (default: the recipe's)")
     add_measuring(parser)
     add_folder(parser)
@@ -88,7 +96,7 @@ def _asked(options: argparse.Namespace) -> TrainingAsked:
     if options.resume is not None:
         given = ("recipe", "config", "model", "data", "axes", "steps", "output", "seed")
         if wrong := next((name for name in given if getattr(options, name) is not None), None):
-            raise UsageError(f"--resume {options.resume} goes on with what was asked then; leave out {wrong}")
+            raise UsageError(f"--resume {options.resume} continues with its own settings; leave out {wrong}")
         return resumed(Path(options.resume), epochs)
     if epochs is not None and options.steps is not None:
         raise UsageError("give --epochs or --steps, not both")
