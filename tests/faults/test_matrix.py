@@ -49,11 +49,11 @@ ENDS = [
     ("nan", {}, CRASHED, "the loss is nan from step 1 of 4"),
     ("kill_the_loader", {"num_workers": 1}, CRASHED, r"RuntimeError: DataLoader worker .*killed by signal: Killed.*"),
     ("loader_raises", {"num_workers": 1}, CRASHED,
-     "KeyError: 'no such row', in a process of the loader, at LINE in loader_raises"),
+     "KeyError: 'no such row', in a DataLoader worker, at LINE in loader_raises"),
     ("loader_exits", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .* exited unexpectedly.*"),
     ("loader_segfault", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .*: Segmentation fault.*"),
     ("loader_out_of_the_hosts_memory", {"num_workers": 1}, NO_MEMORY,
-     "a process of the loader was killed by the kernel's out-of-memory killer"),
+     "a DataLoader worker was killed by the kernel's out-of-memory killer"),
 ]  # fmt: skip
 
 

@@ -48,7 +48,7 @@ BROKEN = {
         lambda path: path.write_bytes(record(path).read_bytes().replace(b"\n", b"{\n", 2)),
         "broken.jsonl:",
     ),
-    "2 GB of zeros": (zeros, "more than a record may hold"),
+    "2 GB of zeros": (zeros, "exceeds the limit of a record"),
     "nothing": (lambda path: path.write_bytes(b""), "empty"),
 }
 

@@ -30,7 +30,7 @@ def test_data_that_is_hostile_or_unfit_is_refused_in_one_line(tmp_path, refused)
     words = ["run", "--model", "builtin:cnn", "--axis", "image_size=32", "--data"]
     (folder / "data_batch_3").write_bytes(f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode())
     said = refused(*words, f"cifar10:{folder}")
-    assert "data_batch_3: refused: this pickle asks for posix.system; nothing in it was run" in said
+    assert "data_batch_3: refused: this pickle asks for posix.system; nothing was executed" in said
     assert not proof.exists()
     batch(folder / "data_batch_3", [0, 99])
     assert "image 1: label 99 is out of range" in refused(*words, f"cifar10:{folder}")

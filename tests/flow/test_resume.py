@@ -57,7 +57,7 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
 
     # What would make the rest another measurement is refused, and nothing is written.
     Path("sweep.yaml").write_text(FILE + "# a remark\n")
-    assert "sweep.yaml was edited; --force goes on all the same" in refused("resume")
+    assert "sweep.yaml was edited; --force continues nevertheless" in refused("resume")
     Path("sweep.yaml").unlink()
     assert "cannot read sweep.yaml: No such file" in refused("resume")
     Path("sweep.yaml").write_text(FILE)

@@ -56,7 +56,7 @@ def _truth(value: Any) -> bool:
 def _part(value: Any) -> float:
     found = share(value)
     if not 0.0 < found < 1.0:
-        raise UsageError(f"{value!r} is not a share between 0 and 1")
+        raise UsageError(f"{value!r} is not a fraction between 0 and 1")
     return found
 
 

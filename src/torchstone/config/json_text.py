@@ -24,7 +24,7 @@ def read_json(text: str, name: str) -> tuple[Any, dict[KeyPath, Position]]:
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _positions(text: str, name: str) -> dict[KeyPath, Position]:
@@ -48,7 +48,7 @@ def _positions(text: str, name: str) -> dict[KeyPath, Position]:
                 stack[-1] = str(json.loads(token))
                 path = tuple(step for step in stack if step is not None)
                 if path in positions:
-                    raise UsageError(f"{name}:{here[0]}:{here[1]}: {key_text(path)}: the key is there twice")
+                    raise UsageError(f"{name}:{here[0]}:{here[1]}: {key_text(path)}: duplicate key")
                 positions[path] = here
                 continue
             positions.setdefault(tuple(step for step in stack if step is not None), here)

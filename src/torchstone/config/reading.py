@@ -47,7 +47,7 @@ def read_file(path: Path) -> Source:
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     if len(raw) > MOST_BYTES:
-        raise UsageError(f"{path}: more than {MOST_BYTES} bytes is no run file")
+        raise UsageError(f"{path}: more than {MOST_BYTES} bytes is too large for a run file")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
@@ -59,7 +59,7 @@ def read_file(path: Path) -> Source:
         raise UsageError(f"{path}:1:1: nested too deeply") from None
     source = Source(str(path), {}, positions)
     if not isinstance(data, dict):
-        raise UsageError(f"{path}:1:1: a run file is a mapping of keys to values")
+        raise UsageError(f"{path}:1:1: a run file must be a mapping of keys to values")
     source.data = _plain(data, (), source)
     return source
 
@@ -83,5 +83,5 @@ def _plain(value: Any, path: KeyPath, source: Source) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if value is not None and not isinstance(value, str | int | float | bool):
-        raise source.fault(path, f"a {type(value).__name__} is no plain value")
+        raise source.fault(path, f"a {type(value).__name__} is not a plain value")
     return value

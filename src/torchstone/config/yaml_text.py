@@ -52,9 +52,9 @@ def _walk(root: Any, positions: dict[KeyPath, Position], name: str) -> None:
             key, value = inner
             here = (key.start_mark.line + 1, key.start_mark.column + 1)
             if not isinstance(key.value, str):
-                raise UsageError(f"{name}:{here[0]}:{here[1]}: a key is a word, not a list or a mapping")
+                raise UsageError(f"{name}:{here[0]}:{here[1]}: a key must be a word, not a list or a mapping")
             if key.value in seen:
-                what = f"{key_text((*path, key.value))}: the key is there twice"
+                what = f"{key_text((*path, key.value))}: duplicate key"
                 raise UsageError(f"{name}:{here[0]}:{here[1]}: {what}")
             seen.add(key.value)
             positions[*path, key.value] = here

@@ -54,7 +54,7 @@ def load(family: str, name: str) -> Any:
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
     if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
         raise MissingError(
-            f"{what} of {_package(entries[0])} is no plug-in: {entries[0].value} must name an object of a Protocol in "
+            f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a Protocol in "
             "torchstone.extend, with a text `describes`"
         )
     return plugin

@@ -49,7 +49,7 @@ def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection
         yield connection
     except sqlite3.Error as fault:
         raise TorchstoneError(
-            f"the index {folder / _FILE}: {fault}. It may be deleted: records make it anew"
+            f"the index {folder / _FILE}: {fault}. It can be deleted; it is rebuilt from the records"
         ) from fault
     finally:
         connection.close()
@@ -101,7 +101,7 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         if _version_of(connection) // 1000 > _LAYOUT:
             raise UsageError(
-                f"{path}: this index was made by a newer torchstone: upgrade torchstone, or delete the index"
+                f"{path}: this index was written by a newer torchstone: upgrade torchstone, or delete the index"
             )
         if _version_of(connection) != VERSION:
             make(connection)

@@ -48,7 +48,7 @@ def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
         raise UsageError(f"{path}: {what} in this folder")
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise UsageError(f"{faults[0]}{more}; the {len(taken)} sound runs of {path} are imported")
+        raise UsageError(f"{faults[0]}{more}; the {len(taken)} valid runs of {path} were imported")
     return taken
 
 

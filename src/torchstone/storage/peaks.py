@@ -42,7 +42,7 @@ def keep(peaks: Peaks, where: Path) -> Path:
             file.write(msgspec.json.encode(peaks))
         Path(temporary).replace(path)
     except OSError as fault:
-        raise MissingError(f"the peaks cannot be kept in {where}: {fault.strerror}; set TORCHSTONE_CACHE") from None
+        raise MissingError(f"the peaks cannot be stored in {where}: {fault.strerror}; set TORCHSTONE_CACHE") from None
     return path
 
 

@@ -87,7 +87,7 @@ class RecordWriter:
     def _write(self, line: Line) -> None:
         data = self._before + encode(line) + b"\n"
         if len(data) > MOST_LINE_BYTES:
-            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes is more than a record may hold")
+            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes exceeds the limit of a record")
         try:
             if os.fstat(self._descriptor).st_size != self._good:  # torn by a kill or by Ctrl-C
                 os.ftruncate(self._descriptor, self._good)

@@ -24,21 +24,21 @@ def printed(capsys, facts, width=100, **changes):
 
 
 def test_cases_that_agree_are_told_once(capsys):
-    told = {**THREADS, "setting_sdpa": "auto: torch's own order among flash, math"}
+    told = {**THREADS, "setting_sdpa": "auto: PyTorch's order among flash, math"}
     assert printed(capsys, [told, told]) == [
         "",
         "settings: as the device likes them; --settings torch leaves them to torch",
         "  threads    4: the physical cores of 8 logical ones; torch would take 8",
-        "  sdpa       auto: torch's own order among flash, math",
+        "  sdpa       auto: PyTorch's order among flash, math",
         "  precision  fp32; native on a processor: fp32, bf16",
     ]
 
 
 def test_cases_that_differ_are_told_by_what_was_set(capsys):
-    on, off = {"setting_channels_last": "on: oneDNN"}, {"setting_channels_last": "off: the model is no convolution net"}
+    on, off = {"setting_channels_last": "on: oneDNN"}, {"setting_channels_last": "off: the model has no convolutions"}
     lines = printed(capsys, [off, on, off])
     assert lines[2:4] == [
-        "  channels_last  off: the model is no convolution net (2 of 3 cases)",
+        "  channels_last  off: the model has no convolutions (2 of 3 cases)",
         "  channels_last  on: oneDNN (1 of 3 cases)",
     ]
 
@@ -62,9 +62,9 @@ def test_records_without_settings_have_no_block(capsys):
 
 
 def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from(capsys):
-    allowed = {"setting_sdpa": "auto: torch's own order among flash, math"}
+    allowed = {"setting_sdpa": "auto: PyTorch's order among flash, math"}
     lines = printed(capsys, [{**allowed, "attention_kernel": "flash"}])
-    assert "  sdpa       auto: torch's own order among flash, math; flash ran" in lines
+    assert "  sdpa       auto: PyTorch's order among flash, math; flash ran" in lines
     assert printed(capsys, [{"attention_kernel": "flash"}]) == [], "without settings there is no block"
 
 

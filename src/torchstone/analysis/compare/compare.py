@@ -94,7 +94,7 @@ def compare(participants: Sequence[Participant], asked: Asked) -> ComparedRuns:
         for candidate in participants[1:] if candidate.letter in each.sides
     ]  # fmt: skip
     if not pairs:
-        raise UsageError(f"no case in common with the baseline {baseline.letter}, only among the others: --baseline …")
+        raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
         (each.label, letter): of_side(side, asked.prices.get(letter))
         for each in matched for letter, side in each.sides.items()

@@ -124,7 +124,7 @@ def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list
         entry = find(folder, word)
     except UsageError as fault:
         models = ", ".join(dict.fromkeys(portable(one.case.workload.model) for one in readings))
-        raise UsageError(f"{fault} Nor is it the beginning of a case_id, or part of a model's name: {models}") from None
+        raise UsageError(f"{fault} It is no prefix of a case_id or part of a model's name either: {models}") from None
     ours = {case.case_id for case in entry.head.plan.cases}
     return [one for one in readings if one.case_id in ours]
 

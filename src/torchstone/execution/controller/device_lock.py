@@ -84,7 +84,7 @@ def _lock(descriptor: int, device: str, run_id: str, busy: WhenBusy) -> None:
         holder = _holder(descriptor) or "another torchstone"
         if busy.word == "refuse":
             raise MissingError(f"{device} is busy: {holder} measures on it; --when-busy wait waits for it") from None
-        busy.say(f"waiting for {device}: {holder} measures on it (--when-busy share does not wait)")
+        busy.say(f"waiting for {device}: {holder} is measuring on it (--when-busy share does not wait)")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:  # a file system without locks
         return

@@ -33,13 +33,13 @@ class Ending:
         struck = self._struck()
         if struck:
             return Outcome(Status.OUT_OF_MEMORY, f"killed {_KERNEL}{self._where()}")
-        who = "not " if struck is False else "by somebody's kill -9, or "
+        who = "not " if struck is False else "by kill -9 from outside, or "
         return Outcome(Status.CRASHED, f"{_KILLED}{self._where()}, {who}{_KERNEL}")
 
     def said(self, outcome: Outcome) -> Outcome:
         """Return the Outcome of a trial that said how it ended."""
         if outcome.status == Status.CRASHED and _LOADER_KILLED in (outcome.message or "") and self._struck():
-            return Outcome(Status.OUT_OF_MEMORY, f"a process of the loader was killed {_KERNEL}", outcome.traceback)
+            return Outcome(Status.OUT_OF_MEMORY, f"a DataLoader worker was killed {_KERNEL}", outcome.traceback)
         return outcome
 
     def _struck(self) -> bool | None:

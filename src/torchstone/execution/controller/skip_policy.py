@@ -108,7 +108,7 @@ class Foresight:
             if peak is not None and room is not None and known[-1][1] >= room / _BEYOND and peak.low > room:
                 need, have = units.quantity(peak.low, "bytes"), units.quantity(room, "bytes")
                 sizes = ", ".join(str(size) for size, _ in known)
-                return f"needs at least {need} of {have} {where} memory, to judge by batch_size {sizes}"
+                return f"needs at least {need} of {have} {where} memory, extrapolated from batch_size {sizes}"
         return None
 
     def _capacities(self, case: Case) -> Iterator[tuple[tuple[str, ...], str, Callable[[], float | None]]]:

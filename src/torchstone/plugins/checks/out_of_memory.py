@@ -12,7 +12,8 @@ from torchstone.plugins.checks._cases import setting, taken
 from torchstone.plugins.checks._ladder import ladder
 from torchstone.plugins.protocols import Check
 
-# Settings beside which a batch needs what it needs, and the size of it.
+_IN_LOADER = ("DataLoader worker", "of the loader")  # the latter in records before November 2026
+# The size of a batch, and settings that do not change what it needs.
 _NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers", "pin_memory", "prefetch_factor")
 
 
@@ -58,7 +59,7 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
 
 def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
-    if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
+    if any(word in (trial.outcome.message or "") for word in _IN_LOADER) and isinstance(workers, int) and workers > 1:
         fewer = setting(run, "num_workers", workers // 2)
         return f"each DataLoader worker needs host memory: {fewer}; {ladder(case, run)}"
     return ladder(case, run)

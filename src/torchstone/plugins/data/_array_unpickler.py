@@ -95,9 +95,9 @@ def loads(data: bytes, where: str) -> Any:
     try:
         return _Reader(data).load()
     except _Refused as refusal:
-        raise UsageError(f"{where}: refused: this pickle {refusal}; nothing in it was run") from None
+        raise UsageError(f"{where}: refused: this pickle {refusal}; nothing was executed") from None
     except Exception as error:  # what a torn pickle makes the reader raise is any exception
-        raise UsageError(f"{where}: not a pickle of arrays, or torn ({type(error).__name__})") from error
+        raise UsageError(f"{where}: not a pickle of arrays, or damaged ({type(error).__name__})") from error
 
 
 class _Refused(Exception):

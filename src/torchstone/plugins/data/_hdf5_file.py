@@ -52,7 +52,7 @@ def found_in(file: Path, key: str | None, target_key: str | None) -> dict[str | 
             split = split_of(name)
             if split is not None and _is_group(handle, name):
                 if split in groups:
-                    raise UsageError(f"{file}: has both {groups[split]} and {name}, which are one split")
+                    raise UsageError(f"{file}: has both {groups[split]} and {name}, which are the same split")
                 groups[split] = name
         if not groups:
             return {None: _found(file, handle, "", key, target_key)}
@@ -75,7 +75,7 @@ def _found(file: Path, handle: Any, below: str, key: str | None, target_key: str
         if _shape(file, target)[:2] != (items, length):
             raise UsageError(
                 f"{file}: {target.name[1:]} is {_shown(target)}, but {inputs.name[1:]} is {_shown(inputs)}: "
-                "as many sequences of one length are needed"
+                "both need as many sequences of the same length"
             )
     return Found(inputs.name, None if target is None else target.name, items, length, width)
 

@@ -35,7 +35,7 @@ class Recordings:
         raw = torch.tensor(_recordings.frames(file)).view(-1, _recordings.COLUMNS // 3, 3)
         body = _skeletons.normalised(raw)
         if body is None:
-            raise UsageError(f"{file}: its skeleton has no length from hip to neck: nobody was tracked")
+            raise UsageError(f"{file}: hip and neck of the skeleton coincide: no person was tracked")
         warp = _skeletons.random_warp() if self._augment else 0.0
         frames = _skeletons.resampled(body, self._length, warp=warp)
         if self._augment:

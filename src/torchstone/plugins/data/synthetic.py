@@ -91,7 +91,7 @@ class Synthetic:
 
     def samples(self, path: str, view: View) -> Samples:
         if view.input.kind not in _KINDS:
-            raise UsageError("data synthetic: this model brings its own example batch; leave data away")
+            raise UsageError("data synthetic: this model has its own example batch; leave out --data")
         return Made(view.input, view.configuration, view.seed, full=path == "full")
 
 

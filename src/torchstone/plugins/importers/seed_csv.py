@@ -35,7 +35,7 @@ class SeedCsv:
         rows = rows_of(text, str(path))
         form = _form(list(rows[0])) if rows else None
         if form is None:
-            raise UsageError(f"{path}: a header and no rows, or no columns that are known")
+            raise UsageError(f"{path}: no rows, or no known columns")
         return [_READ[form](rows, path, digest(text))]
 
 

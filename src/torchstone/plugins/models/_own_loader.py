@@ -155,8 +155,8 @@ def refuse_others(where: str, fixed: Mapping[str, Scalar], configuration: Mappin
         has = ", ".join(f"{axis}={fixed[axis]}" for axis in other)
         words = " ".join(f"--axis {axis}={fixed[axis]}" for axis in other)
         raise UsageError(
-            f"{where}: its batches are used as they come, with {has}: write {words}, or return the Dataset, of which "
-            "loaders of any size are made"
+            f"{where}: its batches are used as they come, with {has}: write {words}, or return the Dataset, so that "
+            "torchstone can build the DataLoader"
         )
 
 

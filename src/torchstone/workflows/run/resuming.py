@@ -64,13 +64,13 @@ class Resumption:
             head = so_far.head
             if _is_complete(so_far):
                 if table_path(self._folder, head.run_id).exists():
-                    raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are taken")
+                    raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are done")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
             if head.contest is not None:
-                raise UsageError(f"{head.run_id} is an ab: what was cut off cannot be judged; do it again")
+                raise UsageError(f"{head.run_id} is an A/B run, which cannot be resumed; start a new one")
             if (fit := head.procedure.fit) is not None:
                 raise UsageError(
-                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` goes on with it"
+                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` continues it"
                 )
             own = self._own_cases(head)
             self._insist(head, "has changed since it was begun")
@@ -99,7 +99,7 @@ class Resumption:
 
     def _insist(self, head: Head, what: str) -> None:
         if self._changes and not self._force:
-            raise UsageError(f"{head.run_id} {what}: {'; '.join(self._changes)}; --force goes on all the same")
+            raise UsageError(f"{head.run_id} {what}: {'; '.join(self._changes)}; --force continues nevertheless")
 
     def _notes(self) -> list[Finding]:
         if not self._changes:
@@ -111,7 +111,7 @@ class Resumption:
         """Return a Case of each workload that is the user's own, and note what has changed of the request."""
         for workload in _workloads(head):
             if workload.model.partition(":")[0] not in registry.names("models"):
-                raise UsageError(f"{head.run_id} was measured in a program of yours: only that can go on with it")
+                raise UsageError(f"{head.run_id} was measured in your own program: only that program can continue it")
         if head.source is not None:
             self._changes += _change_of(head.source.word, head.source.sha256)
         own = []

@@ -167,5 +167,5 @@ def _one_workload(workloads: Sequence[WorkloadRequest]) -> WorkloadRequest:
     found = list(workloads) if len(workloads) == 1 else training
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in workloads)
-        raise UsageError(f"tune takes one workload, and this names {len(workloads)} ({known}): choose with --task")
+        raise UsageError(f"tune takes one workload, this has {len(workloads)} ({known}): choose with --task")
     return found[0]

@@ -31,7 +31,7 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     """
     head, quest = open_run.head, open_run.head.quest
     if quest is None:
-        raise TorchstoneError(f"run {head.run_id} is no tune")
+        raise TorchstoneError(f"run {head.run_id} is not a tune")
     space, seed = Space(quest), open_run.session.procedure.seed
     watcher.quest(quest, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)

@@ -100,7 +100,7 @@ def test_a_case_a_model_and_a_run_can_be_asked_for(told):
     one = stored[0].head.plan.cases[0]
     for word in (one.case_id[:6], "BERT", "latest", stored[3].head.run_id):
         assert [h.case_id for h in told(stored, word).histories] == [one.case_id]
-    with pytest.raises(UsageError, match="Nor is it the beginning of a case_id, or part of a model's name: hf:bert"):
+    with pytest.raises(UsageError, match="It is no prefix of a case_id or part of a model's name either: hf:bert"):
         told(stored, "nothing-of-this-name")
     with pytest.raises(UsageError, match="Did you mean 'throughput'"):
         told(stored, None, "throughputs")

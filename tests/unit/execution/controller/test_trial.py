@@ -113,7 +113,7 @@ def test_what_was_measured_becomes_the_trial():
         ([Live()], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV"),
         ([Live(), Entered("warm-up", 0.0)], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV during warm-up"),
         ([], None, Status.CRASHED, "exited with code 0, before it was done"),
-        ([Live(), OK], None, Status.CRASHED, "without having measured"),
+        ([Live(), OK], None, Status.CRASHED, "without any measurement"),
         ([Live(), Ended(Outcome(Status.OUT_OF_MEMORY, "no room"))], None, Status.OUT_OF_MEMORY, "no room"),
         ([Live(), Ended(Outcome(Status.UNSUPPORTED, "no tf32"))], None, Status.UNSUPPORTED, "no tf32"),
     ],

@@ -253,7 +253,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reading, "MOST_BYTES", 10)
     monkeypatch.setattr(reading, "MOST_ROWS", 2)
     (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 9)
-    with pytest.raises(UsageError, match="more than is read"):
+    with pytest.raises(UsageError, match="exceeds the limit for imported files"):
         reading.bytes_of(tmp_path / "x.csv")
     for text in ("a\n1\n2\n3\n", "a\n\n\n\n"):
         with pytest.raises(UsageError, match="more than 2 rows"):

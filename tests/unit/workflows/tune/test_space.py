@@ -24,7 +24,7 @@ def test_a_condition_may_speak_of_an_axis_that_does_not_vary():
 
 
 def test_no_point_left_is_told_with_what_removed_it():
-    with pytest.raises(UsageError, match="no point is left of 8: batch_size>=8 removes 8"):
+    with pytest.raises(UsageError, match="none of 8 settings is left: batch_size>=8 removes 8"):
         Space(a_quest(exclude=("batch_size>=8",)))
 
 
