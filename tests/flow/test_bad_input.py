@@ -109,7 +109,7 @@ def test_a_device_that_is_not_here(refused):
         pytest.skip("there is a CUDA device here")
     for word in ("cuda", "cuda:7"):
         line = refused(*MLP, "--device", word)
-        assert f"device {word} is not here: " in line
+        assert f"device {word} not found: " in line
         assert "CUDA" in line
         assert "Found: cpu:0 " in line
     line = refused(*MLP, "--device", "cpu:1")

@@ -68,7 +68,7 @@ def test_imported_results_are_runs_like_any_other(said, outputs, tmp_path):
     elsewhere = tmp_path / "renamed.json"
     shutil.copy(SAMPLES / "optimum_training.json", elsewhere)
     shutil.copystat(SAMPLES / "optimum_training.json", elsewhere)
-    assert "was here already" in said("import", str(elsewhere))[1]
+    assert "imported before" in said("import", str(elsewhere))[1]
     assert "bert_train" in said("runs")[1]
     shown = said("show", "bert_train")[1]
     assert "measured by optimum-benchmark 0.6.0" in shown

@@ -62,7 +62,7 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
     assert "cannot read sweep.yaml: No such file" in refused("resume")
     Path("sweep.yaml").write_text(FILE)
     Path("net.py").write_text(MODEL.replace("Linear(8, 8)", "Linear(8, 16)"))
-    assert "py:net.py:load: its file was edited" in refused("resume")
+    assert "py:net.py:load: its file has changed" in refused("resume")
     Path("net.py").write_text(MODEL)
     elsewhere = re.sub(rb'"hostname":"[^"]*"', b'"hostname":"elsewhere"', path.read_bytes(), count=1)
     Path("other.jsonl").write_bytes(elsewhere)

@@ -133,7 +133,7 @@ class Bench:
         try:
             measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
         except StopIteration:
-            why = "its data ended before the trial did, and gives its batches only once"
+            why = "its data ended before the trial did and can be iterated only once"
             raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None
         finally:
             batches.close()

@@ -62,8 +62,8 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
     if open_:
         ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
         even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
-        told = [f"cannot be told from {', '.join(even)}"] if even else []
-        told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
+        told = [f"is not significantly different from {', '.join(even)}"] if even else []
+        told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
         return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
     return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
 
@@ -86,7 +86,7 @@ def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: flo
         in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
         return winner.letter, f"{_name(winner)}{in_cases}, {ratios}{rest}"
     if not open_cases:
-        return None, f"the same within {100 * margin:g} %, {ratios}"
+        return None, f"equivalent within {100 * margin:g} %, {ratios}"
     return None, f"unclear, {ratios}{rest}{_settling(found)}"
 
 
@@ -94,8 +94,8 @@ def _settling(found: Sequence[Judged]) -> str:
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):
-        return f"; about {max(known)} more trials of each would settle it"
-    return "; more trials of these runs would not settle it: `torchstone ab` takes turns"
+        return f"; about {max(known)} more trials of each needed (80 % power)"
+    return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
 
 
 def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:

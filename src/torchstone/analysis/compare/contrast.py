@@ -105,7 +105,7 @@ def _part(
     drifting = moves_with_the_machine(metric)
     moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
-    label = "figures moved over its run, and their intervals are the wider for it" if abs(moved) > _WORTH else None
+    label = "figures drifted over its run, which widens their intervals" if abs(moved) > _WORTH else None
     assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
     return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
 

@@ -142,7 +142,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
         )
         for outlier in told.outliers:
             place = places[outlier]
-            points[place] = msgspec.structs.replace(points[place], counted=False, why="apart from its neighbours")
+            points[place] = msgspec.structs.replace(points[place], counted=False, why="outlier among its runs")
         segments = list(_segments(told, places))
         changes = list(_changes(told, places, group, metric))
         deviation = told.deviation if len(places) > 1 else None
@@ -159,7 +159,7 @@ def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
     each = over_trials(values)
     why = None
     if min(values) <= 0.0:
-        why = "not above 0: it has no ratio"
+        why = "not above 0: no ratio"
     elif one.doubts and not suspect:
         why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
     return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)

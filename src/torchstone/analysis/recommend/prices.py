@@ -54,7 +54,7 @@ def read_prices(path: Path) -> Prices:
         raise source.fault((strange[0],), "unknown key; a price table has `currency` and `prices`")
     listed = data.get("prices")
     if not isinstance(listed, dict) or not listed:
-        raise source.fault(("prices",), "must be a mapping of device names to the price of an hour")
+        raise source.fault(("prices",), "must be a mapping of device names to prices per hour")
     found = {str(name): _price(value, source.at(("prices", name)), name) for name, value in listed.items()}
     return _table(data.get("currency"), found, source.at(("currency",)), str(path))
 

@@ -124,7 +124,7 @@ def _opened(name: str, say: Callable[[str], None]) -> int | None:
         finally:
             os.close(folder)
     except OSError as fault:
-        say(f"no lock on the device ({path}: {fault.strerror}): another torchstone may measure on it at the same time")
+        say(f"no lock on the device ({path}: {fault.strerror}): another torchstone may measure at the same time")
         return None
 
 

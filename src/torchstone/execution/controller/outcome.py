@@ -23,13 +23,13 @@ class Ending:
 
     def timed_out(self, timeout_s: float) -> Outcome:
         """Return the Outcome of a trial that had to be ended for its time."""
-        return Outcome(Status.TIMED_OUT, f"not done after {timeout_s:g} s{self._where()}", self._traceback())
+        return Outcome(Status.TIMED_OUT, f"timed out after {timeout_s:g} s{self._where()}", self._traceback())
 
     def died(self, wrong: str | None) -> Outcome:
         """Return the Outcome of a process that ended without its last event. `wrong`: its signal or exit code."""
         if wrong != _KILLED:
             said = f"{wrong or 'exited with code 0'}{self._where()}"
-            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it was done", self._traceback())
+            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it finished", self._traceback())
         struck = self._struck()
         if struck:
             return Outcome(Status.OUT_OF_MEMORY, f"killed {_KERNEL}{self._where()}")

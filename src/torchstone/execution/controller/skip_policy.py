@@ -89,7 +89,7 @@ class Foresight:
             if trial.outcome.status != Status.OUT_OF_MEMORY or not _smaller(others, sizes):
                 continue
             if not any(others == well or _smaller(others, well) for well in fitted):  # else size is not the reason
-                return f"{_difference(others, sizes)} ran out of memory already, in trial {trial.trial_id}"
+                return f"{_difference(others, sizes)} ran out of memory before, in trial {trial.trial_id}"
         return self._too_large(case, alike)
 
     def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> str | None:

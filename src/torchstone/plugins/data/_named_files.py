@@ -64,7 +64,7 @@ def is_folder(place: Path) -> bool:
         return stat.S_ISDIR(place.stat().st_mode)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        what = "there is no such file or folder" if missing else f"cannot be read: {error.strerror}"
+        what = "no such file or folder" if missing else f"cannot be read: {error.strerror}"
         raise UsageError(f"{place}: {what}") from error
 
 

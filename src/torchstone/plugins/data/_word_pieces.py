@@ -16,7 +16,7 @@ _MOST_LETTERS = 2_000  # distinct characters that get a token of their own, the 
 def train(sentences: Sequence[str], vocabulary: int) -> Tokenizer:
     """Return a tokenizer with at most `vocabulary` tokens. Raises ValueError if that is fewer than the special ones."""
     if vocabulary <= len(SPECIAL):
-        raise ValueError(f"a vocabulary of {vocabulary} has no room beside {len(SPECIAL)} special tokens")
+        raise ValueError(f"a vocabulary of {vocabulary} is too small for {len(SPECIAL)} special tokens")
     # Its thread pool does not survive the fork of a loader's processes, and says so on stderr.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     text = sentences[:_TRAINED_ON]

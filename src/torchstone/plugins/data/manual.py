@@ -32,7 +32,7 @@ def _items() -> tuple[Item, ...]:
 class Manual:
     """Data source `manual`."""
 
-    describes = "real text that every Python has: sentences of its language reference; label: does it quote code"
+    describes = "text included with every Python: sentences of its language reference; label: whether it quotes code"
     options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:

@@ -81,7 +81,7 @@ class Made:
 class Synthetic:
     """Data source `synthetic`."""
 
-    describes = "made to measure for any model; synthetic:full is text without padding"
+    describes = "random data that fits any model; synthetic:full is text without padding"
     options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:

@@ -21,7 +21,7 @@ from torchstone.plugins.searchers._ledger import Search
 class Adaptive:
     """Learns what loader and device can do, and probes where the best may be."""
 
-    describes = "learns what loader and device can do, and probes where the best may be"
+    describes = "Gaussian-process search with separate models of loader and device"
 
     def search(self, brief: Brief) -> Search:
         if not brief.points:

@@ -43,7 +43,7 @@ def find(word: str, here: Path) -> Revision:
         except UsageError as fault:  # there is no repository, or one that git does not trust
             raise UsageError(f"'{word}' is neither a recipe nor a file (.yaml, .json, .toml), and {fault}") from None
         raise UsageError(
-            f"'{word}' is neither a recipe, a file, nor a revision of this repository; `git log --oneline` lists some"
+            f"'{word}' is neither a recipe, a file, nor a revision of this repository(see git log --oneline)"
         ) from None
     return Revision(word, commit, word if commit.startswith(word) else f"{word} ({commit[:9]})")
 

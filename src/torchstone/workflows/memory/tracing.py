@@ -45,5 +45,5 @@ def told(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) ->
         lines = (ended.outcome.traceback or "").splitlines()[:-1]
         raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
     if ended.outcome.status == Status.OUT_OF_MEMORY:
-        return f"this host has too little memory to build it ({ended.outcome.message})"
+        return f"this host has too little memory to build the model ({ended.outcome.message})"
     return ended.outcome.message or str(ended.outcome.status)

@@ -80,7 +80,7 @@ def _fixed(workload: WorkloadRequest) -> WorkloadRequest:
         if len(values) > 1:
             several = ", ".join(map(str, values))
             raise UsageError(
-                f"train takes one value of {axis}, {workload.model} has {several}: `torchstone tune` picks one, "
+                f"train takes one value of {axis}, {workload.model} has {several}: `torchstone tune` finds the best, "
                 f"or give --axis {axis}={values[0]}"
             )
     return msgspec.structs.replace(workload, axes={**workload.axes, "feed": ("loader",)})

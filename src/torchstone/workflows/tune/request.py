@@ -146,7 +146,7 @@ class TuneSketch:
             return constraints
         if memory_bytes is None:
             raise UsageError(
-                f"--max-memory {100 * share:g}%: how much this device has is not known; write a size: 20GB"
+                f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB"
             )
         return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
 

@@ -39,10 +39,10 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     def work() -> None:
         found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
-        watcher.stage(f"duel of {len(cases)}, {quest.duel_trials} rounds")
+        watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
         duel = fight(cases, quest, open_run, seed, so_far.trials)
         if ranking := ranked(duel, quest):
-            watcher.stage("what stands behind it")
+            watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
             open_run.answer(answer_of(open_run.so_far(), space, duel, ranking, probes.readings))
@@ -98,10 +98,10 @@ def no_answer(run: Run) -> str | None:
                 tried.append((missed[1], missed[0], case))
     if not tried:
         ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
-        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was taken'}"
+        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was started'}"
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
     return (
-        f"no configuration keeps to --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
+        f"no configuration meets --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
         f"See torchstone show {run.head.run_id}"
     )

@@ -79,7 +79,7 @@ def test_a_run_apart_from_all_others_is_left_out(told):
     (one,) = told(runs(change_at=99, outlier=7)).histories
     assert one.changes == ()
     assert [place for place, point in enumerate(one.points) if not point.counted] == [7]
-    assert one.points[7].why == "apart from its neighbours"
+    assert one.points[7].why == "outlier among its runs"
 
 
 def test_machines_are_kept_apart_and_a_change_comes_first(told):

@@ -75,7 +75,7 @@ def test_a_side_that_runs_out_of_memory_is_told_what_the_other_left():
     room = Room(True, 9 * GIB, 80 * GIB)
     ended = beside(Outcome(Status.OUT_OF_MEMORY, "OutOfMemoryError: CUDA out of memory.", "line"), room)
     assert ended.message == (
-        "OutOfMemoryError: CUDA out of memory.; both sides are on the device at once, and the first left 9.00 GiB of "
+        "OutOfMemoryError: CUDA out of memory.; both sides share the device, and the first left 9.00 GiB of "
         "80.0 GiB free: use smaller batches, or measure one after the other: `torchstone run` of each, then "
         "`torchstone compare`"
     )

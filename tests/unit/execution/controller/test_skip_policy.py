@@ -68,7 +68,7 @@ def test_what_is_larger_than_what_ran_out_of_memory_is_not_tried():
     small = a_case({"batch_size": 16, "image_size": 224})
     known = Known().ended(small, Status.OUT_OF_MEMORY, trial_id="t7")
     assert known.says(a_case({"batch_size": 32, "image_size": 224})) == (
-        "batch_size 16 ran out of memory already, in trial t7"
+        "batch_size 16 ran out of memory before, in trial t7"
     )
     assert known.says(a_case({"batch_size": 32, "image_size": 320})) is not None
     assert known.says(a_case({"batch_size": 16, "image_size": 320})) is not None

@@ -108,7 +108,7 @@ def test_a_peak_is_that_of_the_card_and_its_precision() -> None:
 def test_energy_is_power_times_time() -> None:
     assert not look("impossible_energy", a_claiming({"energy_j": 1.03, "energy_per_item_j": 1.03}))
     found = look("impossible_energy", a_claiming({"energy_j": 1 / 3600}))
-    assert "Wh were taken for J" in found[0].message
+    assert "Wh read as J" in found[0].message
     over = look("impossible_energy", a_claiming(facts={"power_limit_w": 250.0}))
     assert "average power is 300 W, but its power limit is 250 W" in over[0].message
     assert not look("impossible_energy", a_claiming(facts={"power_limit_w": 290.0}))

@@ -48,7 +48,7 @@ def test_one_trial_of_three_is_no_rule():
 @pytest.mark.parametrize(
     ("configuration", "advised", "not_advised"),
     [
-        ({}, ["learning_rate=0.0001 (it was 0.001)", "grad_clip=1", "rise slowly"], "precision"),
+        ({}, ["learning_rate=0.0001 (it was 0.001)", "grad_clip=1", "warm-up"], "precision"),
         ({"grad_clip": 1.0}, ["grad_clip=0.25 (it was 1)"], "grad_clip=1 "),
         ({"precision": "fp16"}, ["precision=bf16"], "precision=fp16"),
         ({"learning_rate": 0.0}, ["grad_clip=1"], "learning_rate"),

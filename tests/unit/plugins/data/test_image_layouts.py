@@ -128,7 +128,7 @@ def test_folders_that_hold_no_images_are_named(tmp_path: Path) -> None:
     class_folders(tmp_path / "half" / "train")
     (tmp_path / "half" / "test").mkdir()
     for name, says in {
-        "": None, "no": "there is no such file or folder", "empty": "an empty folder", "other": "has no images",
+        "": None, "no": "no such file or folder", "empty": "an empty folder", "other": "has no images",
         "other/a.txt": "a file, not a folder", "cars.zip": "an archive; unpack it",
         "deep": f"photos in it has class folders: name {tmp_path}/deep/photos", "mixed": "1 images beside class",
         "twice": "has both dev and val; remove one of them", "half": "half/test: an empty folder",

@@ -182,9 +182,9 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and then nothing")
     for source, name, says in (
-        (CSV, "no.csv", "there is no such file"),
+        (CSV, "no.csv", "no such file"),
         (CSV, "pipe.csv", "not a regular file"),
-        (PARQUET, "no.parquet", "there is no such file"),
+        (PARQUET, "no.parquet", "no such file"),
         (PARQUET, "torn.parquet", "cannot be read as Parquet"),
     ):
         with pytest.raises(UsageError, match=f"{tmp_path / name}: {says}") as caught:

@@ -46,7 +46,7 @@ def test_accumulation_keeps_the_effective_batch_and_the_rate_follows_its_root():
     case = space.case({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
     assert case.configuration["grad_accumulation"] == 4
     assert case.configuration["learning_rate"] == pytest.approx(2e-3)  # 8 → 32 effective: twice
-    with pytest.raises(UsageError, match="--effective-batch 12 is no multiple of any batch size: 8, 32"):
+    with pytest.raises(UsageError, match="--effective-batch 12 is not a multiple of any batch size: 8, 32"):
         Space(a_quest(constraints=Constraints(effective_batch=12)))
 
 
