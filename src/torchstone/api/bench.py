@@ -99,7 +99,7 @@ class Bench:
             raise UsageError(lacking) from None
 
     def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
-        """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.
+        """Set up the module, warm up and measure; return the Trial. The module is then restored.
 
         Every trial begins with the same weights, the same random numbers and no gradients.
         """

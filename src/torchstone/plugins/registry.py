@@ -1,4 +1,4 @@
-"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them.
+"""The registry: which plug-ins there are, and loading one by name. Listing imports none of them.
 
 A third party's plug-in has a name of its own. One that takes the name of ours is never used: `hf:gpt2` in a record
 must mean the same everywhere. Two packages that offer the same name are both left out until one of them is removed.

@@ -1,4 +1,4 @@
-"""The database behind the index: its tables, opening it, and making it anew when it is old or damaged."""
+"""The database behind the index: its tables, opening it, and rebuilding it when it is old or damaged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_unwritable(fault: sqlite3.Error) -> bool:
-    """Say whether a full or failing disk is at fault: the records can make the index anew in memory."""
+    """Say whether a full or failing disk is at fault: the index can then be rebuilt in memory."""
     code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # above are the details
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 

@@ -1,4 +1,4 @@
-"""Peaks that were measured are kept: one file a device, torch and number of threads, in the user's cache folder."""
+"""Stored peaks: one file per device, torch version and number of threads, in the user's cache folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a run's record: `records/<run_id>.jsonl`, a line a finished trial, flushed to disk. The truth of a run."""
+"""Writes a run's record, `records/<run_id>.jsonl`: one line per finished trial, flushed to disk."""
 
 from __future__ import annotations
 

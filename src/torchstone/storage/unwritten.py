@@ -1,4 +1,4 @@
-"""What to say when a file of a run did not get to disk: what could not be written, and how to go on."""
+"""Errors for files of a run that could not be written: which one, and how to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long windows are on a device whose energy counter moves seldom: twenty of its ticks, or it tells nothing.
+"""The length of windows on a device whose energy counter updates rarely: at least twenty updates.
 
 Energy is what many measure on a GPU for, and a trial there takes seconds before its first window: two more are cheap.
 """

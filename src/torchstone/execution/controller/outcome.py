@@ -1,4 +1,4 @@
-"""What is known of a trial's end becomes its Outcome: its own last event, its signal or exit code, the OOM killer."""
+"""Derives a trial's Outcome from its last event, its signal or exit code, and the OOM killer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KERNEL = "by the kernel's out-of-memory killer"
 
 
 class Ending:
-    """Made before a trial starts, so that it knows how often the OOM killer had struck by then."""
+    """Created before a trial starts, to know the number of OOM kills by then."""
 
     def __init__(self) -> None:
         self._kills = oom_kills()
@@ -43,7 +43,7 @@ class Ending:
         return outcome
 
     def _struck(self) -> bool | None:
-        """Say whether the OOM killer has struck since; None where the kernel does not count."""
+        """Say whether the OOM killer has killed a process since; None where the kernel does not count."""
         now = oom_kills()
         if not now or len(now) != len(self._kills):
             return None

@@ -1,4 +1,4 @@
-"""Whether two processes find room on one device, as both sides of a live comparison must: it is not woken for that."""
+"""Whether two processes fit on one device, as both sides of a live comparison must. The device is not initialised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this Machine is the one a run was begun on, in all that moves a timing."""
+"""Whether this Machine equals the one a run was started on, in all that affects timings."""
 
 from __future__ import annotations
 

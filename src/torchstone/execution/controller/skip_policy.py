@@ -1,4 +1,4 @@
-"""Says of a trial, from those already taken, why it cannot end well.
+"""Predicts from earlier trials which trials cannot succeed, and why, so that they are skipped.
 
 Only what is certain is said; in doubt, it is tried. A Case of which one trial ended well is never objected to.
 """

@@ -1,4 +1,4 @@
-"""One trial from the controller's side: block on its pipe, read gauges meanwhile, end it when its time is up."""
+"""One trial from the controller's side: wait on its pipe, sample telemetry, end it at its timeout."""
 
 from __future__ import annotations
 

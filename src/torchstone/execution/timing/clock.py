@@ -1,4 +1,4 @@
-"""The one seam around time: seconds since some fixed moment, the same for all processes of a host."""
+"""The clock: seconds since some fixed moment, the same for all processes of a host."""
 
 from __future__ import annotations
 

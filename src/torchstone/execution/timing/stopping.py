@@ -1,4 +1,4 @@
-"""When to stop a window. A rule is an object that answers with the reason: it never stops without saying why."""
+"""Stopping rules of a window: each is an object that returns the reason to stop, or None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When warm-up ends: a least number of steps, then as soon as the newest steps no longer get faster."""
+"""The end of warm-up: after a minimum number of steps, as soon as the newest steps no longer get faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trial sets for its device where the user says nothing: every `auto` becomes a value, and why is told.
+"""Resolves `auto` settings for the device of a trial: every `auto` becomes a value, with its reason.
 
 An engine is given values only. `precision: auto` is none of these: it changes what is computed, and so the plan has
 decided it before there is a Case.

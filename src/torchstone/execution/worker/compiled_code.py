@@ -6,5 +6,5 @@ from typing import Any
 
 
 def is_compiled(prepared: Any) -> bool:
-    """Say whether a step runs compiled code: under a trace, or counted, it would be compiled anew."""
+    """Say whether a step runs compiled code, which would be compiled again under a trace or a counter."""
     return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())

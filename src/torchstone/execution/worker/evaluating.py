@@ -1,4 +1,4 @@
-"""Judges the weights of a checkpoint on data, and writes every prediction into a file."""
+"""Evaluates a checkpoint on data, and writes every prediction into a file."""
 
 from __future__ import annotations
 

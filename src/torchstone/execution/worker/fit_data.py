@@ -1,4 +1,4 @@
-"""The data of a training: what it learns from, what is held out, and what its own accuracy is taken from."""
+"""The data of a training: the training set, the held-out set, and the items of the training accuracy."""
 
 from __future__ import annotations
 

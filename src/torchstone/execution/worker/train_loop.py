@@ -1,4 +1,4 @@
-"""Trains a model to an end: epochs, each with its steps timed, judged, and saved before the next begins."""
+"""The training loop: epochs with timed steps, each validated and saved before the next starts."""
 
 from __future__ import annotations
 

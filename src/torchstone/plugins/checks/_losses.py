@@ -1,4 +1,4 @@
-"""The ground of the checks on losses: the curves of a run, and what steadies a training that it does not do yet."""
+"""Shared by the checks on losses: the loss curves of a run, and settings that stabilise a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An allocator that had to flush its cache and try again: the Case fits only just, and is slow for it."""
+"""An allocator that freed its cache and retried: the Case only just fits in memory, and is slow."""
 
 from __future__ import annotations
 

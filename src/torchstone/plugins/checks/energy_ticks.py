@@ -1,4 +1,4 @@
-"""Windows too short for the device's energy counter: why there is no energy an item."""
+"""Windows too short for the device's energy counter: why energy per item is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some trials of a Case ended well and some did not: those that did are a selection."""
+"""Some trials of a Case failed: the others are a biased selection."""
 
 from __future__ import annotations
 

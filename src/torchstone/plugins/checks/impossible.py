@@ -1,4 +1,4 @@
-"""Values that cannot be: whatever made them, no figure drawn from them may be believed."""
+"""Impossible values: negative times, steps longer than their window, counters that decrease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that rises steadily over the steady steps: what every step adds will end a long run."""
+"""Memory that grows over the steady steps: a leak, which ends a long run."""
 
 from __future__ import annotations
 

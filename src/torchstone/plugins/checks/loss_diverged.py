@@ -1,4 +1,4 @@
-"""A training loss that left its lowest level and did not come back: these settings train nothing."""
+"""A training loss that left its lowest level and did not return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single steps whose loss leaps far out of the noise around them: the training is close to its limit."""
+"""Single steps whose loss is far outside the noise around them: the training is close to instability."""
 
 from __future__ import annotations
 

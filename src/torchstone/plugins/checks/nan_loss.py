@@ -1,4 +1,4 @@
-"""A loss that is not a number: the steps timed were not training anything."""
+"""A loss that is NaN or infinite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An output of an inference that is not a number: what was timed answers nothing."""
+"""An inference output that is NaN or infinite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other processes that kept cores busy: one of them makes a 2-thread step 5 to 15 times slower."""
+"""CPU cores busy with other processes: one of them makes a 2-thread step 5 to 15 times slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials that were to be forked, and were started as new interpreters: something had initialised a device's driver."""
+"""Trials started as new interpreters instead of forks: an import had initialised a device's driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warm-up ended on its budget, not because the steps had become steady."""
+"""Warm-up that ended on its budget before the steps were steady."""
 
 from __future__ import annotations
 

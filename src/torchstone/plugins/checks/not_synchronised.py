@@ -1,4 +1,4 @@
-"""Times taken before the device had finished: the host's time to issue a step in the place of the step."""
+"""Steps timed without synchronisation: the time to launch a step instead of the step's."""
 
 from __future__ import annotations
 

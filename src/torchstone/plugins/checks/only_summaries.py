@@ -1,4 +1,4 @@
-"""Results without raw values: nothing but what the tool itself says of them can be looked at."""
+"""Results without raw values: only the tool's own summaries can be checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tune left the loader of the user's own batches as it is: they cannot be made anew."""
+"""A tune did not vary the loader of ready-made batches: they cannot be rebuilt."""
 
 from __future__ import annotations
 

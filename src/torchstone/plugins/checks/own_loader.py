@@ -1,4 +1,4 @@
-"""A DataLoader came with the model, and nothing was measured with the batch size and the workers that it has."""
+"""A DataLoader returned with the model whose batch size and workers no case used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A precision that changes nothing: two formats whose results are equal to the last digit are one."""
+"""A precision setting without effect: its results equal those of fp32 to the last digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steady steps of two kinds: the median is that of one kind, and which it is may change from run to run."""
+"""Bimodal step times: the median lies in one mode, which may change from run to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that was fetched from the disk while steps were timed."""
+"""Memory paged in from disk while steps were timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device whose clock was held down by heat, by its hardware, or by its power limit."""
+"""A device throttled by temperature, by its hardware or by its power limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration that is called the best, and is not the best of its own table."""
+"""A configuration labelled the best that is not the best of its own table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a stranger's file: plain files of a bounded size, text, JSON as Python writes it, CSV; never executed."""
+"""Reading untrusted files: bounded size, text, JSON as Python writes it, CSV; never executed."""
 
 from __future__ import annotations
 

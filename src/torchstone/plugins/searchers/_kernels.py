@@ -1,4 +1,4 @@
-"""How alike points are expected to be in what the structure of a step does not tell."""
+"""Kernels: the prior covariance of points beyond the structure of a step."""
 
 from __future__ import annotations
 

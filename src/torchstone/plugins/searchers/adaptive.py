@@ -1,4 +1,4 @@
-"""The answer at a few percent of the cost: a model of a step, and always the probe that tells most for its cost.
+"""Adaptive search: a Gaussian process around a model of a step, and the probe with the most gain for its cost.
 
 A few short probes of the parts (the loader alone, the device alone) and two of whole steps place the structure of a
 step; then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each

@@ -1,4 +1,4 @@
-"""From two sides to a stored result: check them, rehearse what is the user's own, fight, write, index."""
+"""An A/B run from request to stored result: check both sides, try the user's code, measure, write, index."""
 
 from __future__ import annotations
 

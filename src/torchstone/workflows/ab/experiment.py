@@ -1,7 +1,7 @@
 """A contest: pairs of processes until it is known whether B differs from A, or the budget is spent.
 
 Both sides live at once and take short turns, so that what drifts hits both (docs/comparing-live.md). The pair is the
-replicate: fresh processes, each with its heap moved by luck. Templates are renewed on the way, and the interval sees
+replicate: fresh processes, each with a random heap offset. Templates are renewed on the way, and the interval sees
 what they share.
 """
 

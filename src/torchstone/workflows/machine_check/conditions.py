@@ -14,7 +14,7 @@ from torchstone.core.units import quantity
 
 
 class Fitness(StrEnum):
-    """Whether a condition, or a machine as a whole, lets numbers be believed."""
+    """Whether a condition, or a machine as a whole, allows valid measurements."""
 
     FIT = "fit"
     NOISY = "noisy"  # differences of a few percent will not be found, or only with many trials

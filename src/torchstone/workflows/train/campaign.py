@@ -1,4 +1,4 @@
-"""From a training that was asked for to its folder: check, rehearse, train, keep the diary, record it as a run."""
+"""A training from request to folder: check, try the user's code, train, log metrics, record it as a run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TrainCampaign:
 
 
 class _Observer:
-    """A Watcher that keeps the diary, and passes everything on."""
+    """A Watcher that logs the metrics and passes every event on."""
 
     def __init__(
         self, watcher: Watcher, asked: TrainingAsked, output: Path, told: Told, before: Sequence[EpochMetrics]

@@ -28,7 +28,7 @@ APPLIED = (
 def answer_of(
     run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[Reading]
 ) -> Answer:
-    """Return the Answer. `duel`: its trials by Case id; `ranking`: Case ids, best first, at least one."""
+    """Return the Answer. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
     quest, head = space.quest, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}

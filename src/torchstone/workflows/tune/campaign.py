@@ -1,4 +1,4 @@
-"""From a request to a stored answer: check it, rehearse what is the user's own, search, duel, write, index."""
+"""A tune from request to stored result: check, try the user's code, search, final round, write, index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.tune import take
 from torchstone.workflows.tune.watching import TuneWatcher
 
-_ROUNDS = 3  # of the duel, where nobody asked for more
+_ROUNDS = 3  # of the final comparison, by default
 
 
 class TuneCampaign:

@@ -1,7 +1,7 @@
-"""The final duel: the best few and the present settings in interleaved rounds of full trials, so that drift hits all.
+"""The final round: the best few and the present settings in interleaved full trials, so that drift affects all alike.
 
-The search chose its finalists for what they said, and the best of many looks better than it is; only what the duel
-measures anew is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
+The search chose its finalists for what they said, and the best of many looks better than it is; only what this round
+measures is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fight(
 ) -> dict[str, list[Trial]]:
     """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
-    `recorded`: those of a run that goes on are believed, not taken again.
+    `recorded`: those of a run that goes on are reused, not taken again.
     """
     whole = (t for t in recorded if t.purpose == Purpose.REPLICATE and t.outcome.status != Status.INTERRUPTED)
     done = {(t.case_id, t.number): t for t in whole}

@@ -88,7 +88,7 @@ class TuneSketch:
         return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
-        """Return the Quest on that device. `trials`: rounds of the duel."""
+        """Return the Quest on that device. `trials`: rounds of the final comparison."""
         request = self.request
         device = machine.device(placement.device, placement.index)
         real = self._own.is_data or has_end(self.sketch.workload.data)

@@ -1,4 +1,4 @@
-"""One tune: search, duel, answer, each trial of it in the record before the next."""
+"""One tune: search, final round, result; each trial is recorded before the next starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FINALISTS = 3
 def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     """Carry a tune out in its open run, end the run and return it.
 
-    What `so_far` holds is believed: the search is asked again, and answered from the record as far as that goes.
+    Trials in `so_far` are reused: the search runs again, answered from the record as far as that goes.
     """
     head, quest = open_run.head, open_run.head.quest
     if quest is None:
@@ -51,7 +51,7 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
 
 
 def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
-    """Return the Cases of the duel: the search's best, the one that needs least memory among the fast, the present."""
+    """Return the Cases of the final round: the search's best, the leanest of the fast, the present settings."""
     points = list(found[:_FINALISTS])
     good = [r for r in allowed(probes.readings) if r.value is not None]
     top = max((r.value or 0.0 for r in good), default=0.0)
@@ -65,7 +65,7 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
 
 
 def _explain(space: Space, probes: Probes, best: Case) -> None:
-    """Measure what the loader could feed and the device could eat at the very settings of the answer."""
+    """Measure the throughput of the loader alone and of the device alone at the recommended settings."""
     if not space.brief(None, 0).separable:
         return
     point = space.point_of(best)

@@ -1,4 +1,4 @@
-"""What can feed a device: how fast a file is read from disk, and how fast one process decodes pictures."""
+"""Rates of the input pipeline: reading a file from disk, and decoding images in one process."""
 
 from __future__ import annotations
 

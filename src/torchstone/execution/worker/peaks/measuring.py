@@ -1,4 +1,4 @@
-"""Measures what a device can do at best, in the process that was asked for it: one rate after another, on a budget."""
+"""Measures the peak rates of a device, one after another, within a budget."""
 
 from __future__ import annotations
 
