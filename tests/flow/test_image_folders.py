@@ -15,7 +15,7 @@ def test_a_damaged_image_stops_or_is_skipped_and_counted(tmp_path, capfd, refuse
     words += ["--axis", "image_size=32", "--axis", "feed=loader", "--trials", "1", "--iterations", "2"]
     said = refused(*words)
     assert f"{damaged}: cannot be read as an image" in said
-    assert "--data-option on_error=skip goes on" in said
+    assert "--data-option on_error=skip leaves such items out" in said
     assert main([*words, "--data-option", "on_error=skip", "--json", "--quiet"]) == 0
     (case,) = json.loads(capfd.readouterr().out)["cases"]
     (finding,) = [finding for finding in case["findings"] if finding["check"] == "unreadable"]

@@ -10,7 +10,7 @@ from torchstone.core.errors import ExitCode, TorchstoneError
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
-    "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
+    "tune": "find the fastest safe settings, at a few percent of the cost of measuring all",
     "memory": "predict the peak memory of a step on any card, and the largest batch that fits",
     "ab": "test whether B is faster than A, in interleaved pairs, with a bound on false alarms",
     "compare": "compare stored runs of one or several machines: significant differences and their size",

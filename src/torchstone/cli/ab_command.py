@@ -1,4 +1,4 @@
-"""Is B faster than A? Both live at once and take turns, until it is known.
+"""Test whether B is faster than A: both run at once, interleaved, until a sequential test decides.
 
 torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
 torchstone ab before.yaml after.yaml

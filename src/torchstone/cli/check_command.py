@@ -1,4 +1,4 @@
-"""Look at results, stored ones or files of other tools, and say for each case whether to believe it, and why not."""
+"""Check results, stored ones or files of other tools, for measurement errors: a verdict for each case, and why."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compare stored runs, of one machine or many: is it really faster, by how much, and what else differs.
+"""Compare stored runs of one or several machines: ratios with confidence intervals, and what else differs.
 
-Cases are matched by what they compute, figures are judged better, worse, same or unclear against --margin, with a known
+Cases are matched by what they compute. Each figure is better, worse, same (within --margin) or unclear, with a bounded
 rate of false alarms. The first RUN is the baseline.
 """
 

@@ -1,4 +1,4 @@
-"""Say why a training or an inference is slow, with the evidence, and what would help: measured before it is said.
+"""Find why a training or an inference is slow: bottlenecks with evidence, and remedies with their measured speed-up.
 
 torchstone diagnose latest
 torchstone diagnose my-run.yaml --budget 2m --apply my-run.yaml

@@ -1,4 +1,4 @@
-"""Judge a checkpoint: accuracy, precision, recall, F1 and the confusion matrix, on held-out or new data.
+"""Evaluate a checkpoint: accuracy, precision, recall, F1 and the confusion matrix, on held-out or new data.
 
 torchstone evaluate trained
 torchstone evaluate trained --data new-reviews/ --json

@@ -1,4 +1,4 @@
-"""Write a stored run for other programs: csv, json, jsonl or parquet; or as charts: svg."""
+"""Write a stored run as csv, json, jsonl or parquet, or as charts (svg)."""
 
 from __future__ import annotations
 

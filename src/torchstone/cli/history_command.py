@@ -1,4 +1,4 @@
-"""How the figures of cases moved over all stored runs, where they changed, and what else changed there.
+"""Show how the figures of cases changed over all stored runs, and what else changed at the same time.
 
 torchstone history                        (every case with several runs)
 torchstone history gpt2 --metric energy_per_item_j

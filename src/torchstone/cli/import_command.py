@@ -1,4 +1,4 @@
-"""Take runs from other machines and results of other tools into the store. The same twice changes nothing."""
+"""Import runs from other machines or results of other tools. Importing the same file twice changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits a card that need not be here: the predicted peak memory of a step, by kind, and the largest batch.
+"""Predict the peak memory of a step on any card, without the card, and the largest batch that fits.
 
 torchstone memory gpt2 --for h100-80gb
 torchstone memory bert --task train --for rtx4090,a100-40gb --axis precision=fp32,bf16 --axis gradient_checkpointing=false,true

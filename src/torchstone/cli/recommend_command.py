@@ -1,4 +1,4 @@
-"""Recommend hardware and settings from all that is stored, with how sure that is.
+"""Recommend hardware and settings from all stored results.
 
 torchstone recommend                                 (everything, by speed)
 torchstone recommend --family vision --task train --by energy

@@ -1,4 +1,4 @@
-"""Go on with a run that was killed, interrupted or out of time: take what is missing, and only that.
+"""Continue a run that was killed, interrupted or out of time: measure only the missing trials.
 
 torchstone resume                         (the newest run)
 torchstone resume 20261121-101500-3fa9c2

@@ -1,4 +1,4 @@
-"""Print a stored run: every number with its interval, what to doubt, and with --full every figure of every case."""
+"""Print a stored run: every figure with its 95 % confidence interval, the findings; --full: every figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a model to an end: epochs, each judged on held-out data and saved; or see whether a tune's answer holds.
+"""Train a model for whole epochs, each validated and saved; after a tune, compare with its predicted epoch.
 
 torchstone train sst2-small --data reviews/ --output trained
 torchstone train --resume trained --epochs 20

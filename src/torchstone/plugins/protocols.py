@@ -1,6 +1,6 @@
 """To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
 
-Those that stand between torchstone and a machine (devices, telemetry, launchers) are in extend_machine.py.
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py.
 
 A plug-in is one file in its family's folder; the file's name is the plug-in's name; the file ends with
 `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.

@@ -110,7 +110,7 @@ def _chosen(file: Path, below: str, key: str | None, datasets: Mapping[str, Any]
 
 def _shape(file: Path, data: Any) -> tuple[int, int, int]:
     if data.dtype.kind not in "fiu":
-        raise UsageError(f"{file}: {data.name[1:]} holds {data.dtype}, not numbers")
+        raise UsageError(f"{file}: {data.name[1:]} contains {data.dtype}, not numbers")
     if len(data.shape) != 3 or 0 in data.shape:
         raise UsageError(f"{file}: {data.name[1:]} is {_shown(data)}, not items × length × width")
     items, length, width = data.shape

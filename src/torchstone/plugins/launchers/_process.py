@@ -67,7 +67,7 @@ def line_to_a_trial() -> tuple[int, int]:
 
 
 class PipedTrial:
-    """A LiveTrial (extend_machine.py) on one of `line_to_a_trial`. `wait` gives the status the process ended with."""
+    """A LiveTrial on one of `line_to_a_trial`. `wait` gives the status the process ended with."""
 
     def __init__(
         self, pid: int, descriptor: int, wait: Callable[[], int], facts: Mapping[str, Scalar] | None = None
