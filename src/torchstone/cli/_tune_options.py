@@ -41,9 +41,7 @@ def add_tune_options(parser: argparse.ArgumentParser) -> None:
         "--max-latency", metavar="T", help="maximum time of a batch (training: of a step), for example 50ms"
     )
     best.add_argument("--min-throughput", type=float, metavar="X", help="minimum items per second")
-    best.add_argument(
-        "--effective-batch", type=int, metavar="N", help="keep batch size × gradient accumulation at N"
-    )
+    best.add_argument("--effective-batch", type=int, metavar="N", help="keep batch size × gradient accumulation at N")
     best.add_argument(
         "--learning-rate-rule", choices=("sqrt", "linear", "none"), default="sqrt",
         help="how the learning rate follows the effective batch (default sqrt)",

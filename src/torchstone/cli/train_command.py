@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of train."""
     add_workload(parser)
-    how = parser.add_argument_group("how to measure")
+    how = parser.add_argument_group("how to train")
     how.add_argument(
         "--epochs", type=int, metavar="N", help="maximum number of passes over the data (default: the recipe's, or 1)"
     )
