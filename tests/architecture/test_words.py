@@ -75,7 +75,8 @@ def test_the_texts_of_checks(name: str) -> None:
     tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
     own = {Path(name).stem}  # the name of a check is kept in records: it stays
     assert not [fault for text in texts(tree) if text not in own for fault in old_words(text)]
-    formats = [ast.unparse(n.format_spec) for n in ast.walk(tree) if isinstance(n, ast.FormattedValue) and n.format_spec]
+    shown = [n for n in ast.walk(tree) if isinstance(n, ast.FormattedValue)]
+    formats = [ast.unparse(n.format_spec) for n in shown if n.format_spec is not None]
     assert not [f for f in formats if "%" in f], "a share is written by core.units.percent: 5 %, with a space"
 
 
@@ -88,7 +89,9 @@ def test_the_meanings_of_axes() -> None:
     assert not [fault for axis in AXES.values() for fault in old_words(axis.meaning)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md", "docs/a-trial.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md", "docs/a-trial.md"]
+)
 def test_the_pages_that_are_read_first(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     told = re.sub(r"<!-- demo output: begin -->.*?<!-- demo output: end -->", "", text, flags=re.DOTALL)

@@ -32,7 +32,7 @@ _TITLES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine peaks."""
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
-    parser.add_argument("--again", action="store_true", help="measure again and replace the stored peaks of this device")
+    parser.add_argument("--again", action="store_true", help="measure again, replacing the stored peaks of this device")
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
         help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",

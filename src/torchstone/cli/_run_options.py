@@ -51,11 +51,7 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
         "--option", action="append", metavar="NAME=VALUE", help="option of the model, e.g. weights=pretrained"
     )
     what.add_argument(
-        "--axis",
-        dest="axes",
-        action=_Axis,
-        metavar="NAME=V1,V2",
-        help="values to measure of one axis (torchstone list axes)",
+        "--axis", dest="axes", action=_Axis, metavar="NAME=V1,V2", help="values of an axis (torchstone list axes)"
     )
     for flag, axis in _SHORT.items():
         same = f"the same as --axis {axis}=…, written 1,2,4 or 1 2 4"
@@ -68,9 +64,7 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
         help="auto, cpu, cuda, cuda:1, rocm, mps or xpu; several are measured one after the other",
     )
     what.add_argument(
-        "--settings",
-        choices=("device", "torch"),
-        help="defaults for unset options: tuned for the device (default), or PyTorch's",
+        "--settings", choices=("device", "torch"), help="defaults of unset options: device (tuned for it), or PyTorch's"
     )
     return what
 
