@@ -36,5 +36,5 @@ _TYPED = re.compile(r"--[\w-]+|`[^`]*`")  # names of options and commands stay a
 
 def old_words(text: str) -> list[str]:
     """Return each word of the text that left, with what to write instead; empty where there is none."""
-    shown = _TYPED.sub("", text)
+    shown = " ".join(_TYPED.sub("", text).split())  # help is wrapped
     return [f"{found[0]!r}: write {term!r}" for finder, term in _FINDERS.items() if (found := finder.search(shown))]
