@@ -69,7 +69,7 @@ def test_the_weights_of_the_file_are_what_is_measured(desk):
 def test_a_file_alone_is_refused_with_what_to_type(desk):
     line = row_of("S0-08").printed[0].partition("--model ")[2].split()[0]
     said = desk.type(f"torchstone run --task infer --model {line}", code=2)
-    assert said.err.startswith(f"torchstone: model {CHECKPOINT}: weights do not say of which network they are; write")
+    assert said.err.startswith(f"torchstone: model {CHECKPOINT}: weights do not name their network; write")
     assert f"builtin:NAME@{CHECKPOINT}" in said.err
     assert said.err.count("\n") == 1
 

@@ -212,5 +212,5 @@ def test_versions_are_in_the_record_and_in_the_document(desk):
 def test_few_trials_and_few_steps_are_said(desk):
     found = desk.claimed("S0-55").document["cases"][0]["findings"]
     said = {one["check"]: f"{one['message']}; {one['advice']}" for one in found}
-    assert said["few_trials"].startswith("one trial: nothing tells how much of its figures is chance; a training is")
+    assert said["few_trials"].startswith("one trial: the variation between trials is not known; a training is")
     assert "torchstone run measures the same settings in 3" in said["few_trials"]

@@ -121,7 +121,7 @@ def test_s2_06_where_there_is_a_card_auto_takes_it_and_cpu_does_not():
 def test_s2_08_a_file_without_a_model_says_what_to_add(bench):
     done = bench.type(f"torchstone run --config {CONFIG} --data-path data.h5", code=2)
     assert done.err == (
-        f"torchstone: {CONFIG}:1:1: names no model: add --model NAME, or `model` or `model_families` in the file\n"
+        f"torchstone: {CONFIG}:1:1: has no model: add --model NAME, or `model` or `model_families` in the file\n"
     )
 
 

@@ -229,4 +229,4 @@ def test_s4_45_and_46_the_one_call_of_a_notebook_and_what_the_gpu_does(desk):
     if cards:
         assert all(f"{card['kind']}:{card['index']} {card['name']}, over " in printed for card in cards)
     else:
-        assert "no accelerator is here\n  cuda: " in printed
+        assert "no accelerator found\n  cuda: " in printed

@@ -42,7 +42,7 @@ def check_stop_and_resume(folder: Path, stopped: subprocess.CompletedProcess[str
     (path,) = (folder / "records").glob("*.jsonl")
     line = stopped.stderr.splitlines()[-1]
     assert line.startswith("torchstone: cannot write ")
-    assert f"{why}; free some space, then `torchstone resume {path.stem}` goes on" in line
+    assert f"{why}; free some space, then `torchstone resume {path.stem}` continues" in line
     assert path.read_bytes().endswith(b"}\n"), "half a line is left"
     reported = re.findall(r"^trial (\w+) finished", stopped.stderr, re.MULTILINE)
     before = [t.trial_id for t in read_record(path).trials]

@@ -38,9 +38,9 @@ ENDS = [
     ("kill", {}, CRASHED, "killed by SIGKILL during warm-up, not by the kernel's out-of-memory killer"),
     ("sys_exit", {}, CRASHED, "SystemExit: exit code 7 at LINE in sys_exit"),
     ("os_exit", {}, CRASHED, "exited with code 9 during warm-up"),
-    ("os_exit_0", {}, CRASHED, "exited with code 0 during warm-up, before it was done"),
+    ("os_exit_0", {}, CRASHED, "exited with code 0 during warm-up, before it finished"),
     ("exception", {}, CRASHED, "ValueError: too many rows at LINE in exception"),
-    ("hang", {}, TIMED_OUT, "not done after 4 s during warm-up at LINE in hang"),
+    ("hang", {}, TIMED_OUT, "timed out after 4 s during warm-up at LINE in hang"),
     ("out_of_torchs_memory", {}, NO_MEMORY, "RuntimeError: .*memory.* at LINE in out_of_torchs_memory"),
     ("out_of_pythons_memory", {}, NO_MEMORY, "MemoryError at .* in _fill"),
     ("out_of_threads", {}, NO_MEMORY, "RuntimeError: can't start new thread at LINE in out_of_threads"),
@@ -49,11 +49,11 @@ ENDS = [
     ("nan", {}, CRASHED, "the loss is nan from step 1 of 4"),
     ("kill_the_loader", {"num_workers": 1}, CRASHED, r"RuntimeError: DataLoader worker .*killed by signal: Killed.*"),
     ("loader_raises", {"num_workers": 1}, CRASHED,
-     "KeyError: 'no such row', in a process of the loader, at LINE in loader_raises"),
+     "KeyError: 'no such row', in a DataLoader worker, at LINE in loader_raises"),
     ("loader_exits", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .* exited unexpectedly.*"),
     ("loader_segfault", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .*: Segmentation fault.*"),
     ("loader_out_of_the_hosts_memory", {"num_workers": 1}, NO_MEMORY,
-     "a process of the loader was killed by the kernel's out-of-memory killer"),
+     "a DataLoader worker was killed by the kernel's out-of-memory killer"),
 ]  # fmt: skip
 
 

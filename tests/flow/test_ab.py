@@ -130,7 +130,7 @@ def test_a_revision_that_does_not_build_is_a_mistake_of_one_line(repository, tmp
     ("words", "said"),
     [
         (("main", "gone", *WHAT), "'gone' is neither a recipe, a file, nor a revision"),
-        (("main", "HEAD"), "two revisions of what?"),
+        (("main", "HEAD"), "two revisions need a workload"),
         (("smoke", "--task", "infer"), "nothing differs"),
         (("smoke", "--a", "precision=fp32"), "both sides have precision=fp32"),
         (("demo", "--a", "precision=bf16"), "workloads: name one"),

@@ -38,7 +38,7 @@ def falls(tmp_path_factory):
     [
         (("run", "--task", "infer", *SHORT), "nothing was measured: 1 crashed"),
         (("tune", "--task", "train", "--axis", "batch_size=2,4", "--axis", "precision=fp32"), "could be measured"),
-        (("diagnose", "--task", "train", "--budget", "0"), "there is nothing to diagnose"),
+        (("diagnose", "--task", "train", "--budget", "0"), "nothing to diagnose"),
         (("ab", "--task", "train", "--a", "batch_size=2", "--b", "batch_size=4", "--within", "30s"), ""),
         (("train", "--steps", "9"), "nothing was measured"),
     ],

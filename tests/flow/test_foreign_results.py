@@ -43,7 +43,7 @@ def test_strict_says_no_with_its_exit_code(said):
 
 def test_equal_findings_of_many_cases_are_told_once(said):
     _, out, _ = said("check", str(SAMPLES / "sweep_summary.txt"))
-    assert out.count("the optimizer is in no") == 1
+    assert out.count("the optimizer step is in no") == 1
     assert "train unknown, batch_size 1 and 12 more" in out
     assert "and 2 more: --full" in out
     _, full, _ = said("check", str(SAMPLES / "sweep_summary.txt"), "--full")
@@ -107,7 +107,7 @@ def test_what_was_never_measured_is_not_believed(said, tmp_path):
     code, out, _ = said("check", str(part), "--strict")
     assert code == 1
     assert "1 INVALID, 1 VALID" in out
-    assert "no trial ended well" in out
+    assert "no successful trial" in out
     part.write_bytes(encode(a_run([], cases=[]).head) + b"\n")
     assert said("check", str(part), "--strict")[0] == 1, "no case is no answer"
     assert said("check", str(part))[0] == 0

@@ -55,8 +55,8 @@ def test_an_import_that_asks_for_devices_makes_new_interpreters_of_trials_and_is
     case, (finding,) = measured(done)
     assert finding["severity"] == "info"
     assert finding["message"] == (
-        "2 of 2 trials are new interpreters, not forks: the CUDA driver was initialised (cuDeviceGetCount returned 0) "
-        "by the preload of py:net.py:load, at `import torchaudio`"
+        "2 of 2 trials started a new interpreter, not a fork: the CUDA driver was initialised "
+        "(cuDeviceGetCount returned 0) by the preload of py:net.py:load, at `import torchaudio`"
     )
     assert all("import torchaudio" in trial["facts"]["not_forked"] for trial in case["trials"])
     asked = stub_driver.initialised_by(tmp_path / "log")

@@ -121,7 +121,7 @@ def test_a_wrong_name_is_one_line_with_near_names(refused, command):
     ("words", "said"),
     [
         (("memory", "--for", "l4"), "name a recipe"),
-        (("memory", "gpt2", "--task", "generate", "--for", "l4"), "memory takes train and infer"),
+        (("memory", "gpt2", "--task", "generate", "--for", "l4"), "memory predicts train and infer only"),
         (("memory", "cnn", "--device", "cuda"), "--for rtx4090"),
         (("memory", "cnn", "--forr", "l4"), "Did you mean --for"),
     ],

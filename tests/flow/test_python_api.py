@@ -372,7 +372,7 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
     assert found.document.is_file()
     assert found.table.is_file()
     said = [f.message for f in found.summary.findings if f.check == "own_loader"]
-    assert said == [f"the DataLoader of {known.spec} has batch_size=16, num_workers=0, which was not measured"]
+    assert said == [f"the DataLoader of {known.spec} has batch_size=16, num_workers=0: not measured"]
 
 
 @pytest.mark.parametrize(

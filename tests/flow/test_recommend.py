@@ -158,7 +158,7 @@ def test_without_the_chart_library_it_says_what_to_install(monkeypatch, tmp_path
         (["recommend", "--by", "price"], "--prices FILE"),
         (["recommend", "--by", "luck"], "invalid choice: 'luck'"),
         (["recommend", "--prices", "nothing.yaml"], "nothing.yaml: no such file"),
-        (["history", "nothing-like-it"], "Nor is it the beginning of a case_id"),
+        (["history", "nothing-like-it"], "It is no prefix of a case_id"),
         (["history", "--metric", "troughput"], "Did you mean 'throughput'"),
         (["history", "--fail-on", "better"], "write worse, or worse:2%"),
         (["history", "--fail-on", "worse:2"], "is not between 0 and 1"),

@@ -105,7 +105,7 @@ def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
     good = [t for t in run.trials if t.outcome.status == Status.OK]
     assert [t.trial_id for t in good[: len(before)]] == [t.trial_id for t in before], "what was measured is believed"
     taken = [(t.case_id, t.number, t.purpose) for t in good]
-    assert len(set(taken)) == len(taken), "no trial was taken twice"
+    assert len(set(taken)) == len(taken), "no trial was started twice"
     again = subprocess.run([*TORCHSTONE, "resume", path.stem], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 2
     assert "nothing is missing" in again.stderr
@@ -114,7 +114,7 @@ def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
 def test_a_limit_that_nothing_keeps_to_says_what_came_nearest(outputs):
     answer = tune(*SMALL, "--only", "batch_size", "--searcher", "grid", "--max-latency", "1us", code=1)
     last = answer.stderr.strip().splitlines()[-1]
-    said = r"torchstone: no configuration keeps to --max-latency; nearest: batch_size=\d+, [\d,]+ times the limit\."
+    said = r"torchstone: no configuration meets --max-latency; nearest: batch_size=\d+, [\d,]+ times the limit\."
     assert re.match(said, last), last
     assert len(list((outputs / "records").glob("*.jsonl"))) == 1
 
@@ -124,6 +124,6 @@ def test_what_is_wrong_with_a_request_is_said_before_anything_is_written(refused
     assert "unknown searcher 'gird'. Did you mean 'grid'?" in refused("tune", *SMALL, "--searcher", "gird")
     assert "--max-memory 120%" in refused("tune", *SMALL, "--max-memory", "120%")
     assert "batch_size>=1 removes 8" in refused("tune", *SMALL, "--exclude", "batch_size>=1")
-    assert "no multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
+    assert "not a multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
     assert "choose with --task" in refused("tune", "demo")
     assert "nothing to tune" in refused("tune")

@@ -35,7 +35,7 @@ _SHOWN = (
 
 
 class CaseSummary(msgspec.Struct, frozen=True):
-    """One Case: what is believed of it."""
+    """One Case with its estimates, findings and verdict."""
 
     case_id: str
     workload: Workload

@@ -96,7 +96,7 @@ class Bench:
             raise UsageError(lacking) from None
 
     def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
-        """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.
+        """Set up the module, warm up and measure; return the Trial. The module is then restored.
 
         Every trial begins with the same weights, the same random numbers and no gradients.
         """
@@ -130,7 +130,7 @@ class Bench:
         try:
             measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
         except StopIteration:
-            why = "its data ended before the trial did, and gives its batches only once"
+            why = "its data ended before the trial did and can be iterated only once"
             raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None
         finally:
             batches.close()

@@ -32,7 +32,7 @@ def register_model(name: str, loader: Callable[..., Any], family: str = "custom"
     raise UsageError, with the reason. Registering a name again replaces it.
     """
     if not name or ":" in name or name != name.strip():
-        raise UsageError(f"register_model: {name!r} is no name: letters, digits, - and _")
+        raise UsageError(f"register_model: {name!r} is not a valid name: use letters, digits, - and _")
     registered = RegisteredModel(name, spec_of(loader), family)
     _REGISTERED[name] = registered
     return registered

@@ -100,7 +100,7 @@ class Window:
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """Yield the loader's batches; each turn of the loop is one step, waiting for its batch included."""
         if self._looped:
-            raise UsageError("window: batches() was used already; open a window for each loop")
+            raise UsageError("window: batches() was used already; open one window per loop")
         self._looped = True
         source = iter(loader)
         self._device.synchronize()

@@ -66,7 +66,7 @@ def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideReq
     words: Sequence[str] = options.sides
     own = _settings("--a", options.a), _settings("--b", options.b)
     if len(words) > 2:
-        raise UsageError(f"ab compares two sides, and got {len(words)}: {' '.join(words)}")
+        raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
     with ExitStack() as until_then:
         if len(words) == 2 and not all(map(_is_recipe, words)):
             yield _of_revisions(words, own, options, until_then)
@@ -82,7 +82,7 @@ def _of_settings(
     from torchstone.workflows.ab.request import SideRequest, with_settings
 
     if not any(own):
-        raise UsageError("nothing differs: give each side its setting, --a precision=fp32 --b precision=bf16")
+        raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
     options.recipe = words[0] if words else None
     request = _asked(options)
     a, b = (
@@ -90,7 +90,7 @@ def _of_settings(
         for mine, other in ((own[0], own[1]), (own[1], own[0]))
     )
     if a.request == b.request:
-        raise UsageError(f"nothing differs: both sides have {a.label}; equal code twice is `torchstone ab FILE FILE`")
+        raise UsageError(f"both sides are equal ({a.label}); to compare equal code, type torchstone ab FILE FILE")
     return a, b
 
 
@@ -100,7 +100,7 @@ def _of_recipes(
     from torchstone.workflows.ab.request import SideRequest, with_settings
 
     if options.config or options.model:
-        raise UsageError("two recipes or files say what is compared: leave --config and --model out")
+        raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
     sides = []
     for word, mine in zip(words, own, strict=True):
         options.recipe = word
@@ -121,14 +121,14 @@ def _of_revisions(
     here = Path.cwd()
     found = [find(word, here) for word in words if not _is_recipe(word)]
     if len(found) < len(words):
-        raise UsageError(f"'{words[0]}' and '{words[1]}': two recipes or files, or two revisions, and not one of each")
+        raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
     if options.config is None and options.model is None:
-        raise UsageError("two revisions of what? name it: --task train --model py:model.py:load, or --config FILE")
+        raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
     options.recipe = None
     request = _asked(options)
     if all(one.commit for one in found) and (changed := uncommitted(here)):
         files = f"{changed} file{'s' * (changed > 1)}"
-        told = f"uncommitted changes of {files} are in neither side: `.` in the place of one is the work tree as it is"
+        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
         print(f"torchstone: {told}", file=sys.stderr)
     sides = []
     for revision, mine, other in zip(found, own, reversed(own), strict=True):

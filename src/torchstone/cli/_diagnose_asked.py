@@ -37,7 +37,7 @@ def requested(options: argparse.Namespace) -> RunRequest | None:
         _refuse(options)
         return None
     if options.case is not None:
-        raise UsageError("--case chooses a case of a stored run; a recipe says its settings with --axis")
+        raise UsageError("--case selects a case of a stored run; for a recipe use --axis")
     return asked(options)
 
 
@@ -58,7 +58,7 @@ def target_of(
         brief = msgspec.structs.replace(
             request, workloads=(one_workload(request),), procedure=short(request.procedure)
         )  # fmt: skip
-        progress.say("the cases that were asked for, shortly")
+        progress.say("measuring the requested cases")
         results = Campaign(brief, progress, busy).carry_out(folder, ["torchstone", "diagnose"])
         word = results.summary.run_id
     entry = find(folder, word)
@@ -87,4 +87,4 @@ def _refuse(options: argparse.Namespace) -> None:
     wrong = next((flag for flag, value in given.items() if value is not None), None)
     if wrong is not None:
         word = options.recipe or "latest"
-        raise UsageError(f"{wrong} goes with a recipe or a --model; '{word}' is taken for a stored run")
+        raise UsageError(f"{wrong} needs a recipe or a --model; '{word}' is read as a stored run")

@@ -43,7 +43,7 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
+        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def measured(
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        _say("interrupted", folder, progress.run_id, "takes what is missing")
+        _say("interrupted", folder, progress.run_id, "measures the missing trials")
         return EXIT_CODE
     return _told(options, results, show or _print, document or _whole)
 
@@ -94,7 +94,7 @@ def _told(
     folder, code = Path(summary.record).parent.parent, code_of(summary, strict=options.strict)
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
-        _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
+        _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
     elif summary.status != "done":
         _say(summary.status, folder, summary.run_id, "goes on with the search")
         if summary.answer is None:

@@ -1,4 +1,4 @@
-"""Is B faster than A? Both live at once and take turns, until it is known.
+"""Test whether B is faster than A: both run at once, interleaved, until a sequential test decides.
 
 torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
 torchstone ab before.yaml after.yaml
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ab."""
     parser.add_argument(
         "sides", nargs="*", metavar="A B",
-        help="two recipes, files or git revisions; or one recipe (or none, with --model) and --a, --b",
+        help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
     )  # fmt: skip
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
@@ -32,16 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
     )
     parser.add_argument(
-        "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
+        "--margin",
+        default="2%",
+        metavar="P",
+        help="equivalence margin: smaller differences count as equal (default 2%%)",
+    )
+    parser.add_argument(
+        "--false-alarms",
+        default="1%",
+        metavar="P",
+        help="significance level, over all looks of the sequential test (default 1%%)",
     )
     parser.add_argument(
         "--within",
         metavar="T",
-        help="most time for the answer (default 60s, and as long as six pairs of processes take)",
+        help="maximum time of the test (default 60s, and at least six pairs of processes)",
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
-        help="exit 1 if B is worse, worse:5%% (by more than that), unclear or better; or if a side fails: for CI",
+        help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
     )  # fmt: skip
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -71,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
+        print("torchstone: interrupted: an incomplete ab has no result", file=sys.stderr)
         return EXIT_CODE
     summary, course = results.summary, course_of(ended)
     if options.json:

@@ -1,4 +1,4 @@
-"""Look at results, stored ones or files of other tools, and say for each case whether to believe it, and why not."""
+"""Check results, stored ones or files of other tools, for measurement errors: a verdict for each case, and why."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ if TYPE_CHECKING:  # a summary brings the index, which --help does not need
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of check."""
     parser.add_argument(
-        "runs", nargs="*", default=["latest"], metavar="RUN|FILE",
-        help="id, name or latest; a record, a document, a file of another tool, or a folder of them (default: latest)",
-    )  # fmt: skip
+        "runs",
+        nargs="*",
+        default=["latest"],
+        metavar="RUN|FILE",
+        help="an id, a name or latest; a record, a document, a file of another tool or a folder (default: latest)",
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every case is VALID")
     parser.add_argument("--full", action="store_true", help="print every case and every finding of its own")
     add_json(parser)
@@ -43,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         show_document(check_document(checked), every=options.full)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise UsageError(f"{faults[0]}{more}; the others of the folder were looked at")
+        raise UsageError(f"{faults[0]}{more}; the other files were checked")
     believed = all(summary.cases and all(case.verdict == "VALID" for case in summary.cases) for summary in checked)
     return ExitCode.NO if options.strict and not believed else ExitCode.DONE
 

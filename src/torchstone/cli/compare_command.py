@@ -1,6 +1,6 @@
-"""Compare stored runs, of one machine or many: is it really faster, by how much, and what else differs.
+"""Compare stored runs of one or several machines: ratios with confidence intervals, and what else differs.
 
-Cases are matched by what they compute, figures are judged better, worse, same or unclear against --margin, with a known
+Cases are matched by what they compute. Each figure is better, worse, same (within --margin) or unclear, with a bounded
 rate of false alarms. The first RUN is the baseline.
 """
 
@@ -35,14 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
     )
     parser.add_argument(
-        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
+        "--over",
+        metavar="AXIS",
+        help="with one RUN: compare the values of this axis within it, or its devices (`device`)",
+    )
+    parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
+    parser.add_argument(
+        "--margin", default="2%", help="equivalence margin: smaller differences count as equal (default 2%%)"
+    )
+    parser.add_argument(
+        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="price of an hour, for the cost per item: A=2.5 B=1.9"
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
-        help="exit 1 if any figure is worse, worse:5%% (by more than that) or unclear; if a case of the baseline is "
-        "missing; with each of them if a case is not comparable at all",
+        help="exit 1 if any figure is worse, worse:5%% (by more than 5 %%) or unclear; if a case of the baseline is "
+        "missing; with each of them, if a case is not comparable",
     )  # fmt: skip
-    parser.add_argument("--output", metavar="FILE", help="the JSON document (default: benchmark_comparison_TIME.json)")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write the JSON document (default: benchmark_comparison_TIME.json)"
+    )
     parser.add_argument(
         "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
     )
@@ -100,7 +111,7 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     for letter, cases in gone.items():
         more = f" and {len(cases) - 10} more" if len(cases) > 10 else ""
         named = ", ".join(cases[:10])
-        print(plain(f"torchstone: {letter} has no trial that ended well of {named}{more}"), file=sys.stderr)
+        print(plain(f"torchstone: {letter} has no successful trial of {named}{more}"), file=sys.stderr)
     return bool(failed or gone)
 
 
@@ -110,7 +121,7 @@ def _participants(options: argparse.Namespace, folder: Path) -> list[Participant
     if options.over is None:
         return gather(options.runs, folder, options.baseline)
     if len(options.runs) > 1:
-        raise UsageError("--over compares the values of an axis within one run: name one RUN")
+        raise UsageError("--over compares the values of an axis within one run: give one RUN")
     return split(options.runs[0], options.over, folder, options.baseline)
 
 

@@ -1,4 +1,4 @@
-"""Say why a training or an inference is slow, with the evidence, and what would help: measured before it is said.
+"""Find why a training or an inference is slow: bottlenecks with evidence, and remedies with their measured speed-up.
 
 torchstone diagnose latest
 torchstone diagnose my-run.yaml --budget 2m --apply my-run.yaml
@@ -34,11 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of diagnose."""
     what = add_workload(parser)
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
-    what.add_argument("--case", metavar="ID", help="of a stored run: the case whose id begins so (default: the best)")
-    how = parser.add_argument_group("how")
-    how.add_argument("--within", metavar="T", help="most time of the whole command (default: as it comes)")
-    how.add_argument(
-        "--budget", dest="try_budget", metavar="T", help="time for trying what could help (default 60s; 0: try nothing)"
+    what.add_argument(
+        "--case", metavar="ID", help="of a stored run: the case whose id begins with this (default: the best)"
     )
     how.add_argument("--apply", type=Path, metavar="FILE", help="write what helped into this YAML, JSON or TOML file")
     how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
@@ -51,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(measuring)
     parser.set_defaults(**vars(measuring.parse_args([])))  # what only a run has is as if it were not given
     actions = {action.dest: action for action in parser._actions if action.dest == "recipe"}
-    actions["recipe"].help = "a stored run (path, id, prefix, name, latest), a recipe, or a file; nothing: latest"
+    actions["recipe"].help = "a stored run (path, id, prefix, name or latest), a recipe or a file (default: latest)"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -76,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
     if results is not None and results.summary.status == "interrupted" and not diagnosis.causes:
-        print("torchstone: interrupted before anything was found", file=sys.stderr)
+        print("torchstone: interrupted before any result", file=sys.stderr)
         return EXIT_CODE
     return _told(options, folder, target, results, diagnosis)
 
@@ -149,7 +146,7 @@ def _run_of(target: Target, results: Results | None) -> RunSummary:
 
     found = target.run if target.run is not None else results.summary if results is not None else None
     if found is None:
-        raise TorchstoneError(f"{target.name}: neither recorded nor measured")
+        raise TorchstoneError(f"{target.name}: no recorded or measured result")
     return found
 
 
@@ -159,9 +156,9 @@ def _apply(path: Path, diagnosis: Diagnosis) -> None:
 
     applied = diagnosis.applied
     if applied is None or applied.gain is None:
-        raise TorchstoneError(f"{path}: nothing written: no setting that was tried is faster")
+        raise TorchstoneError(f"{path}: nothing written: no measured setting is faster")
     if not applied.what_if.settings:
-        raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is no setting of a file")
+        raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is not a setting of a file")
     write_settings(path, applied.what_if.settings, str(diagnosis.case.workload.task))
     if applied.what_if.heap is not None:
-        print(f"heap={applied.what_if.heap} is no setting of a file: give --heap beside it", file=sys.stderr)
+        print(f"heap={applied.what_if.heap} is not a setting of a file: add --heap when you run", file=sys.stderr)

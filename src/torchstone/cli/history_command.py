@@ -1,4 +1,4 @@
-"""How the figures of cases moved over all stored runs, where they changed, and what else changed there.
+"""Show how the figures of cases changed over all stored runs, and what else changed at the same time.
 
 torchstone history                        (every case with several runs)
 torchstone history gpt2 --metric energy_per_item_j
@@ -24,19 +24,21 @@ _UNNAMED = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of history."""
     parser.add_argument(
-        "what", nargs="?", help="a case_id or its beginning, a run (latest, an id, a name), or part of a model's name"
+        "what", nargs="?", help="a case_id or its prefix, a run (latest, an id, a name), or part of a model's name"
     )
     parser.add_argument("--metric", default="throughput", help="a figure: throughput (default), step_time, loss_end, …")
-    parser.add_argument("--suspect", action="store_true", help="count SUSPECT runs too; they are left out otherwise")
+    parser.add_argument("--suspect", action="store_true", help="include SUSPECT runs (default: excluded)")
     parser.add_argument(
-        "--fail-on", metavar="worse[:MARGIN]", help="exit 1 if a newest level is worse than the one before (by more)"
+        "--fail-on",
+        metavar="worse[:MARGIN]",
+        help="exit 1 if the newest level is worse than the one before (by more than MARGIN)",
     )
     parser.add_argument(
-        "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="draw it (default: analysis/history.svg)"
+        "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="write a chart (default: analysis/history.svg)"
     )
     parser.add_argument(
         "--reference", nargs="?", const=_UNNAMED, metavar="FILE",
-        help="write the present level of each case as a JSON line (default: absolute_results.jsonl)",
+        help="write the current level of each case as a JSON line (default: absolute_results.jsonl)",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="every case at length, and every run")
     add_json(parser)
@@ -89,7 +91,7 @@ def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list
         if wish is None:
             continue
         if not told.histories:
-            raise UsageError(f"nothing to write: no case here has the figure {options.metric} in a stored run")
+            raise UsageError(f"nothing to write: no stored case has the figure {options.metric}")
         path = writable(folder) / usual if wish == _UNNAMED else Path(wish)
         if wish != _UNNAMED and not path.parent.is_dir():
             raise UsageError(f"{path}: there is no folder {path.parent}")

@@ -1,8 +1,8 @@
-"""List what there is: recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, importers.
+"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats or importers.
 
 torchstone list
 torchstone list recipes
-torchstone list recipes preset-80gb-small > mine.yaml    (its file, to begin one of your own)
+torchstone list recipes preset-80gb-small > mine.yaml    (its file, as a start for your own)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Print what is here: host, devices, software, and the settings that move timings.
+"""Print this machine: host, devices, software, and the settings that affect timings.
 
-torchstone machine          what is here
+torchstone machine          host, devices, software, settings
 torchstone machine check    is it fit to measure on? (about a minute; --quick: half of it)
-torchstone machine peaks    the best that a device really does (half a minute), beside its datasheet
+torchstone machine peaks    the measured peak rates of a device (half a minute), beside its datasheet
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import import_module
 
 from torchstone.cli._parsing import Parser, add_json
 
-_WORDS = {"check": "is this machine fit to measure on?", "peaks": "the best that a device really does"}
+_WORDS = {"check": "check whether this machine is fit to measure on", "peaks": "measure the peak rates of a device"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

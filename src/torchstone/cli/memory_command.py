@@ -1,4 +1,4 @@
-"""What fits a card that need not be here: the predicted peak memory of a step, by kind, and the largest batch.
+"""Predict the peak memory of a step on any card, without the card, and the largest batch that fits.
 
 torchstone memory gpt2 --for h100-80gb
 torchstone memory bert --task train --for rtx4090,a100-40gb --axis precision=fp32,bf16 --axis gradient_checkpointing=false,true
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of memory."""
     parser.add_argument(
         "--for", dest="cards", nargs="+", metavar="CARD",
-        help=f"cards that need not be here, or a size: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
+        help=f"cards or sizes, need not be installed: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
     )  # fmt: skip
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.workflows.memory.prediction import answered, asked_of
 
     if options.recipe is None and options.config is None and options.model is None:
-        raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file, or a --model")
+        raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
     if options.device is not None:
-        raise UsageError("--device: memory is told without one; name a card: --for rtx4090 (nothing: some usual ones)")
+        raise UsageError("--device: memory is predicted without a device; name a card, for example --for rtx4090")
     cards = cards_of(options.cards or _USUAL)
     request = asked(options)
     return shown(options, answered(request, asked_of(request, cards), telling(options)))
@@ -71,7 +71,7 @@ def telling(options: argparse.Namespace) -> Callable[[str], None]:
 
     def tell(what: str) -> None:
         if loud:
-            print(f"\r\033[Kfollowing {what} …", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[Ktracing {what} …", end="", file=sys.stderr, flush=True)
 
     return tell
 

@@ -1,4 +1,4 @@
-"""Recommend hardware and settings from all that is stored, with how sure that is.
+"""Recommend hardware and settings from all stored results.
 
 torchstone recommend                                 (everything, by speed)
 torchstone recommend --family vision --task train --by energy
@@ -19,15 +19,18 @@ _BY = ("speed", "energy", "memory", "price")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of recommend."""
     parser.add_argument("--family", help="only models of this family: vision, embedding, text_generation, custom, …")
-    parser.add_argument("--model", help="only models whose name holds this")
+    parser.add_argument("--model", help="only models whose name contains this")
     parser.add_argument("--task", help="train, infer, generate or load")
     parser.add_argument(
-        "--by", choices=_BY, default="speed", help="items/s (default), items/J, items/s per GB, or items per price"
+        "--by",
+        choices=_BY,
+        default="speed",
+        help="rank by items/s (speed, the default), items/J, items/s per GB or items per price",
     )
     parser.add_argument(
-        "--prices", type=Path, metavar="FILE", help="price of an hour of each device: YAML, JSON, TOML or CSV"
+        "--prices", type=Path, metavar="FILE", help="price per hour of each device, as YAML, JSON, TOML or CSV"
     )
-    parser.add_argument("--full", action="store_true", help="every setting and every model, not only the first")
+    parser.add_argument("--full", action="store_true", help="print every setting and every model, not only the first")
     parser.add_argument(
         "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
     )

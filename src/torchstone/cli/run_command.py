@@ -1,4 +1,4 @@
-"""Measure a model: a recipe by name, a YAML, JSON or TOML file, or flags alone.
+"""Measure a model: a recipe, a YAML, JSON or TOML file, or options alone.
 
 torchstone run distilbert
 torchstone run distilbert --axis batch_size=1,8 --axis precision=fp32,bf16 --trials 5

@@ -11,8 +11,10 @@ from torchstone.core.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of runs."""
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="most runs to list (default 20; 0: all)")
-    parser.add_argument("--name", help="only runs whose name holds this")
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="maximum number of runs to list (default 20; 0: all)"
+    )
+    parser.add_argument("--name", help="only runs whose name contains this")
     parser.add_argument("--device", help="only runs on this kind of device")
     parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
     add_json(parser)

@@ -1,4 +1,4 @@
-"""Print a stored run: every number with its interval, what to doubt, and with --full every figure of every case."""
+"""Print a stored run: every figure with its 95 % confidence interval, the findings; --full: every figure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of show."""
     parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
-        "--full", action="store_true", help="the whole report: system, device, model, data, every figure"
+        "--full", action="store_true", help="print the whole report: system, device, model, data, every figure"
     )
     parser.add_argument(
-        "--apply", type=Path, metavar="FILE", help="write the answer of a tune into this YAML, JSON or TOML file"
+        "--apply", type=Path, metavar="FILE", help="write the best settings of a tune into this YAML, JSON or TOML file"
     )
     add_json(parser)
     add_folder(parser)

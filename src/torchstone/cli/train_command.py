@@ -1,4 +1,4 @@
-"""Train a model to an end: epochs, each judged on held-out data and saved; or see whether a tune's answer holds.
+"""Train a model for whole epochs, each validated and saved; after a tune, compare with its predicted epoch.
 
 torchstone train sst2-small --data reviews/ --output trained
 torchstone train --resume trained --epochs 20
@@ -94,7 +94,7 @@ def _asked(options: argparse.Namespace) -> TrainingAsked:
     if options.resume is not None:
         given = ("recipe", "config", "model", "data", "axes", "steps", "output", "seed")
         if wrong := next((name for name in given if getattr(options, name) is not None), None):
-            raise UsageError(f"--resume {options.resume} goes on with what was asked then; leave out {wrong}")
+            raise UsageError(f"--resume {options.resume} continues with its own settings; leave out {wrong}")
         return resumed(Path(options.resume), epochs)
     if epochs is not None and options.steps is not None:
         raise UsageError("give --epochs or --steps, not both")

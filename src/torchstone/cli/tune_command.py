@@ -1,10 +1,10 @@
-"""Find the fastest safe settings of a model on this device, at a few percent of what trying everything costs.
+"""Find the fastest safe settings of a model on this device, at a few percent of the cost of measuring all.
 
 torchstone tune distilbert --data tsv:train.tsv
 torchstone tune my-run.yaml --max-memory 80% --apply my-run.yaml
 torchstone tune my-run.yaml --effective-batch 1024 --objective energy
 torchstone tune my-run.yaml --only num_workers --present batch_size=64
-torchstone tune gpt2 --task train --for h100-80gb       (nothing is measured: what would fit)
+torchstone tune gpt2 --task train --for h100-80gb       (predicts what would fit; measures nothing)
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _check_writable(path: Path) -> None:
     if not facts.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise UsageError(f"{path} is read-only: chmod u+w it, or apply to a copy")
     if os.geteuid() not in (0, facts.st_uid):
-        raise UsageError(f"{path} belongs to somebody else, and a new file would be yours: apply to a copy")
+        raise UsageError(f"{path} belongs to another user and cannot be replaced: apply to a copy")
     folder = path.parent
     if not folder.stat().st_mode & 0o222:
         raise UsageError(f"{folder} is read-only: the backup goes there; apply to a copy elsewhere")
@@ -89,7 +89,7 @@ def replace(path: Path, before: bytes, after: bytes) -> Path:
     try:
         _check_writable(path)
         if path.read_bytes() != before:
-            raise UsageError(f"{path} was changed meanwhile: nothing written; apply again")
+            raise UsageError(f"{path} was changed meanwhile: nothing written; try again")
         facts = path.stat()
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -121,7 +121,7 @@ def _back_up(path: Path, before: bytes) -> Path:
             raise
         shutil.copystat(path, backup)
         return backup
-    raise UsageError(f"{path}.bak and {_MOST_BACKUPS - 1} more are there already: remove some; nothing written")
+    raise UsageError(f"{path}.bak and {_MOST_BACKUPS - 1} more backups exist already: remove some; nothing written")
 
 
 def _write(file: Any, data: bytes) -> None:

@@ -57,7 +57,7 @@ def _in_run_file(
     tasks = [workload.task for workload in request.workloads]
     chosen = [i for i, of in enumerate(tasks) if of == (task or "train")] if listed and len(tasks) > 1 else [0]
     if len(chosen) != 1:
-        found.problems.append(f"which of its {len(tasks)} workloads is meant cannot be told ({', '.join(tasks)})")
+        found.problems.append(f"it has {len(tasks)} workloads ({', '.join(tasks)}); which one to change is not clear")
         return found
     found.workload = chosen[0]
     axes: KeyPath = ("workloads", chosen[0], "axes") if listed else ("axes",)

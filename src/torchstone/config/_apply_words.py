@@ -165,7 +165,7 @@ def _as_precision(wanted: str, key: str, old: Scalar) -> Scalar:
     text = str(old).lower()
     if key == "mixed_precision" and text in ("no", "fp16", "bf16"):
         if wanted not in _ACCELERATE:
-            raise Unfit(f"knows no {wanted}")
+            raise Unfit(f"does not support {wanted}")
         return _ACCELERATE[wanted]
     if text in (AXES["precision"].values or ()) or (old is None and key == "precision"):
         return wanted

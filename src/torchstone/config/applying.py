@@ -60,7 +60,7 @@ def plan_changes(path: Path, settings: Mapping[str, Scalar], task: str | None = 
     expected = _leaves(file.data)
     for key, value in found.changes:
         if key not in layout or layout[key].kind not in ("scalar", "list"):
-            problems.append(f"{key_text(key)} comes from another part of the file, by an anchor, or is a folded text")
+            problems.append(f"{key_text(key)} comes from an anchor elsewhere in the file, or is a folded text")
             continue
         own, new = replaced(file.text, layout[key], value, file.suffix)
         edits += own
@@ -145,7 +145,7 @@ def _surprises(after: Any, expected: Leaves) -> Iterator[str]:
         if key not in found or key not in expected or repr(found[key]) != repr(expected[key])
     ]
     if wrong:
-        yield f"{', '.join(map(key_text, wrong))} would change, too"
+        yield f"{', '.join(map(key_text, wrong))} would change as well"
 
 
 def _unmeant(after: Source, workload: int, settings: Mapping[str, Scalar]) -> Iterator[str]:

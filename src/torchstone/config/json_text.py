@@ -24,7 +24,7 @@ def read_json(text: str, name: str) -> tuple[Any, Layout]:
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _layout(text: str) -> Layout:

@@ -50,7 +50,7 @@ def translated(source: Source) -> Source:
     if not foreign:
         return source
     if "workloads" in data:
-        raise source.fault((foreign[0],), "goes with `model` or `model_families`, not with `workloads`")
+        raise source.fault((foreign[0],), "needs `model` or `model_families`, not `workloads`")
     positions = dict(source.positions)
     result = {key: value for key, value in data.items() if key not in foreign}
     finder = _finder(source, positions)
@@ -72,7 +72,7 @@ def translated(source: Source) -> Source:
     if "model" in result:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
-        raise source.fault((), "names no model: add --model NAME, or `model` or `model_families` in the file")
+        raise source.fault((), "has no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
     others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
     result["workloads"] = [
@@ -183,5 +183,5 @@ def _check_distributed(source: Source) -> None:
         if not isinstance(one, dict):
             raise source.fault(place, "must be a mapping with world_size and backend")
         if (size := one.get("world_size", 1)) != 1:
-            told = "one training is one process here; several devices and nodes in one training come with placements"
-            raise source.fault(place, f"only world_size 1 can be measured so far, not {str(size)[:20]}: {told}")
+            told = "a training runs in one process; several devices or nodes are not supported yet"
+            raise source.fault(place, f"only world_size 1 is supported, not {str(size)[:20]}: {told}")

@@ -79,7 +79,7 @@ def read_request(source: Source, model: str | None = None) -> RunRequest:
 
 def _with_model(source: Source, model: str) -> Source:
     if named := [key for key in ("model", "model_families", "workloads") if source.data.get(key) is not None]:
-        raise source.fault((named[0],), "names the models: leave out --model, which is for a file that names none")
+        raise source.fault((named[0],), "already names the models: leave out --model")
     return msgspec.structs.replace(source, data={**source.data, "model": model})
 
 
@@ -114,7 +114,7 @@ def _data(source: Source, item: Mapping[str, Any], path: KeyPath) -> tuple[str |
         return _text(source, item, path, "data"), {}
     here = (*path, "data")
     if value.get(_SOURCE) is None:
-        raise source.fault(here, f"'{_SOURCE}' is missing: what to read, for example {_SOURCE}: csv:reviews.csv")
+        raise source.fault(here, f"'{_SOURCE}' is missing: for example {_SOURCE}: csv:reviews.csv")
     options = _options(source, {key: inner for key, inner in value.items() if key != _SOURCE}, here)
     return _text(source, value, here, _SOURCE), options
 

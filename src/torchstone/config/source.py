@@ -67,7 +67,7 @@ def read_file(path: Path) -> Source:
     data, layout = parsed(text, path)
     source = Source(str(path), {}, positions_of(text, layout))
     if not isinstance(data, dict):
-        raise UsageError(f"{path}:1:1: a run file is a mapping of keys to values")
+        raise UsageError(f"{path}:1:1: a run file must be a mapping of keys to values")
     source.data = _plain(data, (), source)
     return source
 
@@ -117,5 +117,5 @@ def _plain(value: Any, path: KeyPath, source: Source) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if value is not None and not isinstance(value, str | int | float | bool):
-        raise source.fault(path, f"a {type(value).__name__} is no plain value")
+        raise source.fault(path, f"a {type(value).__name__} is not a plain value")
     return value

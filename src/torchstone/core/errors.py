@@ -30,9 +30,9 @@ class ExitCode(IntEnum):
 
 _MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.NO: "the answer is no: a gate failed, a doubt under --strict, nothing was measured",
+    ExitCode.NO: "the answer is no: a gate failed, a finding under --strict, or nothing was measured",
     ExitCode.WRONG: "the request is wrong",
-    ExitCode.LACKING: "the machine lacks something: a library, a driver, memory, room on a disk",
+    ExitCode.LACKING: "the machine lacks something: a library, a driver, memory or disk space",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM",
 }
 

@@ -48,6 +48,11 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     return f"{significant(value / divisor, digits)} {name}".rstrip()
 
 
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in percent: 0.05 → "5 %"."""
+    return f"{share:.{decimals}%}".replace("%", " %")
+
+
 def half_width(value: float, low: float | None, high: float | None) -> float | None:
     """Return the larger half of an interval relative to its value (0.012: ±1.2 %); None where there is none."""
     if low is None or high is None or value == 0:

@@ -26,7 +26,7 @@ from torchstone.plugins.model_choice import SHAPES
 from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 
 # What to do where the user's own batches are used as they come.
-INSTEAD = "return the Dataset, of which loaders of any kind are made"
+INSTEAD = "return the Dataset, so that torchstone can build the DataLoader"
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
@@ -53,7 +53,7 @@ def sketch(request: WorkloadRequest) -> Sketch:
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, request.options)
     if request.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
-        raise UsageError(f"model {request.model} cannot {request.task}; it can {', '.join(card.tasks)}")
+        raise UsageError(f"{request.model} does not support task '{request.task}' (supported: {', '.join(card.tasks)})")
     data, data_card, data_options = _data(request, card)
     if data_card is not None and _wants_more_classes(data_card, card):
         # A head with as many classes as the data has, where the model may have any number.
@@ -95,8 +95,8 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
     for one in configurations:
         if (axis := data.refuses(one)) is not None:
             raise UsageError(
-                f"{sketch.workload.model}: {axis}={one[axis]} cannot be: {data.why}, with {axis}={data.fixed[axis]}; "
-                f"{INSTEAD}"
+                f"{sketch.workload.model}: {axis}={one[axis]} not possible: {data.why}, with "
+                f"{axis}={data.fixed[axis]}; {INSTEAD}"
             )
     return msgspec.structs.replace(sketch, configurations=configurations, left_open=())
 
@@ -113,9 +113,9 @@ def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | No
     asked = request.data or ("example" if card.input.kind == "own" else made)
     if asked == "example":
         if card.input.kind != "own":
-            raise UsageError(f"data example: {request.model} brings no example batch; use synthetic, or name data")
+            raise UsageError(f"data example: {request.model} returns no example batch; give --data synthetic")
         if request.data_options:
-            raise UsageError(f"data example: takes no option, and got {', '.join(request.data_options)}")
+            raise UsageError(f"data example takes no option, got {', '.join(request.data_options)}")
         return "example", None, {}
     asked = with_source(asked)
     scheme, path = data_choice.source_of(asked)
@@ -198,7 +198,7 @@ def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, st
     if machine.device(kind, placement.index) is not None:
         return placement, None
     why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
-    return placement, f"device {word} is not here: {why}"
+    return placement, f"device {word} not found: {why}"
 
 
 def arrange(

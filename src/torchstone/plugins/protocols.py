@@ -209,7 +209,7 @@ class Searcher(Protocol):
     describes: str
 
     def search(self, brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
-        """Yield one Probe after another, be sent its Reading, and return the points worth a final duel, best first.
+        """Yield one Probe after another, be sent its Reading, and return the points for the final round, best first.
 
         Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
         """

@@ -1,4 +1,4 @@
-"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them.
+"""The registry: which plug-ins there are, and loading one by name. Listing imports none of them.
 
 A third party's plug-in has a name of its own. One that takes the name of ours is never used: `hf:gpt2` in a record
 must mean the same everywhere. Two packages that offer the same name are both left out until one of them is removed.
@@ -54,7 +54,7 @@ def load(family: str, name: str) -> Any:
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
     if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
         raise MissingError(
-            f"{what} of {_package(entries[0])} is no plug-in: {entries[0].value} must name an object of a Protocol in "
+            f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a Protocol in "
             "torchstone.extend, with a text `describes`"
         )
     return plugin

@@ -1,4 +1,4 @@
-"""The database behind the index: its tables, opening it, and making it anew when it is old or damaged."""
+"""The database behind the index: its tables, opening it, and rebuilding it when it is old or damaged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection
         yield connection
     except sqlite3.Error as fault:
         raise TorchstoneError(
-            f"the index {folder / _FILE}: {fault}. It may be deleted: records make it anew"
+            f"the index {folder / _FILE}: {fault}. It can be deleted; it is rebuilt from the records"
         ) from fault
     finally:
         connection.close()
@@ -75,7 +75,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_unwritable(fault: sqlite3.Error) -> bool:
-    """Say whether a full or failing disk is at fault: the records can make the index anew in memory."""
+    """Say whether a full or failing disk is at fault: the index can then be rebuilt in memory."""
     code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # above are the details
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
@@ -107,7 +107,7 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         if _version_of(connection) // 1000 > _LAYOUT:
             raise UsageError(
-                f"{path}: this index was made by a newer torchstone: upgrade torchstone, or delete the index"
+                f"{path}: this index was written by a newer torchstone: upgrade torchstone, or delete the index"
             )
         if _version_of(connection) != VERSION:
             make(connection)

@@ -60,7 +60,7 @@ def read_document(path: Path) -> Run:
     cases = {case.case_id for case in found.head.plan.cases}
     for trial in found.trials:
         if trial.case_id not in cases:
-            raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
+            raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} has a case_id that is not in the run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
     trials = tuple(map(bounded, found.trials))
     return Run(head, trials, found.findings, found.end, found.answer, found.comparison)

@@ -1,4 +1,4 @@
-"""The index: one SQLite file over all records of an output folder, for queries; the records can make it anew."""
+"""The index: one SQLite file over all records of an output folder, for queries; rebuilt from the records."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sync(folder: Path) -> tuple[Problem, ...]:
 
 
 def rebuild(folder: Path) -> tuple[Problem, ...]:
-    """Make the index anew from the records."""
+    """Rebuild the index from the records."""
     with current(folder, anew=True) as (_, problems):
         return problems
 

@@ -132,7 +132,7 @@ def read_run(path: Path) -> Run:
     if (tool := foreign.recognised(path)) is not None:
         runs = foreign.looked_at(tool, path)
         if len(runs) != 1:
-            raise UsageError(f"{path} holds {len(runs)} runs: `torchstone import {path}`, and name one of them")
+            raise UsageError(f"{path} contains {len(runs)} runs: type torchstone import {path}, then name one of them")
         return runs[0]
     with read_bounded(path) as file:
         beginning = file.readline(MOST_LINE_BYTES)[:24]
@@ -144,7 +144,7 @@ def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
     if word == "latest":
         if row := connection.execute(f"{_SELECT} {_NEWEST} LIMIT 1").fetchone():
             return RunRow(*row)
-        raise UsageError("no run is stored here yet: `torchstone run demo` makes one")
+        raise UsageError("no run is stored here yet; to make one, type torchstone run demo")
     if row := connection.execute(f"{_SELECT} WHERE run_id = ?", (word,)).fetchone():
         return RunRow(*row)
     if _is_path(word):
@@ -158,7 +158,7 @@ def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
         return RunRow(*starting[0])
     if starting:
         more = f", … ({len(starting)} in all)" if len(starting) > 8 else ""
-        raise UsageError(f"'{word}' fits several runs: {', '.join(row[0] for row in starting[:8])}{more}")
+        raise UsageError(f"'{word}' matches several runs: {', '.join(row[0] for row in starting[:8])}{more}")
     raise _none(connection, word)
 
 

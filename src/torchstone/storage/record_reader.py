@@ -71,7 +71,7 @@ def read_bounded(path: Path) -> BinaryIO:
         if not stat.S_ISREG(found.st_mode):
             raise UsageError(f"{path} is not a file")
         if found.st_size > MOST_BYTES:
-            raise UsageError(f"{path}: {found.st_size} bytes is more than a record may hold ({MOST_BYTES})")
+            raise UsageError(f"{path}: {found.st_size} bytes exceeds the limit of a record ({MOST_BYTES})")
         return path.open("rb")
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
@@ -105,7 +105,7 @@ class _Parts:
 
     def add(self, line: Line) -> None:
         if isinstance(line, Head):
-            raise UsageError("a second head: these are two records in one file")
+            raise UsageError("a second head line: two records in one file")
         if isinstance(line, Added):
             case_id = line.case.case_id
             if case_id not in self._cases:  # a resumed search may have proposed it again
@@ -113,7 +113,7 @@ class _Parts:
                 self.added[case_id] = line.case
         elif isinstance(line, Trial):
             if line.case_id not in self._cases:
-                raise UsageError(f"trial {line.trial_id[:80]!r} is of no case of this run's plan")
+                raise UsageError(f"trial {line.trial_id[:80]!r} has a case_id that is not in the run's plan")
             # Resumed: what was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
             self.end, self.findings, self.answer, self.comparison = None, [], None, None
             self._take(bounded(line))

@@ -1,4 +1,4 @@
-"""Writing a run's record: `records/<run_id>.jsonl`, a line a finished trial, flushed to disk. The truth of a run."""
+"""Writes a run's record, `records/<run_id>.jsonl`: one line per finished trial, flushed to disk."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class RecordWriter:
     def _write(self, line: Line) -> None:
         data = self._before + encode(line) + b"\n"
         if len(data) > MOST_LINE_BYTES:
-            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes is more than a record may hold")
+            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes exceeds the limit of a record")
         try:
             if os.fstat(self._descriptor).st_size != self._good:  # torn by a kill or by Ctrl-C
                 os.ftruncate(self._descriptor, self._good)

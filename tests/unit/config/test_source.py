@@ -52,10 +52,10 @@ def test_positions_are_those_of_the_keys(tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "text", "want"),
     [
-        ("yaml", "a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: b.c: the key is there twice"),
-        ("json", '{"a": 1,\n "b": {"c": 1,\n  "c": 2}}', "f:3:3: b.c: the key is there twice"),
-        ("toml", "a = 1\nc = 1\nc = 2\n", "f:3:6: c: the key is there twice"),
-        ("toml", "[a]\nb=1\n[a]\n", "f:3:3: a: the key is there twice"),
+        ("yaml", "a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: b.c: duplicate key"),
+        ("json", '{"a": 1,\n "b": {"c": 1,\n  "c": 2}}', "f:3:3: b.c: duplicate key"),
+        ("toml", "a = 1\nc = 1\nc = 2\n", "f:3:6: c: duplicate key"),
+        ("toml", "[a]\nb=1\n[a]\n", "f:3:3: a: duplicate key"),
     ],
 )
 def test_a_key_that_is_there_twice(tmp_path, suffix, text, want):
@@ -73,11 +73,11 @@ def test_a_key_that_is_there_twice(tmp_path, suffix, text, want):
         ("yaml", "a: &x [*x]", "too many values or too deep"),
         ("yaml", "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + BILLION, "too many values"),
         ("yaml", "[" * 5000, "nested too deeply"),
-        ("yaml", "- 1", "f:1:1: a run file is a mapping"),
-        ("yaml", "", "a run file is a mapping"),
-        ("yaml", "? [1]\n: 2", "a key is a word"),
+        ("yaml", "- 1", "f:1:1: a run file must be a mapping"),
+        ("yaml", "", "a run file must be a mapping"),
+        ("yaml", "? [1]\n: 2", "a key must be a word"),
         ("yaml", "1: 2", "not a word: put it in quotes"),
-        ("yaml", "a: !!binary aGk=", "a: a bytes is no plain value"),
+        ("yaml", "a: !!binary aGk=", "a: a bytes is not a plain value"),
         ("yaml", "a: 2020-13-45", "not YAML"),
         ("yaml", b"a: 1\nb: \xff", "f:2:1: not UTF-8 text (byte 0xff)"),
         ("json", '{"a": 1,\n "b" 2}', "f:2:6: not JSON: Expecting ':' delimiter"),
@@ -87,7 +87,7 @@ def test_a_key_that_is_there_twice(tmp_path, suffix, text, want):
         ("toml", "a =\n", "f:1:4: not TOML: Invalid value"),
         ("toml", "a = 'x", "f:1:1: not TOML"),
         ("txt", "a: 1", "unknown kind of file '.txt'"),
-        ("yaml", b"a" * (2**20 + 1), "no run file"),
+        ("yaml", b"a" * (2**20 + 1), "too large for a run file"),
     ],
 )  # fmt: skip
 def test_what_is_not_sound_is_one_line_with_its_place(tmp_path, suffix, text, want):

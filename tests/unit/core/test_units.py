@@ -29,6 +29,10 @@ def test_quantities(value, unit, text):
     assert units.quantity(value, unit) == text
 
 
+def test_a_share_is_in_percent_with_a_space():
+    assert [units.percent(0.05), units.percent(0.0217, 1), units.percent(1.5)] == ["5 %", "2.2 %", "150 %"]
+
+
 def test_the_relative_half_width_is_the_larger_side():
     assert units.spread(100.0, 95.0, 106.0) == "±6.0 %"
     assert units.spread(100.0, None, None) == ""

@@ -65,7 +65,7 @@ def test_ours_wins_over_one_of_the_same_name_and_it_is_told(installed):
     [
         (ImportError("no module named tensorsoup"), "of package theirs 1.0 cannot be imported: ImportError: no module"),
         (ZeroDivisionError("oops"), "cannot be imported: ZeroDivisionError: oops"),
-        (SimpleNamespace, "is no plug-in: theirs.module:PLUGIN must name an object"),
+        (SimpleNamespace, "is not a plug-in: theirs.module:PLUGIN must be an object"),
         (SimpleNamespace(), "with a text `describes`"),
     ],
     ids=["import", "raises", "class", "no text"],

@@ -110,7 +110,7 @@ def test_a_run_has_many_names(tmp_path):
     assert find(tmp_path, "20261101").row.run_id == "20261101-aa"
     assert find(tmp_path, "night").row.run_id == "20261102-ab"
     assert locate(tmp_path, "20261101-aa") == tmp_path / "records" / "20261101-aa.jsonl"
-    with pytest.raises(UsageError, match="fits several runs: 20261102-ab, 20261101-aa"):
+    with pytest.raises(UsageError, match="matches several runs: 20261102-ab, 20261101-aa"):
         find(tmp_path, "2026")
     with pytest.raises(UsageError, match=r"no run 'nigth'.*Did you mean 'night'"):
         find(tmp_path, "nigth")

@@ -86,7 +86,7 @@ def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: flo
         in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
         return winner.letter, f"{_name(winner)}{in_cases}, {ratios}{rest}"
     if not open_cases:
-        return None, f"the same within {100 * margin:g} %, {ratios}"
+        return None, f"equivalent within {100 * margin:g} %, {ratios}"
     return None, f"unclear, {ratios}{rest}{_settling(found)}"
 
 

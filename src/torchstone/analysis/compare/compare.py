@@ -94,7 +94,7 @@ def compare(participants: Sequence[Participant], asked: Asked) -> ComparedRuns:
         for candidate in participants[1:] if candidate.letter in each.sides
     ]  # fmt: skip
     if not pairs:
-        raise UsageError(f"no case in common with the baseline {baseline.letter}, only among the others: --baseline …")
+        raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
         (each.label, letter): of_side(side, asked.prices.get(letter))
         for each in matched for letter, side in each.sides.items()
@@ -135,7 +135,7 @@ def _pair(matched: Matched, baseline: Participant, candidate: Participant) -> _P
     sides = Sides(a, b, apart[1] if apart is not None else None)
     found = [*same.differing, *differing(a[-1], b[-1])]
     if apart is not None and apart[0] > _FAR_S and not sides.in_turn:
-        matters = f"{quantity(apart[0], 's')} apart on one machine: what drifted between is not seen; ab takes turns"
+        matters = f"{quantity(apart[0], 's')} apart on one machine: drift between them is not measured; ab interleaves"
         found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
     return _Pair(matched, candidate, same, tuple(found), sides)
 
@@ -192,7 +192,7 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
         loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)
         if loser is not None:
             side = "candidate" if verdict == Judgement.WORSE else "baseline"
-            labels.append(f"only the {side}, which is the worse, was disturbed ({loser}): measure it again")
+            labels.append(f"only the worse side ({side}) was disturbed ({loser}): measure it again")
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
         labels += _of_drift(found.difference, level)
@@ -212,8 +212,8 @@ def _of_drift(found: Difference, level: float) -> Iterator[str]:
     if whole > _MOSTLY_DRIFT * alone > 0.0:
         halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
         yield (
-            f"the spread of processes alone would leave ±{halves[0]}; what a machine drifts from one run to the next "
-            f"makes it ±{halves[1]}: `torchstone ab` takes turns, and has none of that"
+            f"the variation between processes alone gives ±{halves[0]}; drift between runs "
+            f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
         )
 
 

@@ -45,16 +45,16 @@ def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> l
     Raises UsageError for fewer than two, for one that cannot be read, and for a run that comes twice.
     """
     if len(words) < 2:
-        raise UsageError("compare needs two runs or more (or one with --over AXIS): torchstone compare RUN RUN")
+        raise UsageError("compare needs two or more runs (or one with --over AXIS): torchstone compare RUN RUN")
     if len(words) > len(_LETTERS):
-        raise UsageError(f"{len(words)} runs are more than the {len(_LETTERS)} that fit beside each other")
+        raise UsageError(f"{len(words)} runs are too many: at most {len(_LETTERS)} can be compared")
     found = [_with_trainings(one) for one in _lettered(words, [_runs(word, folder) for word in words])]
     seen: dict[str, str] = {}
     for one in found:
         for run in one.runs:
             if run.head.run_id in seen:
                 raise UsageError(
-                    f"'{seen[run.head.run_id]}' and '{one.word}' are the same run {run.head.run_id}; name another"
+                    f"'{seen[run.head.run_id]}' and '{one.word}' are the same run {run.head.run_id}; give another"
                 )
         seen.update({run.head.run_id: one.word for run in one.runs})
     return _baseline_first(found, baseline)
@@ -66,7 +66,7 @@ def split(word: str, over: str, folder: Path, baseline: str | None = None) -> li
     Raises UsageError where the axis has only one value there.
     """
     if over not in AXES and over != "device":
-        raise UsageError(f"--over {over}: no such axis; `torchstone list axes` has them, and there is device")
+        raise UsageError(f"--over {over}: no such axis; known: those of `torchstone list axes`, and device")
     runs = _runs(word, folder)
     value: Callable[[Case], Scalar] = lambda case: (
         case.placement.device if over == "device" else case.configuration.get(over)
@@ -74,7 +74,7 @@ def split(word: str, over: str, folder: Path, baseline: str | None = None) -> li
     values = list(dict.fromkeys(value(case) for run in runs for case in run.head.plan.cases))
     values = [one for one in values if one is not None]
     if len(values) < 2:
-        raise UsageError(f"--over {over}: '{word}' has one value of it, {values[0] if values else units.MISSING}")
+        raise UsageError(f"--over {over}: '{word}' has only one value, {values[0] if values else units.MISSING}")
     parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
     found = [
         Participant(letter, f"{over} {one}", f"{over}={one}", part)
@@ -178,7 +178,7 @@ def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
     """
     path = record_path(folder, metrics.run_id)
     if not path.is_file():
-        raise UsageError(f"no run '{metrics.run_id}', which a {METRICS} names: bring its record to {path}")
+        raise UsageError(f"no run '{metrics.run_id}' of this {METRICS}: copy its record to {path}")
     return read_run(path)
 
 
@@ -215,7 +215,7 @@ def named(participants: Sequence[Participant], word: str, flag: str) -> Particip
         if word in (one.letter, one.label, one.word):
             return one
     known = ", ".join(f"{one.letter} ({one.label})" for one in participants)
-    raise UsageError(f"{flag} {word}: none of the compared is called so; there are {known}")
+    raise UsageError(f"{flag} {word}: not one of the compared runs: {known}")
 
 
 def _baseline_first(found: list[Participant], baseline: str | None) -> list[Participant]:

@@ -59,7 +59,7 @@ def match(participants: Sequence[Participant]) -> list[Matched]:
     found = [matched for which, group in groups.items() for matched in _matched(which, group, participants)]
     if not found:
         having = "; ".join(f"{one.letter} has {_listed(one)}" for one in participants)
-        raise UsageError(f"no case in common (same task, model and settings that vary): {having}")
+        raise UsageError(f"no case in common (same task, model and varied settings): {having}")
     return list(_distinct(found))
 
 

@@ -188,7 +188,7 @@ def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
         count = sum(check in one.offer.doubts for one in entrants)
         word = "INVALID" if finding.severity == Severity.ERROR else "SUSPECT"
         told = f"{count} of {len(entrants)} settings are {word} ({check}): {finding.message}"
-        yield f"{told}. `torchstone show {run_id}` says more"
+        yield f"{told}; see `torchstone show {run_id}`"
 
 
 def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
@@ -236,16 +236,16 @@ def differing(entrants: Sequence[Entered]) -> Iterator[str]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:
-        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be its"
+        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be due to it"
     if len({one.offer.runs for one in entrants}) > 1 and len({one.offer.hosts for one in entrants}) == 1:
-        yield "not all were measured in one run: the machine's drift between runs is allowed for, not seen"
+        yield "measured in several runs: drift between runs is estimated, not measured"
     for device in dict.fromkeys(one.offer.device for one in entrants):
         hosts = dict.fromkeys(host for one in entrants if one.offer.device == device for host in one.offer.hosts)
         if len(hosts) > 1:
-            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may not be alike"
+            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may differ"
     if doubts := dict.fromkeys(check for one in entrants for check in one.offer.doubts):
         devices = dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts)
         whose = f" of {', '.join(devices)}" if len({one.offer.device for one in entrants}) > 1 else ""
-        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): `torchstone show` says why"
+        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): see `torchstone show`"
     if any(len(one.logs) == 1 for one in entrants):
-        yield "some stand on one trial, whose spread is taken from the others, or assumed"
+        yield "some have one trial; its variation is taken from the others or assumed"

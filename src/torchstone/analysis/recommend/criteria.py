@@ -35,7 +35,7 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
     if name == "price":
         if prices is None:
             raise UsageError(
-                "--by price needs what an hour of each device costs: --prices FILE (docs/recommending.md has one)"
+                "--by price needs the price per hour of each device: --prices FILE (example in docs/recommending.md)"
             )
         table = prices
         return Criterion(

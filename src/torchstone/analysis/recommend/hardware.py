@@ -214,7 +214,7 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
             f"{axis} {', '.join(f'{scalar_word(point.get(axis))} on {device}' for device, point in points.items())}"
             for axis in unlike
         )
-        yield f"settings differ between the devices at their best ({told}): part of the difference is theirs"
+        yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
 
 
 def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:

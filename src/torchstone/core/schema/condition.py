@@ -61,7 +61,7 @@ def parse(text: str) -> Condition:
     """Return the Condition that a text spells. Raises UsageError naming the axis, the value and what is wrong."""
     matches = [_COMPARISON.fullmatch(part) for part in text.split(",")]
     if not all(matches):
-        raise UsageError(f"'{text}' is no condition: {_FORM}")
+        raise UsageError(f"'{text}' is not a condition: {_FORM}")
     return Condition(tuple(_comparison(m[1], m[2], m[3].split("|")) for m in matches if m is not None))
 
 
@@ -98,5 +98,5 @@ def without(points: Sequence[Mapping[str, Scalar]], exclude: Iterable[Condition 
         removed.append(f"{condition} removes {len(left) - len(kept)}")
         left = kept
     if not left:
-        raise UsageError(f"no point is left of {len(points)}: {'; '.join(removed)}")
+        raise UsageError(f"none of {len(points)} settings is left: {'; '.join(removed)}")
     return left

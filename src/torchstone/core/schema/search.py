@@ -17,7 +17,7 @@ class Part(StrEnum):
     """What of a step a probe measures."""
 
     WHOLE = "whole"  # loader, transfer and device together: the only part whose value is the objective's
-    DEVICE = "device"  # batches resident on the device: what it can eat; the loader's axes do not matter
+    DEVICE = "device"  # batches resident on the device: its own throughput; the loader's axes do not matter
     LOADER = "loader"  # the loader alone: what it can feed; the device's axes do not matter
 
 

@@ -112,7 +112,7 @@ class OpenRun:
         if cut:
             given = self.session.procedure
             limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"
-            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} were over"))
+            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} had passed"))
         trial = self._record(case, trial, purpose)
         if cut:
             raise OutOfTime

@@ -1,4 +1,4 @@
-"""How long the windows of a trial should be, beside what its start costs.
+"""The length of a trial's windows, given the cost of its start.
 
 A trial pays for its process, the model and the warm-up before it measures anything. Its value differs from that of
 other trials by what differs between processes, which no longer window lowers, and by the noise of its own steps, which

@@ -1,4 +1,4 @@
-"""How many trials a run takes where nobody said so: round after round, until the intervals are narrow or time is over.
+"""The number of trials of a run without --trials: rounds until the intervals are narrow enough or time is over.
 
 Many short trials instead of a few long ones: trials of the same code differ by more than the steps of one do. In each
 round every case that is not known well enough yet is measured once, in seeded random order. A case is known well

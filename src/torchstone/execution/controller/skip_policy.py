@@ -1,4 +1,4 @@
-"""Says of a trial, from those already taken, why it cannot end well.
+"""Predicts from earlier trials which trials cannot succeed, and why, so that they are skipped.
 
 Only what is certain is said; in doubt, it is tried. A Case of which one trial ended well is never objected to.
 """
@@ -89,7 +89,7 @@ class Foresight:
             if trial.outcome.status != Status.OUT_OF_MEMORY or not _smaller(others, sizes):
                 continue
             if not any(others == well or _smaller(others, well) for well in fitted):  # else size is not the reason
-                return f"{_difference(others, sizes)} ran out of memory already, in trial {trial.trial_id}"
+                return f"{_difference(others, sizes)} ran out of memory before, in trial {trial.trial_id}"
         return self._too_large(case, alike)
 
     def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> str | None:
@@ -108,7 +108,7 @@ class Foresight:
             if peak is not None and room is not None and known[-1][1] >= room / _BEYOND and peak.low > room:
                 need, have = units.quantity(peak.low, "bytes"), units.quantity(room, "bytes")
                 sizes = ", ".join(str(size) for size, _ in known)
-                return f"needs at least {need} of {have} {where} memory, to judge by batch_size {sizes}"
+                return f"needs at least {need} of {have} {where} memory, extrapolated from batch_size {sizes}"
         return None
 
     def _capacities(self, case: Case) -> Iterator[tuple[tuple[str, ...], str, Callable[[], float | None]]]:

@@ -1,4 +1,4 @@
-"""One trial from the controller's side: block on its pipe, read gauges meanwhile, end it when its time is up."""
+"""One trial from the controller's side: wait on its pipe, sample telemetry, end it at its timeout."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class TrialDrive:
             return self._ending.died(wrong)
         measuring = not self._request.rehearse and self._request.evaluation is None
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
-            return Outcome(Status.CRASHED, "ended without having measured anything")
+            return Outcome(Status.CRASHED, "ended without any measurement")
         return self._ending.said(self._ended.outcome)
 
     def _measurements(self, began_s: float) -> tuple[Measurement, ...]:

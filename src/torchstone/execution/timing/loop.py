@@ -1,4 +1,4 @@
-"""The only loop in torchstone: warm-up, and a window of steady steps."""
+"""The measuring loop: warm-up, then a window of steady steps."""
 
 from __future__ import annotations
 

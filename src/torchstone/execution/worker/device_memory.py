@@ -1,4 +1,4 @@
-"""The device memory of a trial: what warm-up needed at most, and then, begun anew, what the windows needed.
+"""The peak device memory of a trial: of its warm-up, and, after a reset, of its windows.
 
 Compilers and libraries try kernels in the first steps, each with a workspace of its own. One peak of both would say
 that a step needs what only the choice of its kernels did.

@@ -107,7 +107,7 @@ def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
     if _CAUGHT.match(text):
         frames = frames_in(text)
         last = [line for line in text.splitlines()[1:] if line and not line.startswith((" ", "Original", "Traceback"))]
-        return f"{(last or [text])[0][:300]}, in a process of the loader,", text, frames
+        return f"{(last or [text])[0][:300]}, in a DataLoader worker,", text, frames
     if _GONE.match(text) and error.__cause__ is not None and _GONE.match(str(error.__cause__)):
         text = str(error.__cause__).strip()
     first = text.splitlines()[0][:300] if text else ""

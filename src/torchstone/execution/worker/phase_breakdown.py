@@ -1,4 +1,4 @@
-"""Where the time of a step goes: a pass of its own after the windows, whose steps are cut into phases.
+"""The phase breakdown of a step: a separate pass after the windows, whose steps are timed by phase.
 
 A cut is a stamp, or an event on the device's own stream: nothing waits for it. It is a pass of its own all the same,
 so that no headline figure carries even that.

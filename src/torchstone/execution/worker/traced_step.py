@@ -1,4 +1,4 @@
-"""One step under the interpreter's own trace: how often each line of the user's runs, and asks a tensor for a value."""
+"""One step under sys.settrace: how often each of the user's lines runs, and how often it reads a tensor's value."""
 
 from __future__ import annotations
 

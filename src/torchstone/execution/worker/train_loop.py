@@ -1,4 +1,4 @@
-"""Trains a model to an end: epochs, each with its steps timed, judged, and saved before the next begins."""
+"""The training loop: epochs with timed steps, each validated and saved before the next starts."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def steps_in_an_epoch(case: Case, data: FitData, asked: int | None) -> int:
     if asked is not None:
         return max(2, asked)
     if not data.has_end or data.training is None:
-        raise Unsupported(f"data {case.workload.data} has no end, so no epoch; name --data, or give --steps N")
+        raise Unsupported(f"data {case.workload.data} is endless and has no epochs; give --data or --steps N")
     items = len(data.training)
     steps = items // size // accumulation
     if steps < 2:
         each = f"{size} × {accumulation}" if accumulation > 1 else str(size)
-        raise Unsupported(f"{items} items make {steps} steps of {each}; 2 are the least of an epoch")
+        raise Unsupported(f"{items} items make {steps} steps of {each}; an epoch needs at least 2")
     return steps
 
 
@@ -141,7 +141,7 @@ class _Training:
             if not math.isfinite(ended.loss):
                 break
             if patience is not None and far.epochs - far.best >= patience:
-                tally.facts["stopped_early"] = f"no better one for {patience} epochs"
+                tally.facts["stopped_early"] = f"no improvement for {patience} epochs"
                 break
 
     def _epoch(self, send: Send, tally: Tally) -> EpochEnded:

@@ -1,4 +1,4 @@
-"""A trial that takes turns with another process: it computes when it is told to, and waits meanwhile."""
+"""A trial interleaved with another process: it computes on command, and waits in between."""
 
 from __future__ import annotations
 

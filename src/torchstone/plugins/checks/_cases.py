@@ -1,4 +1,4 @@
-"""The ground of the checks: a run's cases with their sound trials, and the steady windows of a trial."""
+"""Shared by the checks: a run's cases with their valid trials, and the steady windows of a trial."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class FingerprintMoved:
                 )
                 seed = run.head.procedure.seed
                 advice = (
-                    f"seed everything that draws (the procedure's seed is {seed}); what is left comes from "
-                    "operators that are not deterministic: torch.use_deterministic_algorithms(True) names them"
+                    f"seed every random generator (the procedure's seed is {seed}); what is left comes from "
+                    "nondeterministic operators: torch.use_deterministic_algorithms(True) names them"
                 )
                 yield Finding("fingerprint_moved", Severity.WARNING, message, advice, case_id)
 

@@ -20,7 +20,7 @@ _NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
 class OutOfMemory:
     """Fires on a Case with a trial that ran out of memory, or that was skipped because it would have."""
 
-    describes = "a trial that ran out of memory, or was skipped because it would"
+    describes = "a trial that ran out of memory, or was skipped because it was predicted to"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield one warning a Case."""
@@ -59,9 +59,9 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
 
 def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
-    if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
+    if any(word in (trial.outcome.message or "") for word in _IN_LOADER) and isinstance(workers, int) and workers > 1:
         fewer = setting(run, "num_workers", workers // 2)
-        return f"each process of the loader needs memory of the host: {fewer}; {ladder(case, run)}"
+        return f"each DataLoader worker needs host memory: {fewer}; {ladder(case, run)}"
     return ladder(case, run)
 
 

@@ -117,7 +117,7 @@ def _number(label: Any, at: str, numbers: Mapping[str, int]) -> int:
             raise UsageError(f"{at}: class {label[:40]!r} is none of those in train: {', '.join(numbers)[:200]}")
         return numbers[label]
     if not isinstance(label, int):
-        raise UsageError(f"{at}: the label {str(label)[:40]!r} is no class")
+        raise UsageError(f"{at}: the label {str(label)[:40]!r} is not a class")
     if label < 0 or (numbers and label >= len(numbers)):
         known = f"there are {len(numbers)} classes, 0 to {len(numbers) - 1}" if numbers else "classes count from 0"
         raise UsageError(f"{at}: the label {label} is out of range: {known}")

@@ -65,7 +65,7 @@ def _label_column(file: Path, schema: Any, asked: Scalar, image: str) -> str | N
         kind = schema.field(name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise UsageError(f"{file}: the column {name} holds {kind}, not classes; name their column: label=NAME")
+            raise UsageError(f"{file}: the column {name} contains {kind}, not classes; give their column: label=NAME")
     return name
 
 

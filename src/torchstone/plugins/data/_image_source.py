@@ -80,9 +80,9 @@ class ImageSource:
         elif root.suffix.lower() == _image_parquet.ENDING:
             yield root, _image_parquet.find
         elif root.suffix.lower() in _ARCHIVES:
-            raise UsageError(f"{root}: an archive; unpack it, and name the folder that comes out: {self._name}:PATH")
+            raise UsageError(f"{root}: an archive; unpack it and give the unpacked folder: {self._name}:PATH")
         else:
-            raise UsageError(f"{root}: a file, not a folder; name the folder: {self._name}:PATH")
+            raise UsageError(f"{root}: a file, not a folder; give the folder: {self._name}:PATH")
 
 
 def _refuse_untaught(root: Path, found: Found) -> None:

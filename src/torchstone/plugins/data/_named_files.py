@@ -51,7 +51,7 @@ def files_of(scheme: str, path: str, endings: Sequence[str]) -> dict[str | None,
 
 def _one(place: Path, words: dict[str, list[Path]]) -> list[Path]:
     if len(words) > 1:
-        raise UsageError(f"{place}: has both {' and '.join(f[0].name for f in words.values())}; take one of them away")
+        raise UsageError(f"{place}: has both {' and '.join(f[0].name for f in words.values())}; remove one of them")
     ((word, files),) = words.items()
     of = {int(match[2]) for file in files if (match := _NAME.fullmatch(file.stem.lower())) and match[2]}
     if of and of != {len(files)}:
@@ -65,7 +65,7 @@ def is_folder(place: Path) -> bool:
         return stat.S_ISDIR(place.stat().st_mode)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        what = "there is no such file or folder" if missing else f"cannot be read: {error.strerror}"
+        what = "no such file or folder" if missing else f"cannot be read: {error.strerror}"
         raise UsageError(f"{place}: {what}") from error
 
 
@@ -98,7 +98,7 @@ def size_of(file: Path, largest: int | None = None) -> int:
     if size == 0:
         raise UsageError(f"{file}: empty")
     if largest is not None and size > largest:
-        raise UsageError(f"{file}: {size} bytes, more than the {largest} that are read; take a part of it")
+        raise UsageError(f"{file}: {size} bytes, more than the limit of {largest}; use a part of it")
     return size
 
 

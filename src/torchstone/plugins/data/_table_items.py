@@ -79,7 +79,7 @@ class Tally:
             return
         self._words.add(label)
         if len(self._words) > _MOST_NAMES:
-            raise UsageError(f"{at}: more than {_MOST_NAMES} different labels: that column holds no classes")
+            raise UsageError(f"{at}: more than {_MOST_NAMES} different labels: not a column of classes")
 
 
 def card_of(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -> DataCard:

@@ -30,7 +30,7 @@ class CsvTable:
         self.columns = tuple(word.strip() for word in first) if header else tuple(map(str, range(1, len(first) + 1)))
         if separator is None and len(first) == 1 and (other := next((s for s in ";\t|," if s in first[0]), None)):
             word = "tab" if other == "\t" else other
-            raise UsageError(f"{file}: one column, {first[0][:60]!r}; for another separator say separator={word}")
+            raise UsageError(f"{file}: one column, {first[0][:60]!r}; for another separator give separator={word}")
         if twice := sorted(name for name in set(self.columns) if name and self.columns.count(name) > 1):
             raise UsageError(f"{file}: row 1: two columns are called {twice[0][:40]!r}")
 

@@ -36,7 +36,7 @@ class Svg:
 def charts(run: Run, rows: Sequence[Row]) -> Picture:
     """Return the picture: a group of charts for each workload. Raises UsageError: nothing to draw."""
     if rows and "throughput_low" not in rows[0]:
-        raise UsageError("svg draws one point a case: leave out --rows")
+        raise UsageError("svg draws one point per case: leave out --rows")
     drawn: dict[tuple[Scalar, ...], list[Row]] = {}
     for row in rows:
         if row.get("throughput") is not None and row.get("batch_size") is not None:

@@ -1,4 +1,4 @@
-"""A run in the making, of what another tool wrote: its machine as far as it is known, its cases, a trial for each."""
+"""Builds a Run from another tool's results: its machine as far as known, its cases, a trial for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a stranger's file: plain files of a bounded size, text, JSON as Python writes it, CSV; never executed."""
+"""Reading untrusted files: bounded size, text, JSON as Python writes it, CSV; never executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bytes_of(path: Path) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise UsageError(f"{path} is not a file")
         if found.st_size > MOST_BYTES:
-            raise UsageError(f"{path}: {found.st_size} bytes is more than is read of another tool ({MOST_BYTES})")
+            raise UsageError(f"{path}: {found.st_size} bytes exceeds the limit for imported files ({MOST_BYTES})")
         return path.read_bytes()
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
@@ -49,7 +49,7 @@ def parsed(text: str, where: str) -> Any:
     except json.JSONDecodeError as fault:
         raise UsageError(f"{where}: is not JSON: {fault.msg} in line {fault.lineno}, column {fault.colno}") from None
     except (ValueError, RecursionError):
-        raise UsageError(f"{where}: is nested too deeply, or has a number of thousands of digits") from None
+        raise UsageError(f"{where}: is nested too deeply, or has a number with thousands of digits") from None
 
 
 def rows_of(text: str, where: str) -> list[dict[str, str]]:
@@ -71,7 +71,7 @@ def rows_of(text: str, where: str) -> list[dict[str, str]]:
                 raise UsageError(f"{where}:{number}: {len(cells)} cells under {len(header)} names")
             rows.append(dict(zip(header, (cell.strip() for cell in cells), strict=False)))
     except csv.Error as fault:
-        raise UsageError(f"{where}: is no CSV: {fault}") from None
+        raise UsageError(f"{where}: not CSV: {fault}") from None
     return rows
 
 

@@ -41,7 +41,7 @@ class Timm:
         text = text_of(path)
         rows = rows_of(text, str(path))
         if not rows:
-            raise UsageError(f"{path}: a header and no rows")
+            raise UsageError(f"{path}: no rows below the header")
         said = _NAME.search(path.name)
         about = said.groupdict() if said else {}
         placement = Placement("cpu" if about.get("processor") else "cuda")

@@ -39,7 +39,7 @@ class _Unforkable(TorchstoneError):
 class Fork:
     """One template process, open between `open` and `close`."""
 
-    describes = "trials forked from one template process: live in under 0.1 s"
+    describes = "trials forked from one template process, started in under 0.1 s"
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

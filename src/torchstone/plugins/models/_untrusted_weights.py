@@ -38,7 +38,7 @@ def load_pickle(file: Path, device: str) -> Any:
         found = _GLOBAL.search(str(error))
         if found is not None:
             raise UsageError(
-                f"{file}: refused: its pickle wants to call {found.group(1)}, and weights hold only tensors. "
+                f"{file}: refused: its pickle calls {found.group(1)}, but weights may contain only tensors. "
                 "Save them as safetensors"
             ) from error
         raise UsageError(f"{file}: refused: not a file of weights only; save it again with torch.save") from error

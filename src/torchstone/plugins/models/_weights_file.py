@@ -128,7 +128,7 @@ def _state(file: Path) -> Mapping[str, Any]:
     if isinstance(found, Mapping):
         found = next((found[key] for key in _INSIDE if isinstance(found.get(key), Mapping)), found)
     if not isinstance(found, Mapping) or not found:
-        raise UsageError(f"{file}: holds no state dict; save it with torch.save(model.state_dict(), …)")
+        raise UsageError(f"{file}: contains no state dict; save it with torch.save(model.state_dict(), …)")
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise UsageError(

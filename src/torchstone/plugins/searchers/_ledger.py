@@ -1,4 +1,4 @@
-"""What a search has asked and heard so far: what is left of its budget, and which points did best."""
+"""The probes and readings of a search so far, its remaining budget, and the best points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
 from torchstone.core.schema.trial import Status
 
 Search = Generator[Probe, Reading, Sequence[Point]]
-FINALISTS = 3  # points worth a final duel, unless a searcher has a reason to name others
+FINALISTS = 3  # points in the final round, unless a searcher has a reason to name others
 
 
 def key_of(point: Point) -> frozenset[tuple[str, Scalar]]:
@@ -19,7 +19,7 @@ def key_of(point: Point) -> frozenset[tuple[str, Scalar]]:
 
 
 def value_of(reading: Reading) -> float | None:
-    """Return the value of a reading that can be believed: ok, and a finite number."""
+    """Return the value of a valid reading: ok, and a finite number."""
     if reading.status is not Status.OK or reading.value is None or not math.isfinite(reading.value):
         return None
     return reading.value

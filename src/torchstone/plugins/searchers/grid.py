@@ -10,7 +10,7 @@ from torchstone.plugins.searchers._ledger import Search, in_turn
 class Grid:
     """Tries all there is: the surest answer, and the dearest."""
 
-    describes = "every point, in the given order"
+    describes = "every setting, in the given order"
 
     def search(self, brief: Brief) -> Search:
         return in_turn(brief, brief.points)

@@ -16,7 +16,7 @@ from torchstone.plugins.searchers._ledger import Search, in_turn
 class Random:
     """Tries points in a seeded random order, until the budget is spent or none is left."""
 
-    describes = "points drawn at random, none twice"
+    describes = "random settings, without repetition"
 
     def search(self, brief: Brief) -> Search:
         return in_turn(brief, Generator(brief.seed).sample(brief.points, len(brief.points)))

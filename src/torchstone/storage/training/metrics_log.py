@@ -1,4 +1,4 @@
-"""training_metrics.json: written anew after every epoch, so that what was reached is on disk whatever comes next."""
+"""training_metrics.json: rewritten after every epoch, so that the metrics so far survive a crash."""
 
 from __future__ import annotations
 

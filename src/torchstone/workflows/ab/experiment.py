@@ -1,7 +1,7 @@
 """A contest: pairs of processes until it is known whether B differs from A, or the budget is spent.
 
 Both sides live at once and take short turns, so that what drifts hits both (docs/comparing-live.md). The pair is the
-replicate: fresh processes, each with its heap moved by luck. Templates are renewed on the way, and the interval sees
+replicate: fresh processes, each with a random heap offset. Templates are renewed on the way, and the interval sees
 what they share.
 """
 
@@ -278,10 +278,10 @@ class Bout:
         taken, given = self._standing.pairs, f"{self._rules.budget_s:g} s"
         needed = f"; --within {self._time.needed_s:.0f}s is enough" if self._time.needed_s is not None else ""
         if not self._pairs:
-            return f"{given} were over before the first pair of processes: starting took {self._before_s:.0f} s"
+            return f"{given} ended before the first pair of processes: starting took {self._before_s:.0f} s"
         if not taken:
-            return f"{given} are too short for one pair of processes, and {FEWEST_PAIRS} are needed{needed}"
-        return f"in {given} there was time for {taken} of the {FEWEST_PAIRS} pairs of processes it takes{needed}"
+            return f"{given} are too short for a pair of processes; {FEWEST_PAIRS} pairs are needed{needed}"
+        return f"only {taken} of the {FEWEST_PAIRS} pairs of processes needed fitted into {given}{needed}"
 
 
 def _ended_well(pair: Pair) -> bool:
@@ -293,5 +293,5 @@ def _why(sides: Sequence[Side], failed: Pair) -> str:
     ends = [(side, trial.outcome) for side, trial in zip(sides, failed.trials, strict=True)]
     bad = [(s, o) for s, o in ends if o.status not in (Status.OK, Status.SKIPPED)]
     if not bad:
-        return "no turn was taken"
+        return "nothing was measured"
     return "; ".join(f"{side.label} {outcome.status}: {outcome.message or 'no message'}" for side, outcome in bad)

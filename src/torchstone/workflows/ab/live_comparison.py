@@ -145,8 +145,8 @@ def _by_one_procedure(sides: tuple[SideRequest, SideRequest]) -> None:
         one, other = getattr(a, name), getattr(b, name)
         if one != other:
             raise UsageError(
-                f"both sides are measured in one way, and their files differ in {name}: {one} and {other}; "
-                f"say it once for both: {_flag(name, one)}"
+                f"both sides must be measured in the same way, but their files differ in {name}: {one} and {other}; "
+                f"set it for both: {_flag(name, one)}"
             )
 
 

@@ -221,7 +221,7 @@ class _Taking:
 
 
 def _unstarted(contender: Contender, number: int) -> Trial:
-    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair did not get ready")
+    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair failed to start")
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 

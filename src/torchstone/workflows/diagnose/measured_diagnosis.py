@@ -88,7 +88,7 @@ class DiagnosisCampaign:
         if work.failed is not None:
             outcome = work.failed.outcome
             raise TorchstoneError(
-                f"the step itself ended {outcome.status}: {outcome.message}; there is nothing to diagnose. "
+                f"the step itself failed ({outcome.status}: {outcome.message}); nothing to diagnose. "
                 f"See torchstone show {head.run_id} --full"
             )
         return results, self._told(work, results.summary, run, head)
@@ -137,7 +137,7 @@ def diagnosed_from_record(target: Target) -> Diagnosis:
     """Return what a record alone says of a Case, nothing measured. The target is of a stored run."""
     run, case = target.run, target.case
     if run is None or case is None:
-        raise TorchstoneError(f"{target.name} is no stored run")
+        raise TorchstoneError(f"{target.name} is not a stored run")
     recorded = next(one for one in run.cases if one.case_id == case.case_id)
     evidence = recorded_evidence(run, recorded)
     diagnosis = told(run.run_id, run.name, case, evidence, causes_of(evidence), run, recorded)

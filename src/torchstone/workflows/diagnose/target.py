@@ -116,7 +116,7 @@ def of_request(request: RunRequest) -> Target:
     # Why a task is slow on real data may be their loader, whichever task it is.
     sketch = plan.sketch(msgspec.structs.replace(workload.excluding(request.exclude), fed=True))
     if len(sketch.configurations) != 1 or "," in request.device:
-        raise UsageError(f"{request.name} asks for {len(sketch.configurations)} cases")
+        raise UsageError(f"{request.name} has {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
     return Target(
         name=request.name or "diagnose", procedure=short(request.procedure), sketch=sketch, device=request.device,
@@ -136,9 +136,9 @@ def one_workload(request: RunRequest) -> WorkloadRequest:
     found = list(request.workloads) if len(request.workloads) == 1 else training
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in request.workloads)
-        raise UsageError(f"diagnose takes one workload, and this names several ({known}): choose with --task")
+        raise UsageError(f"diagnose takes one workload, this has several ({known}): choose with --task")
     if found[0].task == Task.LOAD:
-        raise UsageError("task load has no step to diagnose: name the training that it feeds")
+        raise UsageError("task load has no step to diagnose: give the training that uses the loader")
     return found[0]
 
 
@@ -173,12 +173,12 @@ def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
     """Return the Case whose id begins with `which`, else the best that trains. Raises UsageError otherwise."""
     cases = [case for case in summary.cases if case.workload.task != Task.LOAD]
     if not cases:
-        raise UsageError(f"{summary.run_id} has no case with a step: task load feeds one, and has none")
+        raise UsageError(f"{summary.run_id} has no case with a step: task load has none")
     if which is not None:
         found = [case for case in cases if case.case_id.startswith(which)]
         if len(found) != 1:
             known = ", ".join(case.case_id for case in cases[:8])
-            raise UsageError(f"--case {which} fits {len(found)} cases of {summary.run_id}; there are {known}")
+            raise UsageError(f"--case {which} matches {len(found)} cases of {summary.run_id}; known: {known}")
         return found[0]
     if summary.answer is not None:
         present = summary.answer.present or summary.answer.recommended
@@ -189,7 +189,7 @@ def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
     workloads = list(dict.fromkeys(str(case.workload.model) for case in training))
     if len(workloads) > 1:
         known = ", ".join(f"{case.case_id} ({case.workload.model})" for case in training[:6])
-        raise UsageError(f"{summary.run_id} measured several models: choose a case with --case, of {known}")
+        raise UsageError(f"{summary.run_id} measured several models: choose one with --case: {known}")
     choices = {case.case_id: choice_of(case, summary.machine, ()) for case in training}
     best = recommended(list(choices.values()), InRounds(training))
     return next((case for case in training if best is not None and case.case_id == best.case_id), training[0])

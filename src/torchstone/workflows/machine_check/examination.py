@@ -59,7 +59,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
 
     `tell` is told what happens next. Where another torchstone measures it is left in peace: only a look is taken.
     """
-    tell("who else is here")
+    tell("other processes")
     with Session(_procedure(), (MODEL,)) as session, contextlib.ExitStack() as locks:
         machine, found = session.inspect()
         placement = plan.place(device, found, machine)
@@ -78,7 +78,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
         ]
         case = _case(placement, machine)
         if holder is None:
-            tell(f"the noise floor: {_PROCESSES} equal processes")
+            tell(f"noise floor: {_PROCESSES} processes of the same code")
             seen += _of_trials(_trials(session, case, machine))
         seen += _of_device(gauges, placement.device)
         seen += _of_host(machine, gauges, *before, folder)
@@ -130,8 +130,8 @@ def _of_trials(trials: Sequence[Trial]) -> list[Condition]:
     steps = [values for values in steps if len(values) > 1]
     if len(steps) < 2:
         ended = next((t.outcome.message for t in trials if t.outcome.status != Status.OK), None)
-        said = f"a small training does not run: {ended}"
-        return [Condition("spread of processes", said, Fitness.UNFIT, f"`torchstone run --model {MODEL}` says more")]
+        said = f"a small training failed: {ended}"
+        return [Condition("spread of processes", said, Fitness.UNFIT, f"see `torchstone run --model {MODEL}`")]
     centres = [median(values) for values in steps]
     spreads = [1.4826 * median(abs(v - c) for v in values) / c for values, c in zip(steps, centres, strict=True)]
     stolen = [share for trial in trials if (share := steal_share(trial)) is not None]

@@ -23,7 +23,7 @@ from torchstone.workflows.memory import tracing
 from torchstone.workflows.memory.answer import Answer, Row, limit_bytes
 
 TASKS = ("train", "infer")
-_OTHERWISE = "memory takes train and infer"
+_OTHERWISE = "memory predicts train and infer only"
 Tell = Callable[[str], None]
 
 

@@ -1,4 +1,4 @@
-"""From a training that was asked for to its folder: check, rehearse, train, keep the diary, record it as a run."""
+"""A training from request to folder: check, try the user's code, train, log metrics, record it as a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TrainCampaign:
         fit = asked.procedure.fit
         self._resumes = fit is not None and fit.resume
         if not self._resumes and (output / CARD).exists():
-            raise UsageError(f"--output {output}: a training lies there; `train --resume {output}` goes on with it")
+            raise UsageError(f"--output {output} has a training already; `train --resume {output}` continues it")
         self._asked, self._output, self._told, self._busy = asked, output.absolute(), told, busy
         self._watcher = watcher
 
@@ -73,7 +73,7 @@ class TrainCampaign:
             machine, found = session.inspect()
             placements = [plan.place(word, found, machine) for word in asked.device.split(",")]
             if len(placements) > 1:
-                raise UsageError(f"train takes one device, and got {asked.device}")
+                raise UsageError(f"train takes one device, got {asked.device}")
             device = machine.device(placements[0].device, placements[0].index)
             (point,) = effective([asked.configuration], placements[0])
             case = Case(asked.workload, plan.on_device(point, device), placements[0])
@@ -90,7 +90,7 @@ class TrainCampaign:
 
 
 class _Observer:
-    """A Watcher that keeps the diary, and passes everything on."""
+    """A Watcher that logs the metrics and passes every event on."""
 
     def __init__(
         self, watcher: Watcher, asked: TrainingAsked, output: Path, told: Told, before: Sequence[EpochMetrics]
@@ -147,10 +147,10 @@ def resumed(output: Path, epochs: int | None) -> TrainingAsked:
     card = read_card(output)
     done = _before(output, resumes=True)
     if not (output / STATE).is_file() or not done:
-        raise UsageError(f"{output}: was cut before its first epoch ended; train it anew with another --output")
+        raise UsageError(f"{output}: interrupted before its first epoch ended; train again with another --output")
     wanted = epochs or card.procedure.epochs or 1
     if done[-1].epoch >= wanted:
-        raise UsageError(f"{output}: its {done[-1].epoch} epochs are done; --epochs N with a larger N goes on")
+        raise UsageError(f"{output}: its {done[-1].epoch} epochs are done; continue with a larger --epochs N")
     if card.procedure.fit is None:
         raise UsageError(f"{output / CARD}: has no fit")
     fit = msgspec.structs.replace(card.procedure.fit, resume=True)

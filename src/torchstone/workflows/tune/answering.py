@@ -25,7 +25,7 @@ APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.
 def answer_of(
     run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[Reading]
 ) -> Answer:
-    """Return the Answer. `duel`: its trials by Case id; `ranking`: Case ids, best first, at least one."""
+    """Return the Answer. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
     quest, head = space.quest, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}
@@ -77,9 +77,9 @@ def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterat
             int(workers) if isinstance(workers, int) else None,
         ).sentence  # fmt: skip
     if (told := _axis_told(readings, "num_workers", Part.LOADER)) is not None:
-        yield f"the loader alone: {told}"
+        yield f"loader alone: {told}"
     if (told := _axis_told(readings, "precision", Part.DEVICE)) is not None:
-        yield f"the device alone: {told}"
+        yield f"device alone: {told}"
     yield from _memory(best, readings)
 
 
@@ -110,5 +110,5 @@ def _memory(best: Choice, readings: Sequence[Reading]) -> Iterator[str]:
         room = (
             f"{units.quantity(best.memory_bytes, 'bytes')}, {units.quantity(best.memory_share, 'ratio')} of the memory"
         )
-        ran = f"; {len(hit)} of {len(readings)} probes ran out" if hit else "; no probe ran out of it"
-        yield f"the peak is {room}{ran}"
+        ran = f"; {len(hit)} of {len(readings)} probes ran out of memory" if hit else "; no probe ran out of memory"
+        yield f"peak memory {room}{ran}"

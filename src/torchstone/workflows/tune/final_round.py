@@ -1,7 +1,7 @@
-"""The final duel: the best few and the present settings in interleaved rounds of full trials, so that drift hits all.
+"""The final round: the best few and the present settings in interleaved full trials, so that drift affects all alike.
 
-The search chose its finalists for what they said, and the best of many looks better than it is; only what the duel
-measures anew is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
+The search chose its finalists for what they said, and the best of many looks better than it is; only what this round
+measures is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class TuneSketch:
         return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
     def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
-        """Return the Quest on that device. `trials`: rounds of the duel."""
+        """Return the Quest on that device. `trials`: rounds of the final comparison."""
         request = self.request
         device = machine.device(placement.device, placement.index)
         real = self._own.is_data or has_end(self.sketch.workload.data)
@@ -145,7 +145,7 @@ class TuneSketch:
             return constraints
         if memory_bytes is None:
             raise UsageError(
-                f"--max-memory {100 * share:g}%: how much this device has is not known; write a size: 20GB"
+                f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB"
             )
         return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
 
@@ -166,5 +166,5 @@ def _one_workload(workloads: Sequence[WorkloadRequest]) -> WorkloadRequest:
     found = list(workloads) if len(workloads) == 1 else training
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in workloads)
-        raise UsageError(f"tune takes one workload, and this names {len(workloads)} ({known}): choose with --task")
+        raise UsageError(f"tune takes one workload, this has {len(workloads)} ({known}): choose with --task")
     return found[0]

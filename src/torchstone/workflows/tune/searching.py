@@ -20,7 +20,7 @@ from torchstone.workflows.tune.watching import TuneWatcher
 
 
 class Probes:
-    """Takes probes into an open run. `recorded`: those of a run that goes on; they are believed, not taken again."""
+    """Takes probes into an open run. `recorded`: those of a run that goes on; they are reused, not taken again."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Probes:
 
 
 def search(brief: Brief, searcher: str, probes: Probes) -> list[Point]:
-    """Let a searcher ask until it is done; return the points that it finds worth a duel, best first."""
+    """Let a searcher ask until it is done; return its points for the final round, best first."""
     plugin: Searcher = registry.load("searchers", searcher)
     asking = plugin.search(brief)
     try:

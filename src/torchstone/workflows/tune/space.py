@@ -90,7 +90,7 @@ class Space:
         if not kept:
             wanted = self.quest.constraints.effective_batch
             sizes = self._values("batch_size")
-            raise UsageError(f"--effective-batch {wanted} is no multiple of any batch size: {sizes}")
+            raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
         full = without([{**self.quest.base.configuration, **point} for point in kept], self.quest.exclude)
         return [{axis: configuration[axis] for axis in self.axes} for configuration in full]

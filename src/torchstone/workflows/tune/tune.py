@@ -81,11 +81,11 @@ def going_on(watcher: TuneWatcher) -> Callable[[OpenRun, Run], Run]:
 def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     """Carry a tune out in its open run, end the run and return it.
 
-    What `so_far` holds is believed: the search is asked again, and answered from the record as far as that goes.
+    Trials in `so_far` are reused: the search runs again, answered from the record as far as that goes.
     """
     head, quest = open_run.head, open_run.head.quest
     if quest is None:
-        raise TorchstoneError(f"run {head.run_id} is no tune")
+        raise TorchstoneError(f"run {head.run_id} is not a tune")
     space, seed = Space(quest), open_run.session.procedure.seed
     watcher.quest(quest, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
@@ -93,10 +93,10 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     def work() -> None:
         found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
-        watcher.stage(f"duel of {len(cases)}, {quest.duel_trials} rounds")
+        watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
         duel = fight(cases, quest, open_run, seed, so_far.trials)
         if ranking := ranked(duel, quest):
-            watcher.stage("what stands behind it")
+            watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
             open_run.answer(answer_of(open_run.so_far(), space, duel, ranking, probes.readings))
@@ -105,7 +105,7 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
 
 
 def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
-    """Return the Cases of the duel: the search's best, the one that needs least memory among the fast, the present."""
+    """Return the Cases of the final round: the search's best, the leanest of the fast, the present settings."""
     points = list(found[:_FINALISTS])
     good = [r for r in allowed(probes.readings) if r.value is not None]
     top = max((r.value or 0.0 for r in good), default=0.0)
@@ -119,7 +119,7 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
 
 
 def _explain(space: Space, probes: Probes, best: Case) -> None:
-    """Measure what the loader could feed and the device could eat at the very settings of the answer."""
+    """Measure the throughput of the loader alone and of the device alone at the recommended settings."""
     if not space.brief(None, 0).separable:
         return
     point = space.point_of(best)
@@ -152,10 +152,10 @@ def no_answer(run: Run) -> str | None:
                 tried.append((missed[1], missed[0], case))
     if not tried:
         ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
-        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was taken'}"
+        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was started'}"
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
     return (
-        f"no configuration keeps to --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
+        f"no configuration meets --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
         f"See torchstone show {run.head.run_id}"
     )

@@ -136,9 +136,9 @@ def test_mistakes_have_one_line_each(store, tmp_path):
     bad.mkdir()
     (bad / "x.jsonl").write_text("nonsense\n")
     for words, said in (
-        ([ids[0]], "two runs or more"), ([ids[0], ids[0]], "the same run"), ([ids[0], "latest", "A"], "no run 'A'"),
+        ([ids[0]], "two or more runs"), ([ids[0], ids[0]], "the same run"), ([ids[0], "latest", "A"], "no run 'A'"),
         ([ids[0], str(tmp_path / "empty")], "no records"), ([ids[0], str(bad)], "not a torchstone record"),
-        ([ids[0]] * 27, "27 runs are more than"),
+        ([ids[0]] * 27, "27 runs are too many"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=said):
             gather(words, outputs)
@@ -153,7 +153,7 @@ def test_one_run_is_split_over_an_axis(outputs):
         ("A", "precision fp32", 3), ("B", "precision bf16", 3),
     ]  # fmt: skip
     assert [one.label for one in match(found)] == ["train cnn"]
-    with pytest.raises(UsageError, match="one value of it, cpu"):
+    with pytest.raises(UsageError, match="only one value, cpu"):
         split("latest", "device", outputs)
     with pytest.raises(UsageError, match="no such axis"):
         split("latest", "colour", outputs)

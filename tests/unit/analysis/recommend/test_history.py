@@ -81,7 +81,7 @@ def test_a_run_apart_from_all_others_is_left_out(told):
     (one,) = told(runs(change_at=99, outlier=7)).histories
     assert one.changes == ()
     assert [place for place, point in enumerate(one.points) if not point.counted] == [7]
-    assert one.points[7].why == "apart from its neighbours"
+    assert one.points[7].why == "outlier among its runs"
 
 
 def test_machines_are_kept_apart_and_a_change_comes_first(told):
@@ -102,7 +102,7 @@ def test_a_case_a_model_and_a_run_can_be_asked_for(told):
     one = stored[0].head.plan.cases[0]
     for word in (one.case_id[:6], "BERT", "latest", stored[3].head.run_id):
         assert [h.case_id for h in told(stored, word).histories] == [one.case_id]
-    with pytest.raises(UsageError, match="Nor is it the beginning of a case_id, or part of a model's name: hf:bert"):
+    with pytest.raises(UsageError, match="It is no prefix of a case_id or part of a model's name either: hf:bert"):
         told(stored, "nothing-of-this-name")
     with pytest.raises(UsageError, match="Did you mean 'throughput'"):
         told(stored, None, "throughputs")

@@ -46,7 +46,7 @@ def test_s4_16_one_device_whose_run_is_suspect_has_a_block_that_says_so_and_why(
     assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ("Intel Xeon",))
     assert shown.startswith(ALONE)
     why = "3 of 3 settings are SUSPECT (neighbours): others were busy"
-    assert f"\nnote: {why}. `torchstone show {run.head.run_id}` says more\n" in shown
+    assert f"\nnote: {why}; see `torchstone show {run.head.run_id}`\n" in shown
     assert block.to_type is not None
     assert f"\n  {block.to_type}\n" in shown
 
@@ -56,7 +56,7 @@ def test_s4_16_one_device_whose_trials_differ_too_much_has_one_too(told):
     assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ())
     assert shown.startswith(ALONE)
     assert "\nleft out: 3 of 3 settings: 2 trials differ too much for an interval" in shown
-    assert "\nnote: 1 of 3 settings are SUSPECT (neighbours): others were busy. " in shown
+    assert "\nnote: 1 of 3 settings are SUSPECT (neighbours): others were busy; " in shown
 
 
 def test_what_is_suspect_is_not_told_twice_of_a_device_that_has_other_settings(told):
@@ -69,7 +69,7 @@ def test_s4_16_a_device_that_has_none_but_suspect_figures_is_compared_and_named(
     cpu = a_stored_run(1, CPU, machine())
     block, shown = told(cpu, a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA)))
     assert block.recommended == "NVIDIA H200"
-    assert "note: figures of NVIDIA H200 are SUSPECT (neighbours): `torchstone show` says why\n" in shown
+    assert "note: figures of NVIDIA H200 are SUSPECT (neighbours): see `torchstone show`\n" in shown
     assert block.left_out == ()
 
 
@@ -104,4 +104,4 @@ def test_a_device_whose_memory_is_nearly_full_in_all_settings_has_a_block_that_s
     held = {one.case_id: 0.95 * (CARD.memory_bytes or 0) for one, _ in CUDA}
     block, shown = told(a_stored_run(1, CUDA, machine("cuda"), memory=held))
     assert (block.ran, block.judged) == (("NVIDIA H200",), ())
-    assert "left out: 3 of 3 settings: they nearly fill the memory, or train worse\n" in shown
+    assert "left out: 3 of 3 settings: they nearly fill the memory or train worse\n" in shown

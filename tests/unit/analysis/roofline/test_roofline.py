@@ -75,7 +75,7 @@ def test_a_peak_of_0_in_a_record_is_none(tmp_path):
     peaks = peaks_of(matmul_fp32=0.0, memory_copy=0.0, memory_triad=0.0, kernel_launch=-1.0)
     _, case = a_measured_run(tmp_path, machine=a_machine(devices=(CPU,), peaks=(peaks,)))
     assert "mfu_measured" not in case.estimates
-    assert any("no product of matrices in fp32" in line for line in case.ceilings.missing)
+    assert any("no fp32 matrix product" in line for line in case.ceilings.missing)
 
 
 def test_a_peak_that_is_beaten_is_not_hidden(tmp_path):
@@ -90,8 +90,8 @@ def test_a_peak_that_is_beaten_is_not_hidden(tmp_path):
     [
         (a_machine(devices=(CPU,)), 2, "no peaks were measured of cpu of host"),
         (a_machine(devices=(CPU,), peaks=(peaks_of(torch="2.8"),)), 2, "no peaks were measured"),
-        (a_machine(devices=(CPU,), peaks=(peaks_of(),)), 1, "measured with 2 threads, and this ran with 1"),
-        (a_machine(devices=(CPU,), peaks=(peaks_of(matmul_bf16=None),)), 2, "no product of matrices in bf16"),
+        (a_machine(devices=(CPU,), peaks=(peaks_of(),)), 1, "measured with 2 threads, but this ran with 1"),
+        (a_machine(devices=(CPU,), peaks=(peaks_of(matmul_bf16=None),)), 2, "no bf16 matrix product"),
         (a_machine(), 2, "cpu is not among the devices"),
     ],
 )
@@ -174,9 +174,9 @@ def test_mfu_says_whether_it_is_over_a_burst_or_what_is_kept_up(tmp_path):
     _, seen = a_measured_run(tmp_path, machine=a_machine(devices=(CPU, H200), peaks=(both,)), case=case)
     measured, sustained = seen.estimates["mfu_measured"], seen.estimates["mfu_sustained"]
     assert sustained.value / measured.value == pytest.approx(4 / 3)
-    assert measured.method.endswith("over the best product measured, a burst")
-    assert sustained.method.endswith("over the product kept up for seconds")
-    assert not any("keeps up" in line for line in seen.ceilings.missing)
+    assert measured.method.endswith("of the best measured matrix product (burst)")
+    assert sustained.method.endswith("of the sustained matrix product")
+    assert not any("sustained" in line for line in seen.ceilings.missing)
     _, older = a_measured_run(tmp_path, machine=a_machine(devices=(CPU, H200), peaks=(burst,)), case=case)
     assert "mfu_sustained" not in older.estimates
-    assert any("what NVIDIA H200 keeps up in bf16 was not measured" in line for line in older.ceilings.missing)
+    assert any("the sustained bf16 rate of NVIDIA H200 was not measured" in line for line in older.ceilings.missing)

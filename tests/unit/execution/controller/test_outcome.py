@@ -31,7 +31,7 @@ def test_where_the_kernel_does_not_count_both_are_named(monkeypatch):
     monkeypatch.setattr(module, "oom_kills", tuple)
     outcome = Ending().died("killed by SIGKILL")
     assert outcome.status == Status.CRASHED
-    assert outcome.message == "killed by SIGKILL, by somebody's kill -9, or by the kernel's out-of-memory killer"
+    assert outcome.message == "killed by SIGKILL, by kill -9 from outside, or by the kernel's out-of-memory killer"
 
 
 def test_a_loaders_process_that_the_kernel_killed_is_out_of_memory(kills):

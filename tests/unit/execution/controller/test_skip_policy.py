@@ -68,7 +68,7 @@ def test_what_is_larger_than_what_ran_out_of_memory_is_not_tried():
     small = a_case({"batch_size": 16, "image_size": 224})
     known = Known().ended(small, Status.OUT_OF_MEMORY, trial_id="t7")
     assert known.says(a_case({"batch_size": 32, "image_size": 224})) == (
-        "batch_size 16 ran out of memory already, in trial t7"
+        "batch_size 16 ran out of memory before, in trial t7"
     )
     assert known.says(a_case({"batch_size": 32, "image_size": 320})) is not None
     assert known.says(a_case({"batch_size": 16, "image_size": 320})) is not None
@@ -99,7 +99,7 @@ def test_a_peak_surely_above_the_device_is_not_tried():
     assert known.says(on_the_card(79)) is None, "81 GB, and not surely above 80"
     why = known.says(on_the_card(128))
     low = (130 - 0.03 * 96) * GB / (1 << 30)  # the line, less 3 % of what was not measured
-    assert why == f"needs at least {low:.0f} GiB of 74.5 GiB device memory, to judge by batch_size 8, 16, 32"
+    assert why == f"needs at least {low:.0f} GiB of 74.5 GiB device memory, extrapolated from batch_size 8, 16, 32"
     assert known.says(on_the_card(128, precision="bf16")) is None
     assert known.says(a_case({"batch_size": 128})) is None, "another device"
 

@@ -50,7 +50,7 @@ def test_an_epoch_is_every_whole_step_of_whole_batches(items, batch, accumulatio
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; 2 are the least"),
+        (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; an epoch needs at least 2"),
         (FitData(Items(99)), "has no end"), (FitData(None), "has no end"),
     ],
 )  # fmt: skip

@@ -136,7 +136,7 @@ def test_held_out_subjects(tmp_path: Path) -> None:
     assert GESTURE.card(path, {"held_out": 4}).splits["test"] == 2
     with pytest.raises(UsageError, match=r"unknown subject '7'\. .*Known: 1, 2, 3, 4, 5, 6, all"):
         GESTURE.card(path, {"held_out": "2,7"})
-    with pytest.raises(UsageError, match="names nobody; there are: 1, 2"):
+    with pytest.raises(UsageError, match="is not a subject; known: 1, 2"):
         GESTURE.card(path, {"held_out": " , "})
 
 
@@ -152,9 +152,9 @@ def test_the_classes_of_a_training_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("notes.txt", "not named as a recording is: subject_date"),
-        ("101_18_0_1_stand.txt", "not named as a recording is"),
-        ("101_18_x_1_1_stand.txt", "not named as a recording is"),
+        ("notes.txt", "not the name of a recording: subject_date"),
+        ("101_18_0_1_stand.txt", "not the name of a recording"),
+        ("101_18_x_1_1_stand.txt", "not the name of a recording"),
         ("101_18_9_1_1_stand.txt", "gesture 9, the third number of its name; there are 0 to 8"),
     ],
 )
@@ -190,7 +190,7 @@ def test_wrong_frames(tmp_path: Path, content: str, says: str) -> None:
 
 def test_nobody_was_tracked(tmp_path: Path) -> None:
     (tmp_path / "101_18_0_1_1_stand.txt").write_text(ROW)
-    with pytest.raises(UsageError, match="has no length from hip to neck"):
+    with pytest.raises(UsageError, match="hip and neck of the skeleton coincide"):
         GESTURE.samples(str(tmp_path), view())[0]
 
 

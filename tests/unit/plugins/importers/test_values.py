@@ -253,7 +253,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reading, "MOST_BYTES", 10)
     monkeypatch.setattr(reading, "MOST_ROWS", 2)
     (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 9)
-    with pytest.raises(UsageError, match="more than is read"):
+    with pytest.raises(UsageError, match="exceeds the limit for imported files"):
         reading.bytes_of(tmp_path / "x.csv")
     for text in ("a\n1\n2\n3\n", "a\n\n\n\n"):
         with pytest.raises(UsageError, match="more than 2 rows"):
@@ -289,7 +289,8 @@ def test_two_cards_in_one_file_are_not_taken_for_one(name: str, card: str, tmp_p
     assert tool is not None
     lines = (SAMPLES / name).read_text().splitlines()
     (tmp_path / name).write_text("\n".join([*lines[:-1], lines[-1].replace(card, "NVIDIA H200")]))
-    for folder, expected in ((SAMPLES, []), (tmp_path, [f"a trial ran on NVIDIA H200, and the machine has {card}"])):
+    told = f"a trial ran on NVIDIA H200, but the machine's device is {card}"
+    for folder, expected in ((SAMPLES, []), (tmp_path, [told])):
         (run,) = looked_at(tool, folder / name)
         assert [f.message for f in run.findings if f.check == "device_unclear"] == expected
 

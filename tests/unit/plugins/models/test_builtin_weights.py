@@ -134,8 +134,8 @@ def test_pixels_of_another_size_are_weights_of_another_shape(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([1, 2], "holds no state dict"),
-        ({}, "holds no state dict"),
+        ([1, 2], "contains no state dict"),
+        ({}, "contains no state dict"),
         ({"epoch": 3}, "'epoch' is of type int"),
         ({3: torch.zeros(1)}, "'3' is of type Tensor"),
         ({"state_dict": {"head.bias\n" * 90: 1}}, "not a state dict"),

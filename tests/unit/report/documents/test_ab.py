@@ -109,7 +109,7 @@ def test_each_verdict_is_a_sentence(ends, verdict, said):
 
 
 def test_too_few_pairs_say_what_would_be_enough():
-    why = "in 12 s there was time for 2 of the 6 pairs of processes it takes; --within 40s is enough"
+    why = "only 2 of the 6 pairs of processes needed fitted into 12 s; --within 40s is enough"
     found = Comparison(Side("old", "", "a"), Side("new", "", "b"), "step_time", None, Judgement.UNCLEAR, 0.02, why=why)
     told = ab_document(found, (), (), Course(2, 1, 12.0))
     first, measured = told.parts

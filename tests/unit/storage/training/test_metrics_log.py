@@ -58,7 +58,7 @@ def a_card(folder, **changes):
 def test_the_newest_training_with_a_checkpoint_is_found(tmp_path):
     card = a_card(tmp_path / "one")
     assert read_card(tmp_path / "one") == card
-    with pytest.raises(UsageError, match="holds no training yet"):
+    with pytest.raises(UsageError, match="no training in it"):
         newest(tmp_path)
     (tmp_path / "one" / "checkpoint_epoch_2.safetensors").touch()
     (tmp_path / "one" / "checkpoint_epoch_10.safetensors").touch()
@@ -80,5 +80,5 @@ def test_a_card_from_elsewhere_is_not_believed(tmp_path, text, says):
 
 
 def test_a_folder_without_a_training_says_so(tmp_path):
-    with pytest.raises(UsageError, match="no training lies here"):
+    with pytest.raises(UsageError, match="not a training folder"):
         read_card(tmp_path)

@@ -49,13 +49,13 @@ def test_the_recommended_case_is_taken_unless_one_is_named():
 def test_of_several_models_one_must_be_chosen():
     cases = [a_case(model="builtin:cnn"), a_case(model="builtin:mlp")]
     trials = [a_trial(case_id=case.case_id) for case in cases]
-    with pytest.raises(UsageError, match="several models: choose a case with --case"):
+    with pytest.raises(UsageError, match="several models: choose one with --case"):
         target(a_run(trials, cases=cases))
 
 
 def test_a_loader_alone_has_no_step():
     case = a_case(task=Task.LOAD)
-    with pytest.raises(UsageError, match="task load feeds one"):
+    with pytest.raises(UsageError, match="task load has none"):
         target(a_run([a_trial(case_id=case.case_id)], cases=[case]))
 
 

@@ -83,6 +83,6 @@ def test_another_torchstone_is_left_in_peace(monkeypatch, tmp_path):
     seen = {condition.name: condition for condition in found.conditions}
     assert found.verdict == Fitness.UNFIT
     assert "somebody's run" in seen["other torchstones"].seen
-    assert {"neighbours", "interruptions", "disk", "clock"} <= set(seen)
+    assert {"other processes", "interruptions", "disk", "clock"} <= set(seen)
     assert not {"spread of steps", "A/A test"} & set(seen)
     assert found.aa is None

@@ -138,7 +138,7 @@ def test_one_workload_at_a_time_and_rather_the_training():
     both = RunRequest((WorkloadRequest("infer", "builtin:cnn"), WorkloadRequest("train", "builtin:mlp")))
     assert TuneSketch(TuneRequest(both)).sketch.workload.model == "builtin:mlp"
     two = RunRequest((WorkloadRequest("infer", "builtin:cnn"), WorkloadRequest("infer", "builtin:mlp")))
-    with pytest.raises(UsageError, match="tune takes one workload, and this names 2"):
+    with pytest.raises(UsageError, match="tune takes one workload, this has 2"):
         TuneSketch(TuneRequest(two))
 
 

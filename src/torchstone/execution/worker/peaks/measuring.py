@@ -1,4 +1,4 @@
-"""Measures what a device can do at best, in the process that was asked for it: one rate after another, on a budget."""
+"""Measures the peak rates of a device, one after another, within a budget."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _products(
     yield Rate(MATMUL + precision, found.rate, Unit.FLOP_RATE, how, found.blocks)
     if sustained_s <= 0.0 or found.rate <= 0.0:
         return
-    how = f"{found.shape} for {sustained_s:.2g} s without a pause, the last two thirds of it"
+    how = f"{found.shape} for {sustained_s:.2g} s without a pause, the last two thirds of that time"
     yield Rate(SUSTAINED + precision, products.sustained(found.shape, sustained_s, clock), Unit.FLOP_RATE, how, 1)
 
 

@@ -95,9 +95,9 @@ def loads(data: bytes, where: str) -> Any:
     try:
         return _Reader(data).load()
     except _Refused as refusal:
-        raise UsageError(f"{where}: refused: this pickle {refusal}; nothing in it was run") from None
+        raise UsageError(f"{where}: refused: this pickle {refusal}; nothing was executed") from None
     except Exception as error:  # what a torn pickle makes the reader raise is any exception
-        raise UsageError(f"{where}: not a pickle of arrays, or torn ({type(error).__name__})") from error
+        raise UsageError(f"{where}: not a pickle of arrays, or damaged ({type(error).__name__})") from error
 
 
 class _Refused(Exception):
@@ -164,7 +164,7 @@ def _fill(reader: Any) -> None:
         case (_Type(), (_, "<" | b"<" | "|" | b"|", None, None, None, *_)):
             pass
         case (_Type(), _):
-            raise _Refused("holds an array of records, or in another byte order")
+            raise _Refused("contains an array of records or of another byte order")
         case (Array() as array, (_, tuple() as shape, _Type() as kind, fortran, bytes() as data)):
             _check(shape, kind.kind, data)
             array.shape, array.kind, array.fortran, array.data = shape, kind.kind, bool(fortran), data
@@ -176,12 +176,12 @@ def _number_type(kind: str | bytes) -> str:
     text = kind.decode("latin-1") if isinstance(kind, bytes) else kind
     found = _NUMBERS.fullmatch(text)
     if found is None:
-        raise _Refused(f"holds an array of type {text[:20]!r}, not of numbers")
+        raise _Refused(f"contains an array of type {text[:20]!r}, not of numbers")
     return found[1]
 
 
 def _check(shape: tuple[Any, ...], kind: str, data: bytes) -> None:
     if len(shape) > _MOST_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
-        raise _Refused("holds an array whose shape is none")
+        raise _Refused("contains an array without a valid shape")
     if math.prod(shape) * int(kind[1]) != len(data):
-        raise _Refused(f"holds an array of shape {str(shape)[:60]} and type {kind} with {len(data)} bytes of data")
+        raise _Refused(f"contains an array of shape {str(shape)[:60]} and type {kind} with {len(data)} bytes of data")

@@ -112,5 +112,5 @@ def _names(file: Path) -> tuple[str, ...]:
         return NAMES
     found = _entry(read(file), "label_names")
     if not (isinstance(found, list) and found and all(isinstance(name, str | bytes) for name in found)):
-        raise UsageError(f"{file}: 'label_names' must be a list of texts; without the file, CIFAR-10's own are taken")
+        raise UsageError(f"{file}: 'label_names' must be a list of texts; without the file, CIFAR-10's names are used")
     return tuple(name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in found)

@@ -49,7 +49,7 @@ def recordings(path: str) -> list[Recording]:
 def _recording(file: Path) -> Recording:
     match = _NAME.fullmatch(file.stem)
     if match is None:
-        raise UsageError(f"{file}: not named as a recording is: {_FORM}, for example 101_18_0_1_1_stand.txt")
+        raise UsageError(f"{file}: not the name of a recording: {_FORM}, for example 101_18_0_1_1_stand.txt")
     gesture = int(match[2])
     if gesture >= len(GESTURES):
         raise UsageError(f"{file}: gesture {gesture}, the third number of its name; there are 0 to {len(GESTURES) - 1}")
@@ -98,5 +98,5 @@ def _named(held_out: str, subjects: Sequence[str]) -> Sequence[str]:
         if word not in subjects:
             raise unknown("subject", word, [*subjects, EVERYBODY])
     if not words:
-        raise UsageError(f"data gesture: held_out={held_out!r} names nobody; there are: {', '.join(sorted(subjects))}")
+        raise UsageError(f"data gesture: held_out={held_out!r} is not a subject; known: {', '.join(sorted(subjects))}")
     return words

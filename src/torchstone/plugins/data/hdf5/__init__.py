@@ -99,7 +99,7 @@ class Hdf5:
         if length > found.length:
             raise UsageError(
                 f"{file}: sequences of {found.length} positions, shorter than sequence_length={length}; "
-                f"say --axis sequence_length={found.length} or less"
+                f"use --axis sequence_length={found.length} or less"
             )
         return Sequences(file, found, length)
 

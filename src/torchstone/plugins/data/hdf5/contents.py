@@ -52,7 +52,7 @@ def found_in(file: Path, key: str | None, target_key: str | None) -> dict[str | 
             split = split_of(name)
             if split is not None and _is_group(handle, name):
                 if split in groups:
-                    raise UsageError(f"{file}: has both {groups[split]} and {name}, which are one split")
+                    raise UsageError(f"{file}: has both {groups[split]} and {name}, which are the same split")
                 groups[split] = name
         if not groups:
             return {None: _found(file, handle, "", key, target_key)}
@@ -75,7 +75,7 @@ def _found(file: Path, handle: Any, below: str, key: str | None, target_key: str
         if _shape(file, target)[:2] != (items, length):
             raise UsageError(
                 f"{file}: {target.name[1:]} is {_shown(target)}, but {inputs.name[1:]} is {_shown(inputs)}: "
-                "as many sequences of one length are needed"
+                "both need as many sequences of the same length"
             )
     return Found(inputs.name, None if target is None else target.name, items, length, width)
 
@@ -110,7 +110,7 @@ def _chosen(file: Path, below: str, key: str | None, datasets: Mapping[str, Any]
 
 def _shape(file: Path, data: Any) -> tuple[int, int, int]:
     if data.dtype.kind not in "fiu":
-        raise UsageError(f"{file}: {data.name[1:]} holds {data.dtype}, not numbers")
+        raise UsageError(f"{file}: {data.name[1:]} contains {data.dtype}, not numbers")
     if len(data.shape) != 3 or 0 in data.shape:
         raise UsageError(f"{file}: {data.name[1:]} is {_shown(data)}, not items × length × width")
     items, length, width = data.shape

@@ -43,14 +43,14 @@ def opened(name: str, config: str | None, *, offline: bool) -> Sets:
         else:
             found = datasets.load_dataset(str(place) if place.is_dir() else name, config)
     except ConnectionError as error:
-        raise MissingError(f"data hub: {name} is not in the cache, and cannot be fetched: {_line(error)}") from error
+        raise MissingError(f"data hub: {name} is not in the cache, and not downloadable: {_line(error)}") from error
     except Exception as error:  # it raises of its own, of pyarrow's and of the builders' kinds
         raise UsageError(f"data hub: {name}: {type(error).__name__}: {_line(error)}") from error
     if not isinstance(found, Mapping):
         return {None: found}
     by_split = {split: found[word] for word in found if (split := split_of(word)) is not None}
     if not by_split:
-        raise UsageError(f"data hub: {name}: its splits are called {', '.join(found)}, none train, validation or test")
+        raise UsageError(f"data hub: {name}: its splits are {', '.join(found)}: no train, validation or test")
     return {split: by_split[split] for split in SPLITS if split in by_split}
 
 
@@ -79,7 +79,7 @@ def columns(name: str, sets: Sets, options: Mapping[str, Scalar]) -> Said:
     said = {key: str(options[key]) for key in ("text", "image", "label") if options.get(key) is not None}
     have = listed([f"{column} ({getattr(f, 'dtype', type(f).__name__)})" for column, f in features.items()])
     if {"text", "image"} <= set(said):
-        raise UsageError(f"data hub: {name}: text={said['text']} and image={said['image']}: say one of them")
+        raise UsageError(f"data hub: {name}: text={said['text']} and image={said['image']}: give only one of them")
     for column in said.values():
         if column not in features:
             raise UsageError(f"data hub: {name}: has no column {column!r}; it has: {have}")
@@ -88,7 +88,7 @@ def columns(name: str, sets: Sets, options: Mapping[str, Scalar]) -> Said:
         texts = [column for column, f in features.items() if getattr(f, "dtype", None) in ("string", "large_string")]
         kind, found = ("image", images) if images else ("text", texts)
         if len(found) != 1:
-            raise UsageError(f"data hub: {name}: say text=COLUMN or image=COLUMN; it has: {have}")
+            raise UsageError(f"data hub: {name}: give text=COLUMN or image=COLUMN; it has: {have}")
         said[kind] = found[0]
     classes = [column for column, f in features.items() if isinstance(f, datasets.ClassLabel)]
     if "label" not in said and len(classes) == 1:

@@ -27,7 +27,7 @@ _TEXT = InputSpec("text", classes=2, vocabulary=8_000, longest=LONGEST)
 class Builtin:
     """Model source `builtin`."""
 
-    describes = "small networks that need nothing but torch; builtin:NAME@FILE takes the weights of a file"
+    describes = "small networks that need only torch; builtin:NAME@FILE loads weights from a file"
 
     def names(self) -> Iterable[tuple[str, str]]:
         yield "cnn", "3 convolutions over 3-channel images, 10 classes, 0.6 M parameters"

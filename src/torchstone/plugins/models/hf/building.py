@@ -121,7 +121,7 @@ def _with_weights(source: str, config: Any, *, new_head: bool, **how: Any) -> tu
     sizes = {name: tensor.numel() for name, tensor in module.named_parameters()}
     if 2 * sum(sizes.get(name, 0) for name in new) > sum(sizes.values()):
         raise UsageError(
-            f"hf:{source}: its weights are of another model: {len(new)} of {len(sizes)} tensors are not there, "
+            f"hf:{source}: its weights are of another model: {len(new)} of {len(sizes)} tensors are missing, "
             f"such as {min(new)}"
         )
     return module, tuple(sorted(new))

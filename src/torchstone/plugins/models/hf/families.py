@@ -11,7 +11,7 @@ from torchstone.core.schema.axis import Scalar
 
 
 class Architecture(msgspec.Struct, frozen=True):
-    """What follows from a config's `model_type`: the family, what it eats, and which head it gets.
+    """What follows from a config's `model_type`: the family, its inputs, and which head it gets.
 
     `reserved`: how many rows of the position table are no positions (RoBERTa starts counting after its padding id).
     `longest`: positions of a text, where a config in two parts leaves out what is usual.

@@ -1,4 +1,4 @@
-"""What a transformers model that is built eats, and what it cannot do. Imported inside `load` only."""
+"""The inputs of a transformers model and its limits. Imported inside `load` only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.plugins.models.hf.families import Architecture
 
 
 def input_of(config: Any, shape: Architecture) -> InputSpec:
-    """Return what a model of that config eats."""
+    """Return the inputs of a model of that config."""
     words, eyes = getattr(config, "text_config", config), getattr(config, "vision_config", config)
     rows = getattr(words, "max_position_embeddings", None)
     reads = shape.kind in ("text", "image_text")

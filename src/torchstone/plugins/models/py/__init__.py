@@ -60,7 +60,7 @@ class Own:
         model = self.adopt(user_code.call(name, find(name), given), f"py:{name}")
         if model.tokenizer is None and workload.data != "example":
             raise UsageError(
-                f"py:{name}: brings no tokenizer to read {workload.data} with: leave --data out, or return "
+                f"py:{name}: returns no tokenizer to read {workload.data} with: leave out --data, or return "
                 "(module, tokenizer, optimizer, loss)"
             )
         if model.tokenizer is not None and workload.data == "example":

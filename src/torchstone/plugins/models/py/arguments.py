@@ -93,7 +93,7 @@ def spelled(function: Any) -> str:
     file = getattr(sys.modules[module], "__file__", None)
     if module == "__main__" and file is None:
         raise UsageError(
-            f"{name} was typed into a notebook or an interactive session; {_AGAIN}. Or measure in this process: "
+            f"{name} was defined in a notebook or an interactive session; {_AGAIN}. Or measure in this process: "
             "torchstone.measure, torchstone.Diagnostics"
         )
     by_file = file is not None and (module == "__main__" or "." not in module)

@@ -121,7 +121,7 @@ def read(file: Path) -> Text:
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: cannot be read as Python: {error}") from error
     if tree is None:
-        raise UsageError(f"{file}: larger than {_LARGEST_FILE_BYTES} bytes; this is not a file that somebody wrote")
+        raise UsageError(f"{file}: larger than {_LARGEST_FILE_BYTES} bytes; not a hand-written file")
     return Text(tree)
 
 

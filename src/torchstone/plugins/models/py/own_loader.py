@@ -1,4 +1,4 @@
-"""A user's DataLoader made anew, and batches of other kinds used as they are: both as feeds of the step.
+"""A user's DataLoader rebuilt with other settings, and other batches used as they are.
 
 A loader is made anew from what it was made of (data set, sampler, collate_fn, worker_init_fn, generator, timeout), so
 that other workers, pinning and batch sizes can be measured, and its own as they are. Of a data set with an end only
@@ -153,8 +153,8 @@ def refuse_others(where: str, fixed: Mapping[str, Scalar], configuration: Mappin
         has = ", ".join(f"{axis}={fixed[axis]}" for axis in other)
         words = " ".join(f"--axis {axis}={fixed[axis]}" for axis in other)
         raise UsageError(
-            f"{where}: its batches are used as they come, with {has}: write {words}, or return the Dataset, of which "
-            "loaders of any size are made"
+            f"{where}: its batches are used as they come, with {has}: write {words}, or return the Dataset, so that "
+            "torchstone can build the DataLoader"
         )
 
 

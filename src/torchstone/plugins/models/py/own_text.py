@@ -20,7 +20,7 @@ _IGNORED = -100  # the label that torch's cross-entropy leaves out
 
 
 def spec_of(module: Any, tokenizer: Any) -> InputSpec:
-    """Return what a module with that tokenizer eats, as far as they say so themselves."""
+    """Return the inputs of a module with that tokenizer, as far as the two specify them."""
     config = getattr(module, "config", None)
     sizes = [getattr(config, "vocab_size", None), _words(tokenizer)]
     known = [size for size in sizes if isinstance(size, int)]

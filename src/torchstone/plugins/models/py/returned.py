@@ -1,4 +1,4 @@
-"""Takes apart what a user's function returns: a module, what it works on, its loss, its optimizer.
+"""Parses what a user's function returns: a module, its data, its loss, its optimizer.
 
     module                               with an attribute `example_inputs`
     (module, X[, loss[, optimizer]])     or a dictionary with the keys model, loss, optimizer, and one of example,

@@ -1,4 +1,4 @@
-"""Runs the user's function, and tells what went wrong in it by the user's own lines."""
+"""Runs the user's function, and reports its errors with the user's own lines."""
 
 from __future__ import annotations
 

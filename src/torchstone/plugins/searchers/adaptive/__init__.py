@@ -1,4 +1,4 @@
-"""The answer at a few percent of the cost: a model of a step, and always the probe that tells most for its cost.
+"""Adaptive search: a Gaussian process around a model of a step, and the probe with the most gain for its cost.
 
 A few short probes of the parts (the loader alone, the device alone) and two of whole steps place the structure of a
 step; then probes of whole steps or parts, chosen by the knowledge gradient (Frazier, Powell & Dayanik 2009) for each
@@ -21,7 +21,7 @@ from torchstone.plugins.searchers.adaptive.knowledge import Knowledge
 class Adaptive:
     """Learns what loader and device can do, and probes where the best may be."""
 
-    describes = "learns what loader and device can do, and probes where the best may be"
+    describes = "Gaussian-process search with separate models of loader and device"
 
     def search(self, brief: Brief) -> Search:
         if not brief.points:

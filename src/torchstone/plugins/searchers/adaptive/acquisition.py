@@ -16,7 +16,7 @@ from torchstone.plugins.searchers.adaptive.state import Row
 EFFORTS = (0.3, 1.0)
 IN_A_ROW = (1, 4)  # one reading may be too noisy to tell anything where four tell much (Frazier & Powell 2010, KG(*))
 REPEATS = 4  # readings of one point, at most
-CONFIRMED = 2  # readings of the answer, at least: the best of many is often the luckiest
+CONFIRMED = 2  # readings of the answer, at least: the best of many is often best by chance
 SURE = 0.0007  # ln: a search ends when knowing any one point exactly promises no more
 ENOUGH = 0.00005  # ln: or when no probe promises that much
 NEARLY = 0.1  # ln
@@ -25,7 +25,7 @@ CLEARLY = 0.01  # ln: better by enough to find out whether it fits
 PRICES = (0.2, 0.4)
 CONTENDERS = 36
 ALIKE = 5  # contenders of one device key: what differs by workers alone moves together
-DOUBT = 2.0  # standard deviations that a contender may be better than believed
+DOUBT = 2.0  # standard deviations that a candidate may be better than its posterior mean
 PARTS = 8  # device and loader keys of contenders that may be probed alone
 
 
@@ -48,7 +48,7 @@ class Contender(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Of each contender: how high it is believed to be (ln), and what measuring it costs: 0 if it was."""
+    """Of each candidate: its posterior mean (ln), and what measuring it costs: 0 if it was measured."""
 
     heights: list[float]
     costs_s: list[float]
@@ -101,7 +101,7 @@ def _affordable(known: Knowledge, number: int, left_s: float) -> Proposal | None
 
 
 def _first(known: Knowledge, numbers: Sequence[int], left_s: float) -> Proposal | None:
-    """Return a probe of the cheapest of the points that are believed to be nearly the best: none is measured yet."""
+    """Return a probe of the cheapest point among those predicted to be nearly the best, where none is measured yet."""
     safe = [n for n in numbers if known.may(n, Part.WHOLE)]
     best = min((known.means[n] for n in safe), default=math.inf)
     near = [n for n in safe if known.means[n] <= best + NEARLY]
@@ -111,7 +111,7 @@ def _first(known: Knowledge, numbers: Sequence[int], left_s: float) -> Proposal 
 
 
 def _climb(known: Knowledge, numbers: Sequence[int], answer: int, budget: Budget) -> Proposal | None:
-    """Return a step towards the point believed best, where memory is not yet known to allow it and it promises much."""
+    """Return a step towards the point predicted best, where its memory is not yet known and its gain is large."""
     if not known.brief.separable:
         return None
     best = min(numbers, key=known.means.__getitem__)

@@ -1,7 +1,7 @@
-"""What is believed of every point, given the readings so far: a Gaussian process around the structure of a step.
+"""The posterior of every point, given the readings so far: a Gaussian process around the structure of a step.
 
 The structure's parameters and what it leaves over (a smooth function for the device, one for the loader, one for
-both together) are inferred jointly: the model is linearised where it is believed to be and solved, a few times over,
+both together) are inferred jointly: the model is linearised at its estimate and solved, a few times over,
 which is Gauss and Newton's way to the most probable state, each step halved until it makes the state more probable
 (Nocedal & Wright, Numerical Optimization, 2006, §3.1 and §10.3); the linear model there gives the covariances (Laplace;
 Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, §2.2, §2.7 and §3.4). All is in ln(s an item).
@@ -62,7 +62,7 @@ class Belief:
         self.noisier = self.rougher = 1.0
 
     def learn(self, readings: Iterable[Reading]) -> None:
-        """Believe these readings, all that there are: what cannot be believed is left out."""
+        """Condition on these readings, all that there are; invalid ones are left out."""
         self._asked, self._heard, self._noise = [], [], []
         times: list[float] = []
         clock = 0.0
@@ -221,7 +221,7 @@ class Belief:
         return matrix
 
     def means(self) -> list[float]:
-        """Return what is believed of every point, end to end."""
+        """Return the posterior of every point, end to end."""
         scale, everything = self.rougher**2, range(len(self._space.points))
         read = [(w, row.point) for w, row in zip(self._weights, self._rows, strict=True) if row.point is not None]
         return [

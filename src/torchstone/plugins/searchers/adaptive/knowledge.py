@@ -1,4 +1,4 @@
-"""All that a search knows: what was read, what is believed, what may be probed, and what it would cost."""
+"""The state of a search: readings, posterior, allowed probes and their cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Budget(NamedTuple):
 
 
 class Knowledge:
-    """Hears readings. `means` are what is believed of the points, in ln(s an item), as of the last `think`."""
+    """Takes readings. `means`: posterior means of the points, in ln(s per item), as of the last `think`."""
 
     def __init__(self, brief: Brief) -> None:
         self.brief = brief
@@ -60,7 +60,7 @@ class Knowledge:
         self.means = self.belief.means()
 
     def mean(self, number: int, part: Part) -> float:
-        """Return what is believed of a part of a point, ln(s an item)."""
+        """Return the posterior of a part of a point, ln(s per item)."""
         return self.means[number] if part is Part.WHOLE else self.belief.row(part, number).mean
 
     def may(self, number: int, part: Part) -> bool:
@@ -93,7 +93,7 @@ class Knowledge:
         return self._ledger.mean_cost_s()
 
     def cost_s(self, number: int, part: Part, mean: float, effort: float) -> float:
-        """Return what a probe will cost whose item is believed to take exp(`mean`) seconds."""
+        """Return the cost of a probe whose item is predicted to take exp(`mean`) seconds."""
         if not self.brief.separable:
             return self.mean_cost_s()  # the objective says nothing of the time of a step
         batch = self.space.device_keys[self.space.device_of[number]].batch
@@ -140,6 +140,6 @@ class Knowledge:
         return sorted((n for n in numbers if self.likely(n)), key=self.means.__getitem__)
 
     def finalists(self) -> list[Point]:
-        """Return the points worth a duel, best first: by posterior mean, not by the luckiest reading."""
+        """Return the points for the final round, best first: by posterior mean, not by the best single reading."""
         self.think()
         return [self.space.points[n] for n in self.measured()[:FINALISTS]]

@@ -1,4 +1,4 @@
-"""Which points may be probed without walking into the end of memory."""
+"""Which points may be probed without running out of memory."""
 
 from __future__ import annotations
 

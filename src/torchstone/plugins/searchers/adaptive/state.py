@@ -1,4 +1,4 @@
-"""Where a belief is: the structure's parameters and what it leaves over; every probe is linearised around it."""
+"""The estimate of a search: the structure's parameters and residuals; every probe is linearised around it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Shape(Protocol):
 
 
 class Row(NamedTuple):
-    """One thing that can be read, linearised: what is believed of it, and what it depends on."""
+    """One observable, linearised: its prediction, and what it depends on."""
 
     mean: float
     slopes: list[float]  # by parameter, each in units of its prior sd
@@ -87,7 +87,7 @@ class State:
         return Row(whole.log_s, slopes, device, whole.of_device, loader, whole.of_loader, number)
 
     def _device_part(self, device: int) -> tuple[float, list[float]]:
-        """Return what is believed of a device key, and its slopes by parameter."""
+        """Return the prediction for a device key, and its slopes by parameter."""
         found = self._devices.get(device)
         if found is None:
             key, tell = self._space.device_keys[device], self._shape.device
@@ -99,7 +99,7 @@ class State:
         return found
 
     def _loader_part(self, loader: int) -> tuple[float, list[float]]:
-        """Return what is believed of a loader key, and its slopes by parameter."""
+        """Return the prediction for a loader key, and its slopes by parameter."""
         found = self._loaders.get(loader)
         if found is None:
             key, tell = self._space.loader_keys[loader], self._shape.loader

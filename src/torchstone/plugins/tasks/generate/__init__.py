@@ -39,7 +39,7 @@ class PreparedGeneration:
         from torchstone.plugins.tasks import _compile_pool, _settings
 
         if model.decoding is None:
-            raise Unsupported("task generate: the model came without a decoding; take a language model of hf:, as gpt2")
+            raise Unsupported("task generate: the model has no decoding loop; use a language model of hf:, as gpt2")
         configuration = case.configuration
         _settings.refuse(configuration, model, device)
         self._new_tokens = int(configuration["new_tokens"] or 1)

@@ -90,7 +90,7 @@ class Prompts:
         ids, mask = item["input_ids"], item["attention_mask"]
         behind = int((mask.flip(0).cumsum(0) == 0).sum())
         if behind == len(mask):
-            return Unreadable(f"item {index}", "it has no token to go on from")
+            return Unreadable(f"item {index}", "it has no token to continue from")
         return {"input_ids": ids.roll(behind), "attention_mask": mask.roll(behind)}
 
 

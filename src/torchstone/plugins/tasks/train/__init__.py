@@ -30,7 +30,7 @@ class PreparedTraining:
         from torchstone.plugins.tasks.train import optimizers
 
         if model.loss is None:
-            raise Unsupported("task train: the model came without a loss; return (module, example, loss)")
+            raise Unsupported("task train: the model has no loss; return (module, example, loss)")
         configuration = case.configuration
         self._configuration = configuration
         _settings.refuse(configuration, model, device)

@@ -21,7 +21,7 @@ def build(parameters: Iterable[Any], configuration: Mapping[str, Scalar]) -> tup
     """Return the optimizer and whether its kernels are fused. SGD goes with momentum 0.9, as it is used."""
     trainable = [p for p in parameters if p.requires_grad]
     if not trainable:
-        raise Unsupported("the model has no parameter that can be trained")
+        raise Unsupported("the model has no trainable parameter")
     name = str(configuration["optimizer"])
     settings: dict[str, Any] = {"lr": float(configuration["learning_rate"] or 0.0)}
     if name == "sgd":

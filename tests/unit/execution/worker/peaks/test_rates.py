@@ -127,10 +127,10 @@ def test_a_slow_disk_gets_a_smaller_file_and_not_more_time(tmp_path, monkeypatch
 def test_a_system_that_cannot_forget_and_a_folder_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(feeding, "_FILE_BYTES", 4 << 20)
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert "cannot be asked to forget" in feeding.disk(tmp_path, 1.0, CLOCK).how
+    assert "cannot drop a file" in feeding.disk(tmp_path, 1.0, CLOCK).how
     missing = feeding.disk(tmp_path / "no", 1.0, CLOCK)
     assert missing.value is None
-    assert "no file could be made" in missing.how
+    assert "no file could be created" in missing.how
 
 
 def test_pictures_are_decoded_and_without_pillow_it_says_what_to_install(monkeypatch):
