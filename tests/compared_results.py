@@ -92,7 +92,7 @@ def _refused() -> Document:
 
 
 def a_checked(findings: int = 2, sizes: Sequence[int] = (2, 4, 8), text: str = "lost") -> RunSummary:
-    """Return a run with one warning each of its first cases, and one of which no trial ended well."""
+    """Return a run with one warning each of its first cases, and one of which no successful trial."""
     run = a_sweep([({"batch_size": size}, 0.01) for size in sizes], status={2: Status.CRASHED})
     ids = [one.case_id for one in run.head.plan.cases]
     told = [Finding("steal", Severity.WARNING, f"{n} s {text}", f"{text} again", ids[n]) for n in range(findings)]

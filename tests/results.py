@@ -126,8 +126,8 @@ ON_H200 = peaks_of(
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
 QUIET = Condition("neighbours", "others keep 0.00 of 8 cores busy", Fitness.FIT)
-UNTOLD = Condition("steal", "this system does not tell", Fitness.UNKNOWN)
-NOISY = Condition("disk", "512 MiB free in outputs", Fitness.NOISY, "make room, or name another folder (--output-dir)")
+UNTOLD = Condition("steal", "this system does not report it", Fitness.UNKNOWN)
+NOISY = Condition("disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)")
 
 
 def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Examination:

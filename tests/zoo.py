@@ -39,7 +39,7 @@ _POINTS = [
 ]
 _SETTINGS = {
     "setting_threads": "4: the physical cores of 8 logical ones; torch would take 8",
-    "setting_sdpa": "auto: torch's own order among flash, math", "attention_kernel": "flash",
+    "setting_sdpa": "auto: PyTorch's order among flash, math", "attention_kernel": "flash",
 }  # fmt: skip
 
 

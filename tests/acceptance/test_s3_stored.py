@@ -150,7 +150,7 @@ def test_s3_52_throttling_is_told(desk):
     trial = a_trial([0.01] * 8, case_id=one.case_id, series=series, facts={"device": "cuda:0"})
     store(desk.folder / "outputs", [type(run)(run.head, (trial,), (), run.end)])
     text = " ".join(desk.type("torchstone check hot").out.split())
-    assert "held the device's clock down in up to 50% of readings" in text
+    assert "was throttled by temperature or power: up to 50 % of the readings" in text
 
 
 def test_s3_60_large_variance_is_told_with_what_the_document_advises(desk):

@@ -217,4 +217,4 @@ def test_s0_the_seeds_own_files_are_compared_as_they_are(capfd, outputs, tmp_pat
     assert "Faster for training: B (NVIDIA RTX 4090), at least 1.49 times A's throughput" in shown
     assert "Test accuracy" in shown
     assert "87.23%" in shown
-    assert "one trial: the spread between processes is not seen" in " ".join(shown.split())
+    assert "one trial: the variation between processes is not measured" in " ".join(shown.split())

@@ -184,7 +184,7 @@ def test_a_file_for_a_card_is_trained_on_the_cpu_and_says_what_had_no_effect(tmp
 def test_a_training_that_does_not_end_well_exits_1_and_says_why(capfd):
     words = ("train", "--model", "builtin:cnn", "--data", "digits", "--batch-sizes", "1000", "--device", "cpu")
     assert main([*words, "--axis", "image_size=8", "--quiet"]) == 1
-    assert "items make 1 steps of 1000; 2 are the least" in " ".join(capfd.readouterr().out.split())
+    assert "items make 1 steps of 1000; an epoch needs at least 2" in " ".join(capfd.readouterr().out.split())
 
 
 CNN = ("train", "--model", "builtin:cnn")

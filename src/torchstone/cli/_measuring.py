@@ -33,9 +33,9 @@ class Progress(Protocol):
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that measures."""
     add_json(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--debug", action="store_true", help="print a line for every stage of every trial")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial succeeded")
     add_busy(parser)
 
 
@@ -96,7 +96,7 @@ def _told(
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
         _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
     elif summary.status != "done":
-        _say(summary.status, folder, summary.run_id, "goes on with the search")
+        _say(summary.status, folder, summary.run_id, "continues the search")
         if summary.answer is None:
             return code or ExitCode.NO
     return code

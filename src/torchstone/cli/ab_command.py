@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sides", nargs="*", metavar="A B",
         help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
     )  # fmt: skip
-    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
-    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
+    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
+    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
         "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
     )
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
     )  # fmt: skip
     add_json(parser)
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)
     add_folder(parser)

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an id, a name or latest; a record, a document, a file of another tool or a folder (default: latest)",
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 unless every case is VALID")
-    parser.add_argument("--full", action="store_true", help="print every case and every finding of its own")
+    parser.add_argument("--full", action="store_true", help="print every case and every finding separately")
     add_json(parser)
     add_folder(parser)
 

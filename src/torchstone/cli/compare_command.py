@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a path, an id, a unique prefix, a name, latest, a folder from another machine (all its runs), "
         "or the training_metrics.json of a training",
     )  # fmt: skip
-    parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
-    parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")
+    parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of this axis within it, or its devices (`device`)")
+    parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
     parser.add_argument(
         "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
     )
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
     )
-    parser.add_argument("--full", action="store_true", help="every line of what differs")
+    parser.add_argument("--full", action="store_true", help="print every difference between the environments")
     add_json(parser)
     add_folder(parser)
 

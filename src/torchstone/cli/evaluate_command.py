@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", help="PATH or SOURCE:PATH (default: the training's data)")
     parser.add_argument("--data-option", action="append", metavar="NAME=VALUE", help="option of the data")
     parser.add_argument("--split", metavar="S", help="train, validation or test (default: test, where there is one)")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many items (default: all)")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="items in a batch (default: the training's)")
-    parser.add_argument("--device", metavar="D", help="where (default: the training's)")
+    parser.add_argument("--limit", type=int, metavar="N", help="use at most N items (default: all)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch (default: the training's)")
+    parser.add_argument("--device", metavar="D", help="device to evaluate on (default: the training's)")
     add_json(parser)
     add_folder(parser)
 

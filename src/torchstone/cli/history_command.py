@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reference", nargs="?", const=_UNNAMED, metavar="FILE",
         help="write the current level of each case as a JSON line (default: absolute_results.jsonl)",
     )  # fmt: skip
-    parser.add_argument("--full", action="store_true", help="every case at length, and every run")
+    parser.add_argument("--full", action="store_true", help="print every case in full and every run")
     add_json(parser)
     add_folder(parser)
 

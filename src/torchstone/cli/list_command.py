@@ -21,7 +21,7 @@ Rows = list[tuple[str, str]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of list."""
     parser.add_argument("what", nargs="?", help=f"one of {', '.join(LISTS)} (default: all)")
-    parser.add_argument("name", nargs="?", help="of recipes: the one whose file is printed")
+    parser.add_argument("name", nargs="?", help="with recipes: print the file of this one")
     add_json(parser)
 
 

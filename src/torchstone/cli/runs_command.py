@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="only runs whose name contains this")
     parser.add_argument("--device", help="only runs on this kind of device")
-    parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
+    parser.add_argument("--rebuild", action="store_true", help="first rebuild the index from the records")
     add_json(parser)
     add_folder(parser)
 

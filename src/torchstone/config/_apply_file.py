@@ -55,7 +55,7 @@ def read_writable(path: Path) -> Configuration:
     text = decoded(raw, path)
     data, layout = parsed(text, path)
     if not isinstance(data, dict):
-        raise UsageError(f"{path}:1:1: holds no mapping of names to values")
+        raise UsageError(f"{path}:1:1: must contain a mapping of names to values")
     return Configuration(path, raw, text, data, layout)
 
 

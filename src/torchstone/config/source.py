@@ -62,7 +62,7 @@ def read_file(path: Path) -> Source:
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     if len(raw) > MOST_BYTES:
-        raise UsageError(f"{path}: more than {MOST_BYTES} bytes is no run file")
+        raise UsageError(f"{path}: more than {MOST_BYTES} bytes is too large for a run file")
     text = decoded(raw, path)
     data, layout = parsed(text, path)
     source = Source(str(path), {}, positions_of(text, layout))
@@ -87,7 +87,7 @@ def parsed(text: str, path: Path) -> tuple[Any, Layout]:
         return _reader(path.suffix.lower())(text, str(path))
     except Twice as fault:
         line, column = position(text, fault.offset)
-        raise UsageError(f"{path}:{line}:{column}: {key_text(fault.path)}: the key is there twice") from None
+        raise UsageError(f"{path}:{line}:{column}: {key_text(fault.path)}: duplicate key") from None
     except (RecursionError, TooDeep):
         raise UsageError(f"{path}:1:1: nested too deeply") from None
 

@@ -33,7 +33,7 @@ def read_toml(text: str, name: str) -> tuple[Any, Layout]:
         if any(sign in str(fault) for sign in _TWICE):
             here = lines[line - 1] if line <= len(lines) else ""
             match = _KEY.match(here) or _TABLE.match(here)
-            what = f"{match[1].strip() if match else here.strip()}: the key is there twice"
+            what = f"{match[1].strip() if match else here.strip()}: duplicate key"
         raise UsageError(f"{name}:{line}:{column}: {what}") from None
 
 

@@ -78,7 +78,7 @@ class _Events:
 
     def _enter(self, event: Any, *, mapping: bool) -> None:
         if self._build.wants_key:
-            raise UsageError(f"{self._at(event)}: a key is a word, not a list or a mapping")
+            raise UsageError(f"{self._at(event)}: a key must be a word, not a list or a mapping")
         self._open.append((event.anchor, self._count))
         self._counted(1, event)
         self._build.enter(self._begin(event), mapping=mapping, flow=bool(event.flow_style))

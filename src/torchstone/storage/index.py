@@ -117,7 +117,7 @@ def _store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime
                 "SELECT file FROM runs WHERE run_id = ? AND file != ?", (head.run_id, file)
             ).fetchone()
             if other is not None and (Path(file).stem != head.run_id):
-                raise UsageError(f"{file} and {other[0]} hold the same run {head.run_id}")
+                raise UsageError(f"{file} and {other[0]} contain the same run {head.run_id}")
             connection.execute("DELETE FROM runs WHERE run_id = ? OR file = ?", (head.run_id, file))
             connection.execute(
                 "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

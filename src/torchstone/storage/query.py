@@ -172,7 +172,7 @@ def _is_path(word: str) -> bool:
 def _none(connection: sqlite3.Connection, word: str) -> UsageError:
     known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
     hint = did_you_mean(word, known) or " `torchstone runs` lists what is stored."
-    return UsageError(f"no run '{word}' (a path, an id, the beginning of one, a name, or latest).{hint}")
+    return UsageError(f"no run '{word}' (give a path, an id or its prefix, a name, or latest).{hint}")
 
 
 def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]:

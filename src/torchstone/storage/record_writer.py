@@ -130,4 +130,4 @@ def resume_words(folder: Path, run_id: str) -> str:
 def unwritten(path: Path, fault: OSError, folder: Path, run_id: str) -> MissingError:
     """Return the error for a file of a run that could not be written. What its record holds already stays."""
     first = "free some space, then" if fault.errno in _FULL else "when it can be written,"
-    return MissingError(f"cannot write {path}: {fault.strerror}; {first} `{resume_words(folder, run_id)}` goes on")
+    return MissingError(f"cannot write {path}: {fault.strerror}; {first} `{resume_words(folder, run_id)}` continues")

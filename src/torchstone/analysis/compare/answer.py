@@ -63,7 +63,7 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
         ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
         even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
         told = [f"is not significantly different from {', '.join(even)}"] if even else []
-        told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
+        told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
         return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
     return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
 
@@ -95,7 +95,7 @@ def _settling(found: Sequence[Judged]) -> str:
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):
         return f"; about {max(known)} more trials of each needed (80 % power at the observed ratio)"
-    return "; more trials of these runs would not settle it: `torchstone ab` takes turns"
+    return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
 
 
 def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:

@@ -124,7 +124,7 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
             "use Diagnostics to see which"
         )
     else:
-        said.append(f"in use {100 * busy.mean:.0f} % of the time: computing limits, or the kernels are small")
+        said.append(f"in use {100 * busy.mean:.0f} % of the time: compute-bound, or the kernels are small")
     if held is not None and device.memory_bytes and held.most > rules.FULL_MEMORY.least * device.memory_bytes:
         share = 100 * held.most / device.memory_bytes
         said.append(f"{share:.0f} % of its memory was in use: larger batches may not fit")

@@ -120,49 +120,49 @@ _S = AxisStage
 AXES: Mapping[str, Axis] = _axes(
     Axis("batch_size", "int", 1, True, "items in one batch on one device",
          least=1, stage=_S.BATCH, flag="--batch-sizes"),
-    Axis("sequence_length", "int", 128, True, "tokens (or frames) an item is padded or cut to",
+    Axis("sequence_length", "int", 128, True, "length in tokens (or frames) that items are padded or truncated to",
          least=1, stage=_S.ITEM, flag="--sequence-lengths"),
-    Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no token ends it sooner",
+    Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no early stop",
          least=1, stage=_S.GENERATION),
-    Axis("image_size", "int", 224, True, "pixels on each side an image is resized to", least=1, stage=_S.ITEM),
-    Axis("audio_s", "float", 1.0, True, "seconds of sound an item is padded or cut to", least=0.1, stage=_S.ITEM),
+    Axis("image_size", "int", 224, True, "side length in pixels that images are resized to", least=1, stage=_S.ITEM),
+    Axis("audio_s", "float", 1.0, True, "length in seconds that audio items are padded or truncated to", least=0.1, stage=_S.ITEM),
     Axis("precision", "str", "fp32", True,
          "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler; auto: bf16, else tf32, "
          "where the device has it natively",
          values=("fp32", "tf32", "bf16", "fp16", "auto"), stage=_S.MODEL),
     Axis("compile", "str", "off", False, "torch.compile and its mode",
          values=("off", "default", "reduce-overhead", "max-autotune"), stage=_S.MODEL),
-    Axis("optimizer", "str", "adamw", True, "how weights are updated",
+    Axis("optimizer", "str", "adamw", True, "optimizer of the weights",
          values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
     Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",
          least=0.0, stage=_S.OPTIMIZER, follows="batch_size", flag="--learning-rates"),
-    Axis("grad_accumulation", "int", 1, True, "batches whose gradients are added before one optimizer step",
+    Axis("grad_accumulation", "int", 1, True, "batches whose gradients are accumulated before an optimizer step",
          least=1, stage=_S.OPTIMIZER, flag="--grad-accumulation"),
-    Axis("grad_clip", "float", 0.0, True, "largest norm of the gradient; 0 leaves it unclipped",
+    Axis("grad_clip", "float", 0.0, True, "maximum norm of the gradient; 0: no clipping",
          least=0.0, stage=_S.OPTIMIZER),
     Axis("gradient_checkpointing", "bool", False, False,
          "recompute activations in the backward pass instead of keeping them", stage=_S.MODEL),
     Axis("channels_last", "switch", "auto", False,
-         "image tensors and weights laid out as NHWC; auto: of convolution nets, where the device is faster with it",
+         "NHWC memory format of images and weights; auto: for convolutional networks, where the device is faster with it",
          values=("auto", "on", "off"), before={"auto": False, "on": True}, stage=_S.MODEL),
-    Axis("fused", "switch", "auto", False, "fused optimizer kernels: auto takes them where the device has them",
+    Axis("fused", "switch", "auto", False, "fused optimizer kernels; auto: where the device has them",
          values=("auto", "on", "off"), stage=_S.OPTIMIZER),
     Axis("sdpa", "str", "auto", False,
-         "the only kernel that torch may take for scaled_dot_product_attention; auto: torch's own order",
+         "kernel of scaled_dot_product_attention; auto: PyTorch's order",
          values=("auto", "flash", "efficient", "cudnn", "math"), before={"auto": None}, stage=_S.MODEL),
-    Axis("threads", "int", 0, False, "threads for CPU operators; 0: one for each core that is ours",
+    Axis("threads", "int", 0, False, "threads of CPU operators; 0: one per available core",
          least=0, stage=_S.HOST),
-    Axis("num_workers", "int", 0, False, "processes that load data; 0 loads in the trial's own process",
+    Axis("num_workers", "int", 0, False, "DataLoader worker processes; 0: load in the trial's process",
          least=0, stage=_S.LOADER, flag="--num-workers"),
-    Axis("pin_memory", "bool", False, False, "loader puts batches into page-locked memory, transfers do not wait",
+    Axis("pin_memory", "bool", False, False, "load batches into page-locked memory, so that transfers are asynchronous",
          stage=_S.LOADER),
-    Axis("prefetch_factor", "int", 2, False, "batches each loader process keeps ready", least=1, stage=_S.LOADER),
+    Axis("prefetch_factor", "int", 2, False, "batches prefetched by each worker", least=1, stage=_S.LOADER),
     Axis("feed", "str", "resident", False,
-         "resident: a few batches already on the device; loader: a DataLoader and a transfer each step, as where real "
-         "data are trained on and nobody says otherwise",
+         "resident: a few batches already on the device; loader: a DataLoader and a transfer each step (the default for "
+         "training on real data)",
          values=("resident", "loader"), stage=_S.MEASUREMENT),
     Axis("mode", "str", "both", False,
-         "what inference measures: latency (closed loop), throughput (back to back), or both in turn",
+         "what inference measures: latency (closed loop), throughput (back to back), or both",
          values=("both", "latency", "throughput"), stage=_S.MEASUREMENT),
 )  # fmt: skip
 
@@ -195,7 +195,7 @@ def axis_named(name: str, among: Iterable[str] | None = None, of: str = "") -> A
     if name not in AXES:
         raise unknown("axis", name, known)
     if name not in known:
-        raise UsageError(f"axis {name} does not go with {of}; it has: {', '.join(known)}")
+        raise UsageError(f"axis {name} does not apply to {of}; its axes: {', '.join(known)}")
     return AXES[name]
 
 

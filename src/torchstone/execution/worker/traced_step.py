@@ -61,5 +61,5 @@ def trace_step(step: Step, source: Source) -> Traced | None:
 
 
 def is_compiled(prepared: Any) -> bool:
-    """Say whether a step runs compiled code: under a trace, or counted, it would be compiled anew."""
+    """Say whether a step runs compiled code, which would be compiled again under a trace or a counter."""
     return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())

@@ -26,7 +26,7 @@ class FingerprintMoved:
             far = max(pairs, key=lambda entries: entries.difference, default=None)
             if far is not None and far.differ:
                 message = (
-                    "trials with equal seed computed different results: "
+                    "trials with the same seed computed different results: "
                     f"{significant(far.one, 6)} in one, {significant(far.other, 6)} in another"
                 )
                 seed = run.head.procedure.seed

@@ -122,7 +122,7 @@ class Encoded:
         number = bisect_right(self._starts, index) - 1
         value = self._group(number)[index - self._starts[number]].as_py()
         if value is None:
-            raise ValueError("its row has no bytes: the image is missing, or lies outside of the file")
+            raise ValueError("its row has no bytes: the image is missing or outside the file")
         return BytesIO(value)
 
     def _group(self, number: int) -> Any:

@@ -78,7 +78,7 @@ class Pictures:
         why = " ".join(str(error).replace(repr(name), "it").split())[:120] or type(error).__name__
         if self._skips:
             return Unreadable(name, why)
-        message = f"{name}: cannot be read as an image: {why}; --data-option on_error=skip goes on without such"
+        message = f"{name}: cannot be read as an image: {why}; --data-option on_error=skip leaves such items out"
         raise UsageError(message) from error
 
 

@@ -142,7 +142,7 @@ def lines(file: Path) -> Iterator[str]:
 
 def _text(at: str, line: bytes, encoding: str) -> str:
     if len(line) > LONGEST_LINE_BYTES:
-        raise UsageError(f"{at}: longer than {LONGEST_LINE_BYTES} bytes; this is no table")
+        raise UsageError(f"{at}: longer than {LONGEST_LINE_BYTES} bytes; not a table")
     if b"\0" in line:
         raise UsageError(f"{at}: has NUL bytes: a binary file, not text")
     try:

@@ -90,7 +90,7 @@ def _has_columns(names: Collection[str]) -> bool:
 def _of_table(text: str, path: Path) -> tuple[Sequence[_Line], Machine]:
     rows = rows_of(text, str(path))
     if not rows or not _has_columns(rows[0]):
-        raise UsageError(f"{path}: a header and no rows, or no columns that are known")
+        raise UsageError(f"{path}: no rows, or no known columns")
     cuda = any(row.get("device", "").startswith("cuda") for row in rows)
     return rows, draft.a_machine(devices=[draft.a_device("cuda", 0, None)] if cuda else [])
 

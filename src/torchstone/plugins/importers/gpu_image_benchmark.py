@@ -32,7 +32,7 @@ class GpuImageBenchmark:
         text = text_of(path)
         rows = rows_of(text, str(path))
         if not rows or not _COLUMNS <= rows[0].keys():
-            raise UsageError(f"{path}: a header and no rows, or no columns that are known")
+            raise UsageError(f"{path}: no rows, or no known columns")
         making = draft.Draft("GPU image benchmark", path, digest(text), _machine(rows, path), rows[0].get("timestamp"))
         for line, row in enumerate(rows, 2):
             _add(making, row, f"{path}:{line}")

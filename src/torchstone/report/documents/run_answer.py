@@ -101,7 +101,7 @@ def _alone(case: CaseSummary) -> str:
     wide = rate is not None and rate.is_wide
     told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
     told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
-    told += [units.quantity(held.value, "bytes")] if held is not None else []
+    told += [units.quantity(held, "bytes")] if held is not None else []
     why = f"; {too_wide(rate.trials)}" if rate and wide else ""
     return f"{', '.join(told)}{why}."
 

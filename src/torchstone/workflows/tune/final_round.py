@@ -28,7 +28,7 @@ def fight(
     """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
     The first round keeps the order of `cases`, the search's best first: where the time that was given is over before it
-    is, what was measured is the answer. `recorded`: those of a run that goes on are believed, not taken again.
+    is, what was measured is the answer. `recorded`: those of a run that goes on are reused, not taken again.
     """
     whole = (t for t in replicates(recorded) if t.outcome.status != Status.INTERRUPTED)
     done = {(t.case_id, t.number): t for t in whole}

@@ -35,7 +35,7 @@ from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.watching import TuneWatcher
 
 _FINALISTS = 3
-_ROUNDS = 3  # of the duel, where nobody asked for more
+_ROUNDS = 3  # of the final comparison, by default
 
 
 class TuneCampaign:

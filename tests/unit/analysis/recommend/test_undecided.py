@@ -78,7 +78,7 @@ def test_what_a_check_calls_an_error_is_compared_with_nothing(told):
     block, shown = told(a_stored_run(1, CPU, machine()), wrong)
     assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
     assert ", training: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
-    assert "note: 3 of 6 settings are INVALID (neighbours): others were busy. " in shown
+    assert "note: 3 of 6 settings are INVALID (neighbours): others were busy; " in shown
 
 
 def test_two_devices_of_which_one_cannot_be_judged_are_both_named_with_what_to_type(told):

@@ -68,7 +68,7 @@ def test_a_finding_of_all_cases_and_one_of_the_run_say_so():
 
 def test_a_case_of_which_no_trial_ended_well_says_so():
     told = check_document([summary(status={1: Status.CRASHED})])
-    assert table(told)[0] == ("INVALID", "train cnn, batch_size 4", "no trial ended well")
+    assert table(told)[0] == ("INVALID", "train cnn, batch_size 4", "no successful trial")
 
 
 def test_many_cases_are_cut_and_full_has_all():

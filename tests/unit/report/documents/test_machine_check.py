@@ -22,5 +22,5 @@ def test_what_makes_it_noisy_is_in_the_verdict_and_below_is_what_to_do():
     assert max(map(len, text.splitlines())) <= 60
     flat = " ".join(text.split())
     assert "disk noisy: 512 MiB free in outputs" in flat
-    assert "what to do disk make room, or name another folder (--output-dir)" in flat
+    assert "what to do disk free disk space, or use another folder (--output-dir)" in flat
     assert "torchstone ab" not in text, "without an A/A test nothing is known of that"

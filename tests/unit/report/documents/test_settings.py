@@ -25,20 +25,20 @@ def drawn(facts, width=100, **changes):
 
 
 def test_cases_that_agree_are_told_once():
-    told = {**THREADS, "setting_sdpa": "auto: torch's own order among flash, math"}
+    told = {**THREADS, "setting_sdpa": "auto: PyTorch's order among flash, math"}
     assert drawn([told, told]) == [
         "settings: tuned for the device; --settings torch leaves them to PyTorch",
         "  threads   4: the physical cores of 8 logical ones; torch would take 8",
-        "  sdpa      auto: torch's own order among flash, math",
+        "  sdpa      auto: PyTorch's order among flash, math",
         "  precision fp32; native on a processor: fp32, bf16",
     ]
 
 
 def test_cases_that_differ_are_told_by_what_was_set():
-    on, off = {"setting_channels_last": "on: oneDNN"}, {"setting_channels_last": "off: the model is no convolution net"}
+    on, off = {"setting_channels_last": "on: oneDNN"}, {"setting_channels_last": "off: the model has no convolutions"}
     lines = drawn([off, on, off])
     assert lines[1:3] == [
-        "  channels_last off: the model is no convolution net (2 of 3 cases)",
+        "  channels_last off: the model has no convolutions (2 of 3 cases)",
         "  channels_last on: oneDNN (1 of 3 cases)",
     ]
 
@@ -60,9 +60,9 @@ def test_records_without_settings_have_no_block():
 
 
 def test_the_attention_that_ran_stands_beside_what_it_was_chosen_from():
-    allowed = {"setting_sdpa": "auto: torch's own order among flash, math"}
+    allowed = {"setting_sdpa": "auto: PyTorch's order among flash, math"}
     lines = drawn([{**allowed, "attention_kernel": "flash"}])
-    assert "  sdpa      auto: torch's own order among flash, math; flash ran" in lines
+    assert "  sdpa      auto: PyTorch's order among flash, math; flash ran" in lines
     assert drawn([{"attention_kernel": "flash"}]) == [], "without settings there is no block"
 
 

@@ -88,7 +88,7 @@ def test_two_files_of_which_one_pins_its_threads_are_told_the_flag():
         SideRequest("A", msgspec.structs.replace(A.request, procedure=msgspec.structs.replace(how, pin_threads=pin)))
         for how, pin in ((A.request.procedure, True), (A.request.procedure, False))
     ]
-    with pytest.raises(UsageError, match="pin_threads: True and False; say it once for both: --pin-threads"):
+    with pytest.raises(UsageError, match="pin_threads: True and False; set it for both: --pin-threads"):
         live_comparison.AbCampaign((sides[0], sides[1]), Rules())
 
 

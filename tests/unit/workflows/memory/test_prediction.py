@@ -91,7 +91,7 @@ def test_data_and_weights_need_not_be_here(monkeypatch):
 def test_only_training_and_inference(monkeypatch):
     both = (WorkloadRequest("generate", "hf:gpt2"), WorkloadRequest("infer", "hf:gpt2"))
     assert [row.task for row in Launched(monkeypatch).answer(a_request(*both), "l4").rows] == ["infer"]
-    with pytest.raises(UsageError, match="task generate: memory takes train and infer"):
+    with pytest.raises(UsageError, match="task generate: memory predicts train and infer only"):
         prediction.asked_of(a_request(both[0]), [card("l4")])
 
 

@@ -35,7 +35,7 @@ class Recordings:
         raw = torch.tensor(frames(file)).view(-1, COLUMNS // 3, 3)
         body = skeletons.normalised(raw)
         if body is None:
-            raise UsageError(f"{file}: its skeleton has no length from hip to neck: nobody was tracked")
+            raise UsageError(f"{file}: hip and neck of the skeleton coincide: no person was tracked")
         warp = skeletons.random_warp() if self._augment else 0.0
         moved = skeletons.resampled(body, self._length, warp=warp)
         if self._augment:
