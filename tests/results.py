@@ -28,25 +28,25 @@ from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.documents.memory import memory_document
 from torchstone.report.documents.peaks import peaks_document, promised_of
 from torchstone.report.documents.plugins import plugins_document
+from torchstone.report.documents.run import run_document
 from torchstone.report.documents.runs import exported_document, imported_document, runs_document
 from torchstone.report.documents.training import training_document
-from torchstone.report.documents.run import run_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
 from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.run.results import Results
-from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
 from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.tune.verifying import Epoch
 
 GIB = 2**30
@@ -127,7 +127,9 @@ ON_H200 = peaks_of(
 )  # fmt: skip
 QUIET = Condition("neighbours", "others keep 0.00 of 8 cores busy", Fitness.FIT)
 UNTOLD = Condition("steal", "this system does not report it", Fitness.UNKNOWN)
-NOISY = Condition("disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)")
+NOISY = Condition(
+    "disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)"
+)
 
 
 def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Examination:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import compared_results
 import msgspec
 import results
-from build import a_case, a_machine, a_run, a_sweep, a_trial
+from build import a_case, a_run, a_sweep, a_trial
 from learning import falling, of_losses, rising
 from stored import a_stored_run, case, machine, store
 
@@ -89,9 +89,7 @@ def _many_models(count: int) -> RunSummary:
 
 def _one(cases: Sequence[Case], status: Status = Status.OK, **changes: Any) -> RunSummary:
     """A run of one trial of each of these cases."""
-    trials = [
-        a_trial(case_id=one.case_id, trial_id=f"t{n}", order=n, **_ended(status)) for n, one in enumerate(cases)
-    ]
+    trials = [a_trial(case_id=one.case_id, trial_id=f"t{n}", order=n, **_ended(status)) for n, one in enumerate(cases)]
     return _summary(a_run(trials, cases=cases, **changes))
 
 

@@ -26,9 +26,7 @@ CHECKS = [name for name in FILES if name.startswith("plugins/checks/")]
 
 def texts(node: ast.AST) -> Iterator[str]:
     """Every piece of text below a node, docstrings left out."""
-    docstrings = {
-        id(n.value) for n in ast.walk(node) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)
-    }
+    docstrings = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     for n in ast.walk(node):
         if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings:
             yield n.value

@@ -21,7 +21,7 @@ def add_procedure(parser: argparse.ArgumentParser, *, sides: bool = False) -> No
     else:
         _add_of_trials(how)
     how.add_argument("--warmup", type=int, metavar="N", help="minimum number of warm-up steps (default: detected)")
-    most, usual = ("0.1s", "huge") if sides else ("3s", "fixed")
+    most = "0.1s" if sides else "3s"
     how.add_argument(
         "--warmup-budget", metavar="T", help=f"maximum warm-up time, apart from the --warmup steps (default {most})"
     )

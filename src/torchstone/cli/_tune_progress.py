@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchstone.core.plain_text import plain
 from torchstone.core import units
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered
 from torchstone.core.schema.search import Part

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._parsing import add_json, words_of
-from torchstone.core.plain_text import plain
 from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.plain_text import plain
 
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
@@ -29,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a path, an id, a unique prefix, a name, latest, a folder from another machine (all its runs), "
         "or the training_metrics.json of a training",
     )  # fmt: skip
-    parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of this axis within it, or its devices (`device`)")
+    parser.add_argument(
+        "--over",
+        metavar="AXIS",
+        help="with one RUN: compare the values of this axis within it, or its devices (`device`)",
+    )
     parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
     parser.add_argument(
         "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"

@@ -33,13 +33,22 @@ _BUDGET_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of diagnose."""
     what = add_workload(parser)
-    what.add_argument("--task", help="infer, train, generate or load; with a recipe: only its workloads of this task")
+    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
     what.add_argument(
         "--case", metavar="ID", help="of a stored run: the case whose id begins with this (default: the best)"
     )
-    how.add_argument("--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file")
+    how = parser.add_argument_group("how to measure")
+    how.add_argument("--within", metavar="T", help="maximum time of the whole command (default: no limit)")
+    how.add_argument(
+        "--budget", dest="try_budget", metavar="T", help="time to measure remedies (default 60s; 0: measure none)"
+    )
+    how.add_argument(
+        "--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file"
+    )
     how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
-    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)")
+    how.add_argument(
+        "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
+    )
     add_heap(how)
     how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)

@@ -110,7 +110,7 @@ def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
     if not is_chart:
         path.write_bytes(b"".join(reference_lines(told.histories)))
         return
-    from torchstone.report.charts.history import chart
     from torchstone.core.charts.drawing import draw
+    from torchstone.report.charts.history import chart
 
     draw(chart(told.histories), path)

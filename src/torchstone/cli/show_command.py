@@ -10,8 +10,8 @@ from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
 
 if TYPE_CHECKING:
-    from torchstone.analysis.summary import RunSummary
     from torchstone.analysis.compare.ab_course import Course
+    from torchstone.analysis.summary import RunSummary
     from torchstone.core.schema.trial import Trial
 
 
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
-    from torchstone.analysis.summary import summarize
     from torchstone.analysis.compare.ab_course import course_recorded
+    from torchstone.analysis.summary import summarize
     from torchstone.storage.query import find, read_run
 
     summary = summarize(find(folder_of(options), options.run))

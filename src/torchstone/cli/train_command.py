@@ -29,10 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of train."""
     add_workload(parser)
     how = parser.add_argument_group("how to measure")
-    how.add_argument("--epochs", type=int, metavar="N", help="maximum number of passes over the data (default: the recipe's, or 1)")
+    how.add_argument(
+        "--epochs", type=int, metavar="N", help="maximum number of passes over the data (default: the recipe's, or 1)"
+    )
     how.add_argument("--steps", type=int, metavar="N", help="train for N steps instead of epochs")
-    how.add_argument("--output", metavar="DIR", help="folder of checkpoints and metrics (default: a new one in outputs/training)")
-    how.add_argument("--resume", metavar="DIR", help="continue the training in DIR, with the same result as without the interruption")
+    how.add_argument(
+        "--output", metavar="DIR", help="folder of checkpoints and metrics (default: a new one in outputs/training)"
+    )
+    how.add_argument(
+        "--resume", metavar="DIR", help="continue the training in DIR, with the same result as without the interruption"
+    )
     how.add_argument("--timeout", metavar="T", help="maximum time of the training (default 30 days)")
     how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
     how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how the process is started (default auto)")

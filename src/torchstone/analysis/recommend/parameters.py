@@ -162,9 +162,7 @@ def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[
     own = falls.get(pick.offer.point.get("batch_size"))
     steepest = min(falls, key=lambda size: falls[size], default=None)
     if own is not None and steepest is not None and own > _SLOWER_PER_ITEM * falls[steepest]:
-        slower = (
-            f"per item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
-        )
+        slower = f"per item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
         yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
 
 

@@ -27,8 +27,8 @@ from torchstone.report.charts import sweep as charts
 from torchstone.report.diagnosis_text import write_page
 from torchstone.report.document import Chart
 from torchstone.report.documents import bottleneck_report, performance_report
-from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.diagnosis import Diagnosis
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.target import chosen_case, of_own_program
 
 PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {

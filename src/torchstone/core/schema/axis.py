@@ -125,7 +125,10 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no early stop",
          least=1, stage=_S.GENERATION),
     Axis("image_size", "int", 224, True, "side length in pixels that images are resized to", least=1, stage=_S.ITEM),
-    Axis("audio_s", "float", 1.0, True, "length in seconds that audio items are padded or truncated to", least=0.1, stage=_S.ITEM),
+    Axis(
+        "audio_s", "float", 1.0, True, "length in seconds that audio items are padded or truncated to", least=0.1,
+        stage=_S.ITEM,
+    ),
     Axis("precision", "str", "fp32", True,
          "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler; auto: bf16, else tf32, "
          "where the device has it natively",

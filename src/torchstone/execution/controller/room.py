@@ -45,7 +45,5 @@ def beside(outcome: Outcome, room: Room | None) -> Outcome:
     if outcome.status != Status.OUT_OF_MEMORY or room is None:
         return outcome
     left, whole = quantity(room.free_bytes, "bytes"), quantity(room.total_bytes, "bytes")
-    why = (
-        f"both sides share the device, and the first left {left} of {whole} free: use smaller batches, or {_APART}"
-    )
+    why = f"both sides share the device, and the first left {left} of {whole} free: use smaller batches, or {_APART}"
     return Outcome(outcome.status, f"{outcome.message or 'out of memory'}; {why}", outcome.traceback)

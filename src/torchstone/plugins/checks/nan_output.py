@@ -42,9 +42,7 @@ class NanOutput:
 def _advice(case: Case, run: Run) -> str:
     if case.configuration.get("precision") == "fp16":
         return f"measure again with {setting(run, 'precision', 'bf16')}, which has the range of fp32"
-    return (
-        "check for NaN weights, a division by zero or a logarithm of 0 in the model, and inputs out of range"
-    )
+    return "check for NaN weights, a division by zero or a logarithm of 0 in the model, and inputs out of range"
 
 
 PLUGIN: Check = NanOutput()

@@ -15,6 +15,7 @@ from torchstone.plugins.protocols import Check
 
 # Settings beside which a batch needs what it needs, and the size of it.
 _NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
+_IN_LOADER = ("DataLoader worker", "of the loader")  # the latter in records before November 2026
 
 
 class OutOfMemory:

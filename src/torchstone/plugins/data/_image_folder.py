@@ -102,8 +102,7 @@ def assembled(top: str, trees: Mapping[str | None, Tree]) -> Found:
         unseen = next((name for name, files in one.items() if name and files and name not in numbers), None)
         if unseen is not None:
             raise UsageError(
-                f"{top}: {split} has images of class {unseen!r}, but train has none; "
-                "remove them, or add some to train"
+                f"{top}: {split} has images of class {unseen!r}, but train has none; remove them, or add some to train"
             )
         in_order = sorted(one)
         labels = [numbers[name] for name in in_order for _ in one[name]] if "" not in one else None

@@ -150,9 +150,7 @@ class Classes:
         """
         if isinstance(label, str):
             if label not in self._numbers:
-                raise UsageError(
-                    f"{at}: class {label[:40]!r} is not a class of the model's training: {self._trained}"
-                )
+                raise UsageError(f"{at}: class {label[:40]!r} is not a class of the model's training: {self._trained}")
             label = self._numbers[label]
         if self._count is not None and label >= self._count:
             known = f"{self._count} classes, 0 to {self._count - 1}"

@@ -54,7 +54,7 @@ _Best = dict[int, dict[str, Scalar]]
 
 def _of_table(text: str, path: Path) -> tuple[Sequence[Mapping[str, str]], _Best]:
     rows = rows_of(text, str(path))
-    if not rows or not _COLUMNS <= rows[0].keys():
+    if not rows or not rows[0].keys() >= _COLUMNS:
         raise UsageError(f"{path}: no rows, or no known columns")
     for line, row in enumerate(rows, 2):
         if _batch_of(row) is None:

@@ -31,7 +31,7 @@ class GpuImageBenchmark:
     def read(self, path: Path) -> Sequence[Run]:
         text = text_of(path)
         rows = rows_of(text, str(path))
-        if not rows or not _COLUMNS <= rows[0].keys():
+        if not rows or not rows[0].keys() >= _COLUMNS:
             raise UsageError(f"{path}: no rows, or no known columns")
         making = draft.Draft("GPU image benchmark", path, digest(text), _machine(rows, path), rows[0].get("timestamp"))
         for line, row in enumerate(rows, 2):

@@ -70,7 +70,7 @@ def line_to_a_trial() -> tuple[int, int]:
 
 
 class PipedTrial:
-    """A LiveTrial (machine_protocols.py) on one of `line_to_a_trial`. `wait` gives the status the process ended with."""
+    """A LiveTrial (machine_protocols.py) on one of `line_to_a_trial`. `wait` gives its exit status."""
 
     def __init__(
         self, pid: int, descriptor: int, wait: Callable[[], int], facts: Mapping[str, Scalar] | None = None

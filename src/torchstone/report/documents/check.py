@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.report.documents.findings import labels
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.estimate import Finding, Severity, Verdict
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Document, Doubt, Part, Role, Section, Table, Text
+from torchstone.report.documents.findings import labels
 
 _MOST_CASES = 12
 _QUANTITY = re.compile(

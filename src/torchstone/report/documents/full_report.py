@@ -14,7 +14,6 @@ from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
-from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts
 from torchstone.report.documents.findings import labels

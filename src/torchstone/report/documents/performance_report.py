@@ -14,9 +14,8 @@ from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.analysis.sweep_table import Swept
-from torchstone.core.schema.axis import scalar_word
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status

@@ -108,9 +108,12 @@ def _time(metrics: TrainingMetrics, epoch: Epoch | None) -> Iterator[tuple[str, 
     ends = units.interval(expected.value, expected.low, expected.high, "s")
     between = f" [{ends}]" if ends else ""
     of, each = (f" of {told.items:,} items", "item for item and ") if told.items else ("", "")
-    yield "predicted", (
-        f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}; "
-        f"{each}without the first step it took {epoch.ratio:.3f} times that"
+    yield (
+        "predicted",
+        (
+            f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}; "
+            f"{each}without the first step it took {epoch.ratio:.3f} times that"
+        ),
     )
 
 

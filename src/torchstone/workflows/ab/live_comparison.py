@@ -79,10 +79,10 @@ class AbCampaign:
             with begun(
                 ring.session(self._sketched[0].folder), machine, placements, first.name or "ab", command, self._busy,
                 source=first.source, code=self._code(), contest=self._rules,
-            ) as (head, waited_s):  # fmt: skip
+            ) as (draft, waited_s):  # fmt: skip
                 began_s += waited_s  # waiting for others is not part of the budget
                 a, b = self._rehearsed(ring, (a, b))
-                head = msgspec.structs.replace(head, plan=_plan_of((a, b)))
+                head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
                     bout = Bout(

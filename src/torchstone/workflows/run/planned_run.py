@@ -50,13 +50,13 @@ class Campaign:
             with begun(
                 session, machine, placements, request.name or "run", command, self._busy, source=request.source,
                 code=code_of(self._sketches), usual=usual_spread(folder, machine),
-            ) as (head, waited_s):  # fmt: skip
+            ) as (draft, waited_s):  # fmt: skip
                 began_s += waited_s  # waiting for others is not part of the run's time
                 sketches = [self._rehearsed(session, sketch, placements[0], machine) for sketch in self._sketches]
                 whole = plan.arrange(sketches, placements, machine, how.repetitions, how.seed, request.first)
                 told = notes([one.configurations for one in sketches], placements)
                 others = plan.arrange(sketches, list(absent), machine, 0, how.seed)
-                head = msgspec.structs.replace(head, plan=_with_cases(whole, others))
+                head = msgspec.structs.replace(draft, plan=_with_cases(whole, others))
                 run = take_all(session, head, folder, began_s, request.first, absent, told)
         return published(run, folder)
 

@@ -69,9 +69,7 @@ class Resumption:
             if head.contest is not None:
                 raise UsageError(f"{head.run_id} is an A/B run, which cannot be resumed; start a new one")
             if (fit := head.procedure.fit) is not None:
-                raise UsageError(
-                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` continues it"
-                )
+                raise UsageError(f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` continues it")
             own = self._own_cases(head)
             self._insist(head, "has changed since its start")
             self._changes += of_host(head.machine, machine_facts.host(), machine_facts.settings())

@@ -80,11 +80,11 @@ class TrainCampaign:
             code = {asked.workload.model: asked.code_sha256} if asked.code_sha256 is not None else {}
             with begun(
                 session, machine, placements, asked.name, command, self._busy, source=asked.source, code=code
-            ) as (head, _):
+            ) as (draft, _):
                 if asked.own:
                     own = session.rehearsed(case, asked.left_open)
                     case = own.filled(case, asked.left_open)
-                head = msgspec.structs.replace(head, plan=Plan((case,), (Slot(0, 0),)))
+                head = msgspec.structs.replace(draft, plan=Plan((case,), (Slot(0, 0),)))
                 run = take_all(session, head, folder, notes=notes([[asked.configuration]], placements))
         return TrainResults(published(run, folder), observer.metrics, self._output, observer.epochs)
 

@@ -144,9 +144,7 @@ class TuneSketch:
         if share is None:
             return constraints
         if memory_bytes is None:
-            raise UsageError(
-                f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB"
-            )
+            raise UsageError(f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB")
         return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
 
 

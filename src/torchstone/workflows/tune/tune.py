@@ -62,13 +62,13 @@ class TuneCampaign:
             with begun(
                 session, machine, [placement], request.name or "tune", command, self._busy, source=request.source,
                 code=code_of([sketch]),
-            ) as (head, _):  # fmt: skip
+            ) as (draft, _):  # fmt: skip
                 if sketch.own:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))
                 quest = self._sketch.quest(placement, machine, session.procedure.trials or _ROUNDS)
                 Space(quest)  # one without a point is refused here, before anything is written
-                head = msgspec.structs.replace(head, quest=quest)
+                head = msgspec.structs.replace(draft, quest=quest)
                 run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
         return published(run, folder)
 

@@ -205,6 +205,4 @@ def test_a_curve_says_how_many_times_as_fast_each_batch_is():
     run = summarize(entry_of(a_sweep(cases), Path()))
     curve = curve_of(run.cases[0], run.cases, run.machine)
     assert curve is not None
-    assert batch_curve.speed_up(curve, "image") == (
-        "speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×"
-    )
+    assert batch_curve.speed_up(curve, "image") == ("speed-up over batch_size 8 (741 images/s): 32: 3.3×, 128: 7.6×")

@@ -9,7 +9,6 @@ from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
-
 from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement

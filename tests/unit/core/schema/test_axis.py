@@ -89,7 +89,7 @@ def test_every_axis_has_a_stage_and_a_dataloader_is_made_with_those_of_its_own()
     assert sorted(axes_of(*AxisStage)) == sorted(AXES)
     assert all(axes_of(stage) for stage in AxisStage)
     assert LOADER_AXES == ("num_workers", "pin_memory", "prefetch_factor")
-    assert DATALOADER_AXES == ("batch_size", *LOADER_AXES)
+    assert ("batch_size", *LOADER_AXES) == DATALOADER_AXES
     arguments = inspect.signature(torch.utils.data.DataLoader).parameters
     assert set(DATALOADER_AXES) <= set(arguments)
 
@@ -139,6 +139,8 @@ def test_values_are_parsed_and_each_comes_once():
         axis_values("bath", [])
 
 
-@pytest.mark.parametrize(("value", "word"), [(True, "true"), (False, "false"), (1, "1"), ("bf16", "bf16"), (0.5, "0.5")])
+@pytest.mark.parametrize(
+    ("value", "word"), [(True, "true"), (False, "false"), (1, "1"), ("bf16", "bf16"), (0.5, "0.5")]
+)
 def test_a_value_is_written_as_it_is_typed(value, word):
     assert scalar_word(value) == word

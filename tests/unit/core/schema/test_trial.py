@@ -24,4 +24,4 @@ def test_probes_count_only_where_there_is_nothing_else(taken, kept):
 
 
 def test_the_index_has_the_same_words():
-    assert REPLICATE_COLUMNS == {"status": str(GOOD.outcome.status), "purpose": str(GOOD.purpose)}
+    assert {"status": str(GOOD.outcome.status), "purpose": str(GOOD.purpose)} == REPLICATE_COLUMNS

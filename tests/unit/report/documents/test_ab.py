@@ -17,8 +17,8 @@ from torchstone.report.document import Document, Facts, Role, Text
 from torchstone.report.documents.ab import ab_document
 from torchstone.report.renderers.markdown import markdown
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.ab.live_comparison import course_of
 from torchstone.workflows.ab.experiment import Contested
+from torchstone.workflows.ab.live_comparison import course_of
 
 RATIO = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
 

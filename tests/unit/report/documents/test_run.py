@@ -61,8 +61,10 @@ def test_its_head_is_what_ran_where_and_how_it_was_measured():
     assert head(machine=a_machine(devices=(used, unused))) == [
         "test: run 20261121-100000-abcd, 2026-11-21T10:00:00Z, done",
         "host: a CPU, torch 2.9.0",
-        "3 trials a case, at most 5 s a window, until ±1 %, auto, fixed heap; "
-        "± is half the 95 % confidence interval over trials",
+        (
+            "3 trials a case, at most 5 s a window, until ±1 %, auto, fixed heap; "
+            "± is half the 95 % confidence interval over trials"
+        ),
     ]
 
 

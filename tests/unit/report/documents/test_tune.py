@@ -34,9 +34,9 @@ def shown(run, width=100):
 
 
 def test_the_answer_comes_first_with_its_rate_and_its_gain():
-    assert tune_document(a_tuned()).headline == (
-        f"Recommended: batch_size 32, {rate_words(recommended_case(a_tuned()))}. That is 2 [1.9, 2.1] times the present settings (2 rounds)."
-    )
+    rate = rate_words(recommended_case(a_tuned()))
+    said = f"Recommended: batch_size 32, {rate}. That is 2 [1.9, 2.1] times the present settings (2 rounds)."
+    assert tune_document(a_tuned()).headline == said
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -101,7 +101,7 @@ def test_only_some_axes_vary():
     assert found.base.configuration["batch_size"] == 64
     with pytest.raises(UsageError, match="--only grad_clip: give its values"):
         quest(only=("grad_clip",))
-    with pytest.raises(UsageError, match="unknown axis 'workers'. Did you mean 'num_workers'"):
+    with pytest.raises(UsageError, match=r"unknown axis 'workers'\. Did you mean 'num_workers'"):
         quest(only=("workers",))
 
 
