@@ -8,7 +8,7 @@ import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.best_values import BEST, SAME, marks
-from torchstone.analysis.advice.choices import MEMORY, best_efficiency, choice_of, is_unusable
+from torchstone.analysis.advice.choices import best_efficiency, choice_of, is_unusable
 from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -18,6 +18,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts
@@ -123,7 +124,7 @@ def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSu
 def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
     found = [Column(n.replace("_", " "), tuple(str(c.configuration.get(n)) for c in cases)) for n in varying]
     # Which memory is compared: the device's, where any Case has it.
-    memory = next((name for name in MEMORY if any(name in c.estimates for c in cases)), None)
+    memory = next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
         marked = _marked(cases, figure.name, memory)
@@ -149,7 +150,7 @@ def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> li
     if figure not in (*_RATES, memory):
         return [""] * len(cases)
     judged = [c.estimates.get(figure) if c.verdict != Verdict.INVALID else None for c in cases]
-    rounds = InRounds(cases, figure) if figure not in MEMORY else None  # memory does not come and go with a round
+    rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round
     return marks(judged, higher=figure in _RATES, cases=[case.case_id for case in cases], rounds=rounds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.absent import absent, on_devices_here
-from torchstone.analysis.advice.choices import Chosen, choice_of, choose, memory_figures
+from torchstone.analysis.advice.choices import Chosen, choice_of, choose
 from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -96,12 +96,12 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 
 def _alone(case: CaseSummary) -> str:
     step = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
-    held = next((case.estimates[n] for n in memory_figures(case.placement.device) if n in case.estimates), None)
+    held = case.peak_memory_bytes
     rate = rate_of(case)
     wide = rate is not None and rate.is_wide
     told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
     told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
-    told += [units.quantity(held.value, "bytes")] if held is not None else []
+    told += [units.quantity(held, "bytes")] if held is not None else []
     why = f"; {too_wide(rate.trials)}" if rate and wide else ""
     return f"{', '.join(told)}{why}."
 
