@@ -132,6 +132,12 @@ class Page(NamedTuple):
     every: bool = False
 
 
+_OF_OTHERS = (*compared_results.DOCUMENTS, *results.DOCUMENTS)
+# One of each command: what is hostile, empty or long is laid out like these.
+_LOOKED_AT = (
+    "ab", "compare", "check", "recommend: two devices", "history", "tune", "diagnosis", "machine", "machine check",
+    "peaks", "memory", "training", "evaluation", "runs", "import", "export",
+)  # fmt: skip
 ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: empty", lambda: run_document(_summary(a_run([], cases=())), every=True)),
     ("run: one trial", lambda: run_document(_one([a_case()]))),
@@ -152,8 +158,7 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: wide names", lambda: run_document(named(WIDE), every=True)),
     ("run: long names", lambda: run_document(named(LONG), every=True)),
     ("run: trainings", trainings_document),
-    *compared_results.DOCUMENTS,
-    *results.DOCUMENTS,
+    *_OF_OTHERS,
 ]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),
@@ -162,4 +167,5 @@ PAGES = [
     Page("show_one_trial", lambda: run_document(_one([a_case()]))),
     Page("show_two_devices", lambda: run_document(_on_both())),
     Page("show_trainings", trainings_document),
+    *(Page(name.replace(": ", "_").replace(" ", "_"), make) for name, make in _OF_OTHERS if name in _LOOKED_AT),
 ]

@@ -72,8 +72,10 @@ def file_parts(results: Results) -> Iterator[Part]:
 
 def without_probes(run: RunSummary) -> RunSummary:
     """Return a run without the Cases that a search only probed, where others were measured: probes are no results."""
-    measured = tuple(case for case in run.cases if replicates(case.trials))
-    return msgspec.structs.replace(run, cases=measured) if measured else run
+    taken = [trial for case in run.cases for trial in case.trials]
+    if len(replicates(taken)) in (0, len(taken)):
+        return run
+    return msgspec.structs.replace(run, cases=tuple(case for case in run.cases if replicates(case.trials)))
 
 
 def _head(run: RunSummary) -> Iterator[str]:

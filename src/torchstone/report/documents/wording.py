@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from torchstone.core.schema.axis import Scalar, scalar_word
 
+__all__ = ["point_words", "scalar_word"]
+
 
 def point_words(point: Mapping[str, Scalar]) -> str:
     """Return settings as "batch_size 16, precision bf16"."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers.terminal_table import fitting, table
-from torchstone.report.renderers.terminal_text import cells, plain, with_what_to_type, wrapped
+from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
 
-__all__ = ["fitting", "plain", "terminal"]
+__all__ = ["fitting", "terminal"]
 
 _NAME = 9  # cells of a fact's name
 

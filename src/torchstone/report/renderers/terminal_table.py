@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Literal
 
+from torchstone.core.plain_text import plain
 from torchstone.core.units import MISSING
 from torchstone.report.document import Column, Table
-from torchstone.report.renderers.terminal_text import cells, plain, with_what_to_type, wrapped
+from torchstone.report.renderers.shortening import shortened, with_room
+from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
 
 _GAP = 2  # cells between columns
 _LEAST = 6  # cells of a column, below which a table cannot be read
@@ -22,6 +24,7 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
     """Yield the lines of a table, which has no head where no column has a title. `every`: all of its rows."""
     most = None if every else part.most
     kept, gone = fitting(part.columns, width)
+    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
     if kept:
         narrowest = sum(min(_width(column), _LEAST) + _GAP for column in kept) - _GAP
         yield from _drawn(kept, width, most) if narrowest <= width else _listed(kept, width, most)
@@ -40,7 +43,7 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     """
     kept = [n for n, column in enumerate(columns) if column.rank == 0 or _says_something(column)]
     gone: list[int] = []
-    widths = {n: _width(columns[n]) for n in kept}
+    widths = {n: _width(shortened(columns[n])) for n in kept}
     while sum(widths[n] + _GAP for n in kept) - _GAP > width and any(columns[n].rank for n in kept):
         highest = max(columns[n].rank for n in kept)
         gone += [n for n in kept if columns[n].rank == highest]
