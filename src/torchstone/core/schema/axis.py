@@ -146,7 +146,7 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("gradient_checkpointing", "bool", False, False,
          "recompute activations in the backward pass instead of keeping them", stage=_S.MODEL),
     Axis("channels_last", "switch", "auto", False,
-         "NHWC memory format of images and weights; auto: for convolutional networks, where the device is faster with it",
+         "NHWC memory format of images and weights; auto: for convolutional networks, where it makes the device faster",
          values=("auto", "on", "off"), before={"auto": False, "on": True}, stage=_S.MODEL),
     Axis("fused", "switch", "auto", False, "fused optimizer kernels; auto: where the device has them",
          values=("auto", "on", "off"), stage=_S.OPTIMIZER),
@@ -161,8 +161,8 @@ AXES: Mapping[str, Axis] = _axes(
          stage=_S.LOADER),
     Axis("prefetch_factor", "int", 2, False, "batches prefetched by each worker", least=1, stage=_S.LOADER),
     Axis("feed", "str", "resident", False,
-         "resident: a few batches already on the device; loader: a DataLoader and a transfer each step (the default for "
-         "training on real data)",
+         "resident: a few batches already on the device; loader: a DataLoader and a transfer each step (the default "
+         "for training on real data)",
          values=("resident", "loader"), stage=_S.MEASUREMENT),
     Axis("mode", "str", "both", False,
          "what inference measures: latency (closed loop), throughput (back to back), or both",
