@@ -26,8 +26,8 @@ from typing import Any
 
 _READER = """
 import sys, time
-from torchstone.execution.controller.telemetry_sampler import Recorder
-recorder = Recorder(int(sys.argv[1]), None, 0.0, time.perf_counter)
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
+recorder = TelemetrySampler(int(sys.argv[1]), None, 0.0, time.perf_counter)
 while True:
     recorder.read()
     time.sleep(float(sys.argv[2]))

@@ -15,7 +15,7 @@ from stored import a_stored_run, case, machine, store
 from torchstone.analysis.compare.ab_course import Course
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.recommend.history import Change, Histories, History, Point, Segment
 from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
@@ -69,15 +69,15 @@ def _unclear() -> Document:
 # ── a comparison of stored runs ─────────────────────────────────────────────────────────────────────────────
 
 
-def a_side(letter: str, card: str, by: float = 1.0, sizes: Sequence[int] = (16,), **about: Any) -> Participant:
+def a_side(letter: str, card: str, by: float = 1.0, sizes: Sequence[int] = (16,), **about: Any) -> ComparedInput:
     """Return a machine with a card on which each step takes `by` times 10 ms."""
     steps_s = [time_s * by for time_s in _STEPS_S]
     first, *others = (a_case({"batch_size": size}) for size in sizes)
     run = a_measured_run(steps_s, first, *((one, steps_s) for one in others), machine=a_gpu(card, host=card), **about)
-    return Participant(letter, card, letter, (run,))
+    return ComparedInput(letter, card, letter, (run,))
 
 
-def a_comparison(*sides: Participant) -> Document:
+def a_comparison(*sides: ComparedInput) -> Document:
     """Return what is said of these runs, the first of which is the baseline."""
     compared = compare(sides, Asked())
     return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"])
@@ -85,7 +85,7 @@ def a_comparison(*sides: Participant) -> Document:
 
 def _refused() -> Document:
     failed = a_measured_run([None, None], machine=a_gpu("broken", host="broken"))
-    return a_comparison(a_side("A", "good"), Participant("B", "broken", "B", (failed,)))
+    return a_comparison(a_side("A", "good"), ComparedInput("B", "broken", "B", (failed,)))
 
 
 # ── a check ─────────────────────────────────────────────────────────────────────────────────────────────────

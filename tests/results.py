@@ -11,7 +11,7 @@ from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.core.schema.answer import Answer, Choice
+from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
@@ -40,8 +40,8 @@ from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
+from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.run.results import Results
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
@@ -58,7 +58,7 @@ HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
 def a_tuned(**changes: Any) -> RunSummary:
     """A tune over batch sizes 16 and 32 on the CPU: two trials of each in its final round, and a probe of 64.
 
-    `changes`: fields of its Answer; `present=None` and `gain=None` where nobody said what the present settings are.
+    `changes`: fields of its TuneResult; `present=None` and `gain=None` where nobody said what the present settings are.
     """
     cases = [a_case({"batch_size": size}) for size in (16, 32, 64)]
     trials = [
@@ -79,7 +79,7 @@ def a_tuned(**changes: Any) -> RunSummary:
         "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
         "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7,
     }  # fmt: skip
-    return summarize(entry_of(a_run(trials, cases=cases, answer=Answer(**{**fields, **changes})), Path("t.jsonl")))
+    return summarize(entry_of(a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes})), Path("t.jsonl")))
 
 
 # ── a diagnosis ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
 from torchstone.core import units
 from torchstone.core.estimates import estimates, priors_of
 from torchstone.core.figures import Figures, with_counted
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.claim import total_runtime_s
@@ -73,7 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     record: str
     total_runtime_s: float | None
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
 
     def __str__(self) -> str:

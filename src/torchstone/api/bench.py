@@ -19,11 +19,11 @@ from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.auto_settings import settle
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.setup import dataset_items
 from torchstone.plugins import registry
@@ -112,10 +112,10 @@ class Bench:
     def _measured(self, case: Case, opened: Opened, slot: Slot, began_s: float) -> dict[str, Any]:
         device, seed = opened.device, self._procedure.seed
         reset_peaks(device.torch_device)
-        tally = Tally(case)
+        tally = Collector(case)
         # The device's gauges and the process's are read at both ends only: a reading thread would contend with the
         # step for the interpreter.
-        recorder = Recorder(os.getpid(), opened.info, began_s, system_clock)
+        recorder = TelemetrySampler(os.getpid(), opened.info, began_s, system_clock)
         as_set, settings = settle(case, self.model, device, self._procedure.settings)
         prepared = self._engine.prepare(as_set, self.model, device)
         device.synchronize()

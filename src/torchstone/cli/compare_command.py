@@ -19,7 +19,7 @@ from torchstone.core.plain_text import plain
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
     from torchstone.analysis.compare.gate import Gate
-    from torchstone.analysis.compare.inputs import Participant
+    from torchstone.analysis.compare.inputs import ComparedInput
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +119,7 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     return bool(failed or gone)
 
 
-def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
+def _participants(options: argparse.Namespace, folder: Path) -> list[ComparedInput]:
     from torchstone.analysis.compare.inputs import gather, split
 
     if options.over is None:
@@ -129,7 +129,7 @@ def _participants(options: argparse.Namespace, folder: Path) -> list[Participant
     return split(options.runs[0], options.over, folder, options.baseline)
 
 
-def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[str, float]:
+def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:
     from torchstone.analysis.compare.inputs import named
 
     found: dict[str, float] = {}

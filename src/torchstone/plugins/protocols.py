@@ -25,7 +25,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device
 
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,8 +208,8 @@ class Searcher(Protocol):
 
     describes: str
 
-    def search(self, brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
-        """Yield one Probe after another, be sent its Reading, and return the points for the final round, best first.
+    def search(self, brief: SearchProblem) -> Generator[Probe, ProbeResult, Sequence[Point]]:
+        """Yield a Probe, be sent its ProbeResult, and so on; return the points for the final round, best first.
 
         Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
         """

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from torchstone.analysis.compare.inputs import Participant, device_of
+from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.drawing import draw
 from torchstone.core.charts.picture import Picture
@@ -36,7 +36,7 @@ _GAUGES = {
 }  # fmt: skip
 
 
-def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Path]:
+def write_analysis(participants: Sequence[ComparedInput], folder: Path) -> list[Path]:
     """Write plots and statistics below `folder`/analysis_results; return the files.
 
     Raises MissingError without vl-convert, TorchstoneError if a file cannot be written.
@@ -63,7 +63,7 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     return [*written, table]
 
 
-def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[Participant]) -> Picture | None:
+def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput]) -> Picture | None:
     """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
     curves = training_charts.curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
@@ -76,7 +76,7 @@ def _file_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:60] or "run"
 
 
-def _averages(one: Participant) -> Iterator[dict[str, Scalar]]:
+def _averages(one: ComparedInput) -> Iterator[dict[str, Scalar]]:
     for run in one.runs:
         device, rows = device_of(run), case_rows(run)
         yield {
@@ -93,7 +93,7 @@ def _mean(values: Sequence[Scalar]) -> float | None:
     return fmean(known) if known else None
 
 
-def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+def _reached(one: ComparedInput, run: Run) -> dict[str, Scalar]:
     """Return what a training to an end reached, its means over epochs, and those of its gauges over all its time."""
     metrics = one.trainings.get(run.head.run_id)
     epochs = metrics.epochs if metrics else ()

@@ -11,7 +11,7 @@ import msgspec
 
 from torchstone.analysis.compare.answer import Answer
 from torchstone.analysis.compare.compare import ComparedRuns, Judged
-from torchstone.analysis.compare.inputs import COMPARISON, Participant
+from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
@@ -41,7 +41,7 @@ def report(compared: ComparedRuns, answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
-def _participant(one: Participant) -> Mapping[str, Any]:
+def _participant(one: ComparedInput) -> Mapping[str, Any]:
     return {
         "letter": one.letter, "label": one.label, "word": one.word,
         "runs": [

@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.codec import decode
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
     head: Head
     findings: tuple[Finding, ...]
     trials: tuple[TrialRow, ...]
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
 
 
@@ -103,7 +103,7 @@ def find(folder: Path, word: str) -> Entry:
         ).fetchone()
         return Entry(
             row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
-            _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
+            _trials(connection, row.run_id), decode(answer.encode(), TuneResult) if answer is not None else None,
             decode(comparison.encode(), Comparison) if comparison is not None else None,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import Malformed, check_stamp, decode
 from torchstone.core.schema.comparison import Comparison
@@ -95,7 +95,7 @@ class _Parts:
     def __init__(self, head: Head) -> None:
         self.added: dict[str, Case] = {}
         self.trials: list[Trial] = []
-        self.answer: Answer | None = None
+        self.answer: TuneResult | None = None
         self.comparison: Comparison | None = None
         self.findings: list[Finding] = []
         self.end: End | None = None

@@ -10,7 +10,7 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series
@@ -34,7 +34,7 @@ def participant(letter, card, by):
     losses: dict[str, Any] = {"steady": {"loss": curve, "peak_reserved_bytes": [2.0**31]}}
     steps = [[0.01 * by] * 3, [0.03 * by] * 3]
     run = a_stored_run(steps[0], sizes[0], (sizes[1], steps[1]), machine=a_gpu(card), series=POWER, **losses)
-    return Participant(letter, card, letter, (run,))
+    return ComparedInput(letter, card, letter, (run,))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_s3_74_efficiency_over_hardware():
 def test_settings_that_vary_within_a_run_are_lines_of_their_own():
     cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3))
-    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
     assert [point.line for point in drawn] == ["A100, precision fp32", "A100, precision bf16"]
 
 
@@ -76,7 +76,7 @@ def test_loss_curves_are_thinned_and_labelled_by_device(both):
     assert len(small.values) == 2 * 200
     assert {value["line"] for value in small.values} == {"A100", "RTX 4070"}
     nothing = a_stored_run([0.01] * 3)
-    assert charts.losses([Participant("A", "A", "A", (nothing,))]) is None
+    assert charts.losses([ComparedInput("A", "A", "A", (nothing,))]) is None
 
 
 def of_two_rates(model="net:cnn"):
@@ -88,7 +88,7 @@ def of_two_rates(model="net:cnn"):
 
 def test_cases_that_differ_in_the_learning_rate_alone_are_one_point():
     """Not of the convergence, which the learning rate decides."""
-    drawn = charts.points([Participant("A", "A100", "A", (of_two_rates(),))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (of_two_rates(),))])
     named = {one.name: one for one in charts.QUANTITIES}
     (speed,) = charts.over_batch_size(named["throughput"], drawn)
     assert [(v["line"], v["x"], round(v["y"])) for v in speed.values] == [("A100", 8, 600)]
@@ -102,7 +102,7 @@ def test_a_learning_rate_that_follows_the_batch_makes_no_lines():
     cases = [a_case({"batch_size": size, "learning_rate": 1e-4 * size}) for size in (8, 32)]
     falling: dict[str, Any] = {"steady": {"loss": [2.0 * 0.99**i for i in range(60)]}}
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3), **falling)
-    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
     named = {one.name: one for one in charts.QUANTITIES}
     (fall,) = charts.over_batch_size(named["convergence"], drawn)
     assert [(v["line"], v["x"]) for v in fall.values] == [("A100", 8), ("A100", 32)]
@@ -110,10 +110,10 @@ def test_a_learning_rate_that_follows_the_batch_makes_no_lines():
 
 def test_loss_curves_of_one_batch_size_are_named_by_what_varies_among_them():
     one, other = of_two_rates(), of_two_rates("net:mlp")
-    (panel,) = panels(charts.losses([Participant("A", "A100", "A", (one, of_two_rates()))]))
+    (panel,) = panels(charts.losses([ComparedInput("A", "A100", "A", (one, of_two_rates()))]))
     assert {v["line"] for v in panel.values} == {"A100, learning_rate 0.001", "A100, learning_rate 0.01"}
     assert len(panel.values) == 2 * 60, "of a case that was measured twice, the newest"
-    both = panels(charts.losses([Participant("A", "A100", "A", (one, other))]))
+    both = panels(charts.losses([ComparedInput("A", "A100", "A", (one, other))]))
     assert [panel.title for panel in both] == ["net:cnn, batch size 8", "net:mlp, batch size 8"]
 
 
@@ -217,5 +217,5 @@ def test_a_folder_that_cannot_be_written(both, tmp_path):
 
 def test_a_loss_that_is_no_number_is_not_drawn():
     run = a_stored_run([0.01] * 3, a_case(), steady={"loss": [2.0, 1.0, math.nan, math.inf]})
-    (panel,) = panels(charts.losses([Participant("A", "a", "A", (run,))]))
+    (panel,) = panels(charts.losses([ComparedInput("A", "a", "A", (run,))]))
     assert [value["y"] for value in panel.values] == [2.0, 1.0]

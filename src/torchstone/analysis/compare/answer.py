@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.logs import from_log
@@ -72,7 +72,7 @@ def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
     return (one for one in compared.judged if one.task == task and one.comparison.metric == primary(task))
 
 
-def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
+def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
     verdicts = [one.comparison.verdict for one in found]
     ratios = _ratio_words(a, found)
     decided = [v for v in verdicts if v in _DECIDED]
@@ -98,7 +98,7 @@ def _settling(found: Sequence[Judged]) -> str:
     return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
 
 
-def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
+def _ratio_words(a: ComparedInput, found: Sequence[Judged]) -> str:
     ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
     if len(ratios) == 1:
         (one,) = ratios
@@ -121,5 +121,5 @@ def _log(one: Judged) -> float:
     return math.log(one.comparison.ratio.value)
 
 
-def _name(one: Participant) -> str:
+def _name(one: ComparedInput) -> str:
     return one.letter if one.label == one.letter else f"{one.letter} ({one.label})"

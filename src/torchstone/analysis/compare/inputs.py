@@ -1,4 +1,4 @@
-"""Who is compared: each RUN as typed becomes a Participant with a letter, a label, and one run or a folder of them."""
+"""Who is compared: each RUN as typed becomes a ComparedInput: a letter, a label, and one run or a folder of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with
 _MOST_FILES = 10_000
 
 
-class Participant(msgspec.Struct, frozen=True):
+class ComparedInput(msgspec.Struct, frozen=True):
     """One side of a comparison. `word`: as it was typed; `runs`: one, or all that a folder holds.
 
     `trainings`: what the trainings in the folder reached, by the id of their run.
@@ -39,7 +39,7 @@ class Participant(msgspec.Struct, frozen=True):
     trainings: Mapping[str, TrainingMetrics] = {}
 
 
-def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[Participant]:
+def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[ComparedInput]:
     """Return the participants in the order given, the baseline first.
 
     Raises UsageError for fewer than two, for one that cannot be read, and for a run that comes twice.
@@ -60,7 +60,7 @@ def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> l
     return _baseline_first(found, baseline)
 
 
-def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[Participant]:
+def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[ComparedInput]:
     """Return a participant for each value of an axis (or `device`) in one run: its trials were taken in turn.
 
     Raises UsageError where the axis has only one value there.
@@ -77,7 +77,7 @@ def split(word: str, over: str, folder: Path, baseline: str | None = None) -> li
         raise UsageError(f"--over {over}: '{word}' has only one value, {values[0] if values else units.MISSING}")
     parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
     found = [
-        Participant(letter, f"{over} {one}", f"{over}={one}", part)
+        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part)
         for letter, one, part in zip(_LETTERS, values, parts, strict=False)
     ]
     return _baseline_first(found, baseline)
@@ -182,7 +182,7 @@ def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
     return read_run(path)
 
 
-def _with_trainings(one: Participant) -> Participant:
+def _with_trainings(one: ComparedInput) -> ComparedInput:
     """Add what the trainings in a folder reached."""
     path = _path_of(one.word)
     if not _is_folder(path):
@@ -190,7 +190,7 @@ def _with_trainings(one: Participant) -> Participant:
     return msgspec.structs.replace(one, trainings={metrics.run_id: metrics for metrics in _trainings(path)})
 
 
-def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Participant]:
+def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[ComparedInput]:
     """Label each by the first of these that tells them all apart: its device, host, name, word."""
     firsts = [each[0].head for each in runs]
     choices: Mapping[str, list[str]] = {
@@ -200,7 +200,7 @@ def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Par
         "word": [path.name if _is_folder(path := _path_of(word)) else word for word in words],
     }
     distinct = next((names for names in choices.values() if len(set(names)) == len(names) and all(names)), words)
-    return [Participant(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
+    return [ComparedInput(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
 
 
 def device_of(run: Run) -> DeviceInfo | None:
@@ -209,7 +209,7 @@ def device_of(run: Run) -> DeviceInfo | None:
     return run.head.machine.device(cases[0].placement.device, cases[0].placement.index) if cases else None
 
 
-def named(participants: Sequence[Participant], word: str, flag: str) -> Participant:
+def named(participants: Sequence[ComparedInput], word: str, flag: str) -> ComparedInput:
     """Return the participant that a letter, a label or a word as typed means. Raises UsageError naming the flag."""
     for one in participants:
         if word in (one.letter, one.label, one.word):
@@ -218,7 +218,7 @@ def named(participants: Sequence[Participant], word: str, flag: str) -> Particip
     raise UsageError(f"{flag} {word}: not one of the compared runs: {known}")
 
 
-def _baseline_first(found: list[Participant], baseline: str | None) -> list[Participant]:
+def _baseline_first(found: list[ComparedInput], baseline: str | None) -> list[ComparedInput]:
     if baseline is None:
         return found
     first = named(found, baseline, "--baseline")

@@ -20,7 +20,7 @@ class Constraints(msgspec.Struct, frozen=True):
     effective_batch: int | None = None  # batch_size × grad_accumulation
 
 
-class Quest(msgspec.Struct, frozen=True):
+class TuneSpec(msgspec.Struct, frozen=True):
     """What a tune looks for. `base` is a Case with a value for every axis; `axes` are those that vary."""
 
     objective: str  # a figure's short name: throughput, latency, efficiency, energy
@@ -54,7 +54,7 @@ class Choice(msgspec.Struct, frozen=True):
     throughput_high: float | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class TuneResult(msgspec.Struct, frozen=True):
     """What a tune found. Ratios and rates with an interval come from the final round, not from the search."""
 
     recommended: Choice

@@ -13,7 +13,7 @@ _LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of
 _KERNEL = "by the kernel's out-of-memory killer"
 
 
-class Ending:
+class TrialEnd:
     """Created before a trial starts, to know the number of OOM kills by then."""
 
     def __init__(self) -> None:

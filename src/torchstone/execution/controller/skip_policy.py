@@ -43,7 +43,7 @@ class _Known(msgspec.Struct):
     peaks: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class Foresight:
+class SkipPolicy:
     """What is known of a run's Cases. `so_far`: the trials taken before, where a run is resumed."""
 
     def __init__(self, so_far: Run, host_bytes: Callable[[], int | None] = available_bytes) -> None:

@@ -7,11 +7,11 @@ that a step needs what only the choice of its kernels did.
 from __future__ import annotations
 
 from torchstone.core.schema.memory_figures import DEVICE_PEAKS
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 
 
-def end_warm_up(device: Device, tally: Tally) -> None:
+def end_warm_up(device: Device, tally: Collector) -> None:
     """Add the peaks so far as those of the warm-up, and let the allocator's begin at what is held now.
 
     A device that cannot begin anew keeps its one peak, of the whole process, which is then that of the windows, too.

@@ -12,7 +12,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 
 ANATOMY = "anatomy"  # the stage, and the window of its measurements
@@ -21,7 +21,13 @@ _LEAST, _MOST = 3, 50
 
 
 def measure_anatomy(
-    like: str, window: Window, instrument: Instrument, device: Device, procedure: Procedure, tally: Tally, turn: int = 1
+    like: str,
+    window: Window,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    tally: Collector,
+    turn: int = 1,
 ) -> None:
     """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut."""
     watch = device.stopwatch()

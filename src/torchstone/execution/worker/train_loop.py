@@ -28,7 +28,7 @@ from torchstone.execution.worker.checkpoints import (
     save_state,
     save_weights,
 )
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.eval_loop import judge
 from torchstone.execution.worker.fit_data import FitData, open_fit_data
 from torchstone.execution.worker.fit_schedule import factor, schedule_of
@@ -56,7 +56,7 @@ class Far(msgspec.Struct):
 
 def fit_model(
     request: TrialRequest, send: Send, engine: Engine, prepared: Trainable, model: LoadedModel, device: Device,
-    tally: Tally,
+    tally: Collector,
 ) -> None:  # fmt: skip
     """Train as the Procedure's Fit says; send each epoch as it ends, then what all of them measured.
 
@@ -122,7 +122,7 @@ class _Training:
         self._schedule = schedule_of(prepared.optimizer, fit, steps * epochs)
         self._far = Far()
 
-    def go(self, send: Send, tally: Tally) -> None:
+    def go(self, send: Send, tally: Collector) -> None:
         """Train until the last epoch, until it gets no better, or until the loss is no number."""
         if self._fit.resume:
             self._far = msgspec.convert(load_state(self._prepared, self._schedule, self._folder / STATE), Far)
@@ -144,7 +144,7 @@ class _Training:
                 tally.facts["stopped_early"] = f"no improvement for {patience} epochs"
                 break
 
-    def _epoch(self, send: Send, tally: Tally) -> EpochEnded:
+    def _epoch(self, send: Send, tally: Collector) -> EpochEnded:
         """Train, judge and save one epoch."""
         number, began_s, prepared = self._far.epochs + 1, system_clock(), self._prepared
         stage = f"epoch {number}"

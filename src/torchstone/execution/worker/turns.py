@@ -17,7 +17,7 @@ from torchstone.core.stats.steady import settled
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount, WarmUp, least_s_on
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
@@ -104,7 +104,7 @@ def take_turns(
     prepared: Prepared,
     batches: Batches,
     device: Device,
-    tally: Tally,
+    tally: Collector,
     pinning: Pinning,
 ) -> None:
     """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""

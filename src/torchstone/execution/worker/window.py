@@ -10,7 +10,7 @@ from torchstone.core.stats.quantile import needed
 from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 
@@ -35,7 +35,7 @@ def measure_window(
     procedure: Procedure,
     steps: int | None,
     turn: int,
-    tally: Tally,
+    tally: Collector,
     step_s: float,
 ) -> Window:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchstone.core.schema.search import Brief
+from torchstone.core.schema.search import SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
@@ -12,7 +12,7 @@ class Grid:
 
     describes = "every setting, in the given order"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         return in_turn(brief, brief.points)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random as Generator
 
-from torchstone.core.schema.search import Brief
+from torchstone.core.schema.search import SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
@@ -18,7 +18,7 @@ class Random:
 
     describes = "random settings, without repetition"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         return in_turn(brief, Generator(brief.seed).sample(brief.points, len(brief.points)))
 
 

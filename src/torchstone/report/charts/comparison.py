@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.picture import Colours, Coordinate, Kind, Line, Panel, Picture
 from torchstone.core.schema.axis import AXES, Scalar, followers
@@ -58,7 +58,7 @@ class Point(msgspec.Struct, frozen=True):
     row: Mapping[str, Scalar]
 
 
-def points(participants: Sequence[Participant]) -> list[Point]:
+def points(participants: Sequence[ComparedInput]) -> list[Point]:
     """Return the Cases that have a batch size and any figure, those of one device under its label."""
     found = []
     for one in participants:
@@ -120,7 +120,7 @@ def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
     return [(f"{p.line}, {_RATE} {p.row.get(_RATE)}" if p.line in several else p.line, p) for p in own]
 
 
-def losses(participants: Sequence[Participant]) -> Picture | None:
+def losses(participants: Sequence[ComparedInput]) -> Picture | None:
     """Return the losses of the first steps of trainings that were measured, a panel a batch size; None without any.
 
     A line is named by its device, and by the axes in which its trainings of that panel differ.
@@ -138,11 +138,11 @@ def losses(participants: Sequence[Participant]) -> Picture | None:
     return Picture("Training loss, means of neighbouring steps", panels) if panels else None
 
 
-def _models(participants: Sequence[Participant]) -> int:
+def _models(participants: Sequence[ComparedInput]) -> int:
     return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
 
 
-def _trained(one: Participant, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
     """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
     found: dict[str, dict[str, tuple[Case, Curve]]] = {}
     for run in one.runs:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.picture import Coordinate, Panel, Picture
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.comparison import lines, thinned
@@ -31,7 +31,7 @@ class Curve(msgspec.Struct, frozen=True):
     points: Points
 
 
-def epochs(participants: Sequence[Participant]) -> Picture | None:
+def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
     """Return loss and accuracy over the epochs of the trainings; None without any."""
     found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
     for name, metrics in _trainings(participants):
@@ -47,7 +47,7 @@ def epochs(participants: Sequence[Participant]) -> Picture | None:
     return Picture("Trainings", panels) if panels else None
 
 
-def curves(quantity: str, participants: Sequence[Participant]) -> list[Curve]:
+def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[Curve]:
     """Return a curve a training of `utilization`, `memory` or `power`, by the first of its gauges that was read.
 
     Without a device's own, utilization is how many cores the training kept busy, and memory what its processes held.
@@ -76,7 +76,7 @@ def over_time(drawn: Sequence[Curve]) -> list[Panel]:
     return panels
 
 
-def _trainings(participants: Sequence[Participant]) -> Iterator[tuple[str, TrainingMetrics]]:
+def _trainings(participants: Sequence[ComparedInput]) -> Iterator[tuple[str, TrainingMetrics]]:
     """Yield each training with its name: that of its side, and of its run where the side has several."""
     for one in participants:
         for run_id, metrics in one.trainings.items():

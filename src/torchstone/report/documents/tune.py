@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.analysis.advice.choices import Chosen, is_unusable
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
 from torchstone.report.document import Facts, Part, Role, Section, Text
 from torchstone.report.documents.choices import chosen_parts
@@ -30,7 +30,7 @@ def tune_parts(run: RunSummary) -> Iterator[Part]:
     yield Section("settings", (Facts(settings),))
 
 
-def _sentences(answer: Answer, rate: str) -> str:
+def _sentences(answer: TuneResult, rate: str) -> str:
     best = answer.recommended
     settled = "Recommended" if not is_unusable(best) else "Best found, not certain"
     text = f"{settled}: {point_words(best.point)}, {rate}."
@@ -39,11 +39,11 @@ def _sentences(answer: Answer, rate: str) -> str:
     return f"{text} These are the present settings." if _is_present(answer) else text
 
 
-def _is_present(answer: Answer) -> bool:
+def _is_present(answer: TuneResult) -> bool:
     return answer.present is not None and answer.present.case_id == answer.recommended.case_id
 
 
-def _facts(answer: Answer) -> Iterator[tuple[str, str]]:
+def _facts(answer: TuneResult) -> Iterator[tuple[str, str]]:
     if answer.gain is not None:
         yield "gain", _gain(answer.gain)
     elif _is_present(answer):
@@ -67,7 +67,7 @@ def _gain(gain: Estimate) -> str:
     return f"{text} times the present settings ({rounds})"
 
 
-def _cost(answer: Answer) -> str:
+def _cost(answer: TuneResult) -> str:
     spent = f"{answer.probes} probes, {units.quantity(answer.searched_s, 's')}"
     if answer.everything_s is None:
         return f"{spent}; {answer.points} settings"

@@ -57,7 +57,7 @@ class TrainingMetrics(msgspec.Struct, frozen=True):
     telemetry: tuple[Series, ...] = ()
 
 
-class Diary:
+class MetricsLog:
     """Collects the epochs of one training and keeps its file up to date. `before`: those of the part before a cut."""
 
     def __init__(

@@ -23,10 +23,10 @@ from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.checking import look
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.ab.experiment import Bout, Contested, Progress, in_turns
-from torchstone.workflows.ab.pair import Contender
+from torchstone.workflows.ab.experiment import Experiment, ExperimentResult, Progress, in_turns
+from torchstone.workflows.ab.pair import Variant
 from torchstone.workflows.ab.request import SideRequest, Sketched, case_of, sketched
-from torchstone.workflows.ab.session_pool import Ring
+from torchstone.workflows.ab.session_pool import SessionPool
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 
@@ -55,7 +55,7 @@ class AbCampaign:
 
     def carry_out(
         self, folder: Path, command: Sequence[str], began_s: float | None = None
-    ) -> tuple[Results, Contested]:
+    ) -> tuple[Results, ExperimentResult]:
         """Compare, and write into `folder`; return the results and how the contest ended.
 
         `began_s`: when its budget began to run; None: now.
@@ -63,7 +63,7 @@ class AbCampaign:
         began_s = system_clock() if began_s is None else began_s
         procedure = self._sides[0].request.procedure
         models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
-        with Ring(models, in_turns(procedure), self._watcher) as ring:
+        with SessionPool(models, in_turns(procedure), self._watcher) as ring:
             machine, found = ring.session(self._sketched[0].folder).inspect()
             words = [side.request.device or "auto" for side in self._sides]
             a, b = (
@@ -85,11 +85,11 @@ class AbCampaign:
                 head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
-                    bout = Bout(
+                    bout = Experiment(
                         a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
                         try_one_thread=True,
                     )  # fmt: skip
-                    ended = bout.fight()
+                    ended = bout.run()
                     run = _ended(writer, ended, head, told)
         return published(run, folder), ended
 
@@ -100,7 +100,7 @@ class AbCampaign:
             for model, sha256 in code_of([side.sketch]).items()
         }
 
-    def _rehearsed(self, ring: Ring, sides: Sequence[Contender]) -> list[Contender]:
+    def _rehearsed(self, ring: SessionPool, sides: Sequence[Variant]) -> list[Variant]:
         """Do one step of each side that is the user's own, and return the sides with what their data decide.
 
         Two sides that are one and the same are rehearsed once. Raises UsageError naming the side that cannot.
@@ -121,7 +121,7 @@ class AbCampaign:
         return ready
 
 
-def _as_measured(sides: Sequence[Contender]) -> list[Contender]:
+def _as_measured(sides: Sequence[Variant]) -> list[Variant]:
     """Return the sides without page-locked memory, where both ask for it and it has no effect."""
     asked = [side.case.configuration for side in sides]
     points = [effective(asked, side.case.placement)[place] for place, side in enumerate(sides)]
@@ -129,12 +129,12 @@ def _as_measured(sides: Sequence[Contender]) -> list[Contender]:
     return [msgspec.structs.replace(side, case=case) for side, case in zip(sides, cases, strict=True)]
 
 
-def _contender(side: Sketched, case: Case, machine: Machine) -> Contender:
+def _contender(side: Sketched, case: Case, machine: Machine) -> Variant:
     device = machine.device(case.placement.device, case.placement.index)
-    return Contender(side.label, case, side.folder, device)
+    return Variant(side.label, case, side.folder, device)
 
 
-def _plan_of(sides: Sequence[Contender]) -> Plan:
+def _plan_of(sides: Sequence[Variant]) -> Plan:
     return Plan(tuple({side.case.case_id: side.case for side in sides}.values()), ())
 
 
@@ -155,7 +155,7 @@ def _flag(name: str, value: object) -> str:
     return f"--{flag} {value}" if not isinstance(value, bool) else f"--{flag}" if value else f"--no-{flag}"
 
 
-def _ended(writer: RecordWriter, ended: Contested, head: Head, told: Sequence[Finding]) -> Run:
+def _ended(writer: RecordWriter, ended: ExperimentResult, head: Head, told: Sequence[Finding]) -> Run:
     """Write what was found and how it ended, and return the run."""
     sides = [Side(s.label, head.run_id, s.case_id) for s in (ended.comparison.baseline, ended.comparison.candidate)]
     comparison = msgspec.structs.replace(ended.comparison, baseline=sides[0], candidate=sides[1])
@@ -169,7 +169,7 @@ def _ended(writer: RecordWriter, ended: Contested, head: Head, told: Sequence[Fi
     return msgspec.structs.replace(run, findings=findings, end=end)
 
 
-def course_of(ended: Contested) -> Course:
+def course_of(ended: ExperimentResult) -> Course:
     """Return the course of a comparison that has just ended."""
     spent, elapsed_s = ended.spent, ended.elapsed_s
     share = spent.measured_s / elapsed_s if spent and spent.measured_s and elapsed_s else None

@@ -18,22 +18,22 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.execution.controller.active_run import OpenRun, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.contests import LiveContest
+from torchstone.workflows.diagnose.contests import LiveComparer
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.observations import patterns, questions, to_check
-from torchstone.workflows.diagnose.probes import Gathering, Listening
+from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
 from torchstone.workflows.diagnose.ranking import causes_of, ranked
 from torchstone.workflows.diagnose.recorded import recorded_evidence
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory, what_fits
 from torchstone.workflows.diagnose.target import PREFIX, Target
-from torchstone.workflows.diagnose.what_if import Trying
+from torchstone.workflows.diagnose.what_if import RemedyTrials
 from torchstone.workflows.run.results import Results, published
 
 
@@ -93,8 +93,8 @@ class DiagnosisCampaign:
             )
         return results, self._told(work, results.summary, run, head)
 
-    def _work(self, work: Work, open_run: OpenRun, machine: Machine) -> None:
-        gathering = Gathering(open_run, self._listening, self._say)
+    def _work(self, work: Work, open_run: ActiveRun, machine: Machine) -> None:
+        gathering = EvidenceProbes(open_run, self._listening, self._say)
         found = gathering.of(work.case, machine, cores_of_process())
         if isinstance(found, Trial):
             if found.outcome.status != Status.OUT_OF_MEMORY:
@@ -109,8 +109,8 @@ class DiagnosisCampaign:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
         apart = not holds_two(found.device, peak_memory(found.figures, work.case.placement.device))
-        contest = LiveContest(work.case, open_run.session, gathering.take, keep, apart=apart)
-        trying = Trying(work.case, gathering.take, contest, self._left_s(), self._say)
+        contest = LiveComparer(work.case, open_run.session, gathering.take, keep, apart=apart)
+        trying = RemedyTrials(work.case, gathering.take, contest, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))
         work.causes = ranked(work.causes, work.tried)
         work.applied = trying.combined(work.tried)

@@ -27,7 +27,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.workflows.ab.experiment import Contender, Contested, as_ab_does, contest
+from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, contest
 from torchstone.workflows.machine_check import conditions, sensing
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 
@@ -82,12 +82,12 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
             seen += _of_trials(_trials(session, case, machine))
         seen += _of_device(gauges, placement.device)
         seen += _of_host(machine, gauges, *before, folder)
-        contested: Contested | None = None
+        contested: ExperimentResult | None = None
         if holder is None and not quick:
             tell("an A/A test")
             # So small a margin settles nothing: the whole time is used.
             rules = Rules(margin=1e-6, false_alarms=_FALSE_ALARMS, budget_s=_CONTEST_S)
-            contested = contest(Contender("A", case), Contender("A again", case), rules, as_ab_does(_procedure()))
+            contested = contest(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
     difference = None if contested is None else settled_in_a_minute(contested)
     if contested is not None:
         seen.append(conditions.settled(difference, str(contested.comparison.why or contested.comparison.verdict)))
@@ -105,7 +105,7 @@ def _trials(session: Session, case: Case, machine: Machine) -> list[Trial]:
     return [TrialDrive(request, info, Silent()).run(session.launcher, request.number) for request in requests]
 
 
-def settled_in_a_minute(contested: Contested) -> float | None:
+def settled_in_a_minute(contested: ExperimentResult) -> float | None:
     """Return the relative difference that a contest of a minute would find 19 times in 20, from one of equal sides.
 
     Its interval narrows with the root of its time; a difference is found so often if it is as large as the interval's

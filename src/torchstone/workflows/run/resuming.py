@@ -18,7 +18,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
-from torchstone.execution.controller.active_run import RESUMED, OpenRun, finish, missing
+from torchstone.execution.controller.active_run import RESUMED, ActiveRun, finish, missing
 from torchstone.execution.controller.device_lock import WhenBusy, held
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
@@ -43,7 +43,7 @@ class Resumption:
         busy: WhenBusy,
         *,
         force: bool = False,
-        go_on: Callable[[OpenRun, Run], Run] = finish,
+        go_on: Callable[[ActiveRun, Run], Run] = finish,
     ) -> None:
         self._path = path
         # A record named by its path may belong to another output folder than the present one.
@@ -93,7 +93,7 @@ class Resumption:
                 session.rehearse(own)
                 rest = Plan(head.plan.cases, tuple(slot for _, slot in missing(so_far)))
                 self._watcher.begins(msgspec.structs.replace(head, plan=rest))
-                return self._go_on(OpenRun(session, writer, so_far, self._folder, self._notes()), so_far)
+                return self._go_on(ActiveRun(session, writer, so_far, self._folder, self._notes()), so_far)
 
     def _insist(self, head: Head, what: str) -> None:
         if self._changes and not self._force:

@@ -23,7 +23,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import system_clock
 from torchstone.storage.training.folder import CARD, METRICS, SCHEMA, STATE, TrainingCard, read_card, write_json
-from torchstone.storage.training.metrics_log import Diary, EpochMetrics, TrainingMetrics
+from torchstone.storage.training.metrics_log import EpochMetrics, MetricsLog, TrainingMetrics
 from torchstone.workflows.campaign import begun
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.train.request import TrainingAsked, absolute_model
@@ -97,7 +97,7 @@ class _Observer:
     ) -> None:
         self._watcher, self._asked, self._output, self._told = watcher, asked, output, told
         self._before = before
-        self._diary: Diary | None = None
+        self._diary: MetricsLog | None = None
         self.metrics: TrainingMetrics | None = None
         self.epochs = 0
 
@@ -116,7 +116,7 @@ class _Observer:
             )  # fmt: skip
         except OSError as fault:
             raise MissingError(f"--output {self._output}: cannot be written: {fault.strerror}") from fault
-        self._diary = Diary(self._output, head.run_id, asked.workload, str(case.placement), self._before)
+        self._diary = MetricsLog(self._output, head.run_id, asked.workload, str(case.placement), self._before)
         self._watcher.begins(head)
 
     def starts(self, slot: Slot, order: int) -> None:

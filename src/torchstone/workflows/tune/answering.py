@@ -9,10 +9,10 @@ from torchstone.analysis.advice.choices import best_efficiency, choice_of, highe
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core import units
-from torchstone.core.schema.answer import Answer, Choice
+from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.axis import AxisStage, Scalar, axes_of, followers
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.search import Part, Point, Reading
+from torchstone.core.schema.search import Part, Point, ProbeResult
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.query import entry_of
 from torchstone.workflows.tune.final_round import gain
@@ -23,9 +23,9 @@ APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.
 
 
 def answer_of(
-    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[Reading]
-) -> Answer:
-    """Return the Answer. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
+    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[ProbeResult]
+) -> TuneResult:
+    """Return the TuneResult. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
     quest, head = space.quest, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}
@@ -39,7 +39,7 @@ def answer_of(
     whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
     measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
     against = duel.get(present_id or "", ())
-    return Answer(
+    return TuneResult(
         recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
         pareto=pareto(measured), present=choices.get(present_id or ""),
         gain=gain(duel[best.case_id], against, quest) if against and best.case_id != present_id else None,
@@ -59,14 +59,14 @@ def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     return {name: case.configuration[name] for name in APPLIED if name in named and name in case.configuration}
 
 
-def _everything_s(readings: Sequence[Reading], points: int) -> float | None:
+def _everything_s(readings: Sequence[ProbeResult], points: int) -> float | None:
     """Estimate what a full trial of every point would cost from the whole steps that were probed."""
     whole = [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None]
     costs = [r.cost_s / max(r.probe.effort, 0.1) for r in whole]
     return points * sum(costs) / len(costs) if costs else None
 
 
-def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterator[str]:
+def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> Iterator[str]:
     fed = nearest(readings, best.point, Part.LOADER, ("num_workers", "pin_memory", "batch_size"))
     eaten = nearest(readings, best.point, Part.DEVICE, ("precision", "batch_size"))
     if best.throughput is not None and fed is not None and eaten is not None:
@@ -83,14 +83,14 @@ def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterat
     yield from _memory(best, readings)
 
 
-def nearest(readings: Sequence[Reading], point: Point, part: Part, axes: Sequence[str]) -> Reading | None:
+def nearest(readings: Sequence[ProbeResult], point: Point, part: Part, axes: Sequence[str]) -> ProbeResult | None:
     """Return the reading of that part that shares most of the named axes (the first weigh most) with a point."""
     known = [r for r in readings if r.probe.part == part and r.value is not None]
     same = lambda r: tuple(r.probe.point.get(axis) == point.get(axis) for axis in axes)
     return max(known, key=same, default=None)
 
 
-def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None:
+def _axis_told(readings: Sequence[ProbeResult], axis: str, part: Part) -> str | None:
     """Return the best rate seen with each value of an axis: "950 items/s with num_workers 0, 3,400 items/s with 4"."""
     best: dict[Scalar, float] = {}
     for r in readings:
@@ -104,7 +104,7 @@ def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None
     return ", ".join([f"{rate} with {axis} {first}", *(f"{rate} with {value}" for value, rate in others)])
 
 
-def _memory(best: Choice, readings: Sequence[Reading]) -> Iterator[str]:
+def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[str]:
     hit = [r for r in readings if r.status == "out_of_memory"]
     if best.memory_bytes is not None and best.memory_share is not None:
         room = (

@@ -11,19 +11,19 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from torchstone.core.figures import figures
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.trial import Status, Trial, replicates
 from torchstone.core.stats.interval import over_trials
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
 
 _LEVEL = 0.95
 
 
-def fight(
-    cases: Sequence[Case], quest: Quest, open_run: OpenRun, seed: int, recorded: Iterable[Trial] = ()
+def run_rounds(
+    cases: Sequence[Case], quest: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
 ) -> dict[str, list[Trial]]:
     """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
@@ -51,13 +51,13 @@ def fight(
     return found
 
 
-def ranked(found: Mapping[str, Sequence[Trial]], quest: Quest) -> list[str]:
+def ranked(found: Mapping[str, Sequence[Trial]], quest: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
     worth = {case_id: worth_of(trials, quest) for case_id, trials in found.items()}
     return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
 
 
-def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
+def worth_of(trials: Sequence[Trial], quest: TuneSpec) -> float | None:
     """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
     logs: list[float] = []
     for trial in trials:
@@ -69,7 +69,7 @@ def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def gain(better: Sequence[Trial], than: Sequence[Trial], quest: Quest) -> Estimate | None:
+def gain(better: Sequence[Trial], than: Sequence[Trial], quest: TuneSpec) -> Estimate | None:
     """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
 
     A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013).

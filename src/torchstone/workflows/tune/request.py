@@ -1,4 +1,4 @@
-"""From a tune's words to its Quest: the workload, the axes that vary, the present settings, the constraints."""
+"""From a tune's words to its TuneSpec: the workload, the axes that vary, the present settings, the constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema import page_locking
-from torchstone.core.schema.answer import Constraints, Quest
+from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Finding
@@ -86,8 +86,8 @@ class TuneSketch:
         """Return what is to be said of settings that have no effect on that device."""
         return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
-    def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
-        """Return the Quest on that device. `trials`: rounds of the final comparison."""
+    def quest(self, placement: Placement, machine: Machine, trials: int) -> TuneSpec:
+        """Return the TuneSpec on that device. `trials`: rounds of the final comparison."""
         request = self.request
         device = machine.device(placement.device, placement.index)
         real = self._own.is_data or has_end(self.sketch.workload.data)
@@ -116,7 +116,7 @@ class TuneSketch:
             base["mode"] = "latency"
         elif "mode" in base:
             base["mode"] = "throughput"
-        return Quest(
+        return TuneSpec(
             objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
             axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
             constraints=self._constraints(device.memory_bytes if device is not None else None),

@@ -15,19 +15,19 @@ from torchstone.analysis.advice.choices import NEAR_THE_TOP, SAFE_SHARE
 from torchstone.core import units
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.execution import plan
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
 from torchstone.execution.controller.allocation import for_objective
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import fight, ranked
+from torchstone.workflows.tune.final_round import ranked, run_rounds
 from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.scoring import shortfall
 from torchstone.workflows.tune.searching import Probes, allowed, search
@@ -73,12 +73,12 @@ class TuneCampaign:
         return published(run, folder)
 
 
-def going_on(watcher: TuneWatcher) -> Callable[[OpenRun, Run], Run]:
+def going_on(watcher: TuneWatcher) -> Callable[[ActiveRun, Run], Run]:
     """Return what `resume` does with the open run of a tune."""
     return lambda open_run, so_far: take(open_run, so_far, watcher)
 
 
-def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
+def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     """Carry a tune out in its open run, end the run and return it.
 
     Trials in `so_far` are reused: the search runs again, answered from the record as far as that goes.
@@ -94,7 +94,7 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
         found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
         watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
-        duel = fight(cases, quest, open_run, seed, so_far.trials)
+        duel = run_rounds(cases, quest, open_run, seed, so_far.trials)
         if ranking := ranked(duel, quest):
             watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
@@ -129,7 +129,7 @@ def _explain(space: Space, probes: Probes, best: Case) -> None:
             probes.take(Probe(point, part, 0.5, why))
 
 
-def _capacity_bytes(head: Head, quest: Quest) -> float | None:
+def _capacity_bytes(head: Head, quest: TuneSpec) -> float | None:
     """Return what peak memory must stay below: as asked, or a tenth less than there is."""
     if quest.constraints.max_memory_bytes is not None:
         return quest.constraints.max_memory_bytes

@@ -13,7 +13,7 @@ from comparable import a_gpu, a_stored_run
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.gate import Gate, failing
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
@@ -27,7 +27,7 @@ NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
 
 def judged(*runs, margin=0.02, prices=None, labels="ABCD"):
     named = zip("ABCD", labels, runs, strict=False)
-    sides = [Participant(letter, label, letter, (run,)) for letter, label, run in named]
+    sides = [ComparedInput(letter, label, letter, (run,)) for letter, label, run in named]
     return compare(sides, Asked(margin, prices or {}))
 
 
@@ -101,7 +101,7 @@ def test_a_side_of_three_runs_is_judged_over_runs():
     def side(letter, by, minutes):
         offsets = (0.97, 1.0, 1.03)  # runs differ by more than their trials show
         runs = tuple(a_stored_run(scaled(by * o), minutes=minutes + i) for i, o in enumerate(offsets))
-        return Participant(letter, letter, letter, runs)
+        return ComparedInput(letter, letter, letter, runs)
 
     compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], Asked())
     assert the(compared).ratio.method == "Welch's t on the log over runs"

@@ -4,7 +4,7 @@ import pytest
 from comparable import a_stored_run
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.item_times import item_time_ratios
 from torchstone.core.schema.comparison import Judgement
 
@@ -13,7 +13,7 @@ BASE = (0.0100, 0.0101, 0.0099, 0.0100)
 
 def side(letter, by, minutes=0.0):
     run = a_stored_run([time_s * by for time_s in BASE], minutes=minutes)
-    return Participant(letter, letter, letter, (run,))
+    return ComparedInput(letter, letter, letter, (run,))
 
 
 @pytest.mark.parametrize(

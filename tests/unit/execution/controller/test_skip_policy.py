@@ -7,7 +7,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status
-from torchstone.execution.controller.skip_policy import Foresight, skipped
+from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
 
 GB = 1e9
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", memory_bytes=int(80 * GB))
@@ -15,11 +15,11 @@ HOW = Procedure(timeout_s=60.0)
 
 
 class Known:
-    """A Foresight that has been told of trials."""
+    """A SkipPolicy that has been told of trials."""
 
     def __init__(self, host_bytes=1000 * GB):
         run = a_run([], machine=a_machine(devices=(CARD,)))
-        self.foresight = Foresight(run, lambda: host_bytes)
+        self.foresight = SkipPolicy(run, lambda: host_bytes)
 
     def ended(self, case, status=Status.OK, **changes):
         trial = a_trial(case_id=case.case_id, status=status, **changes)
@@ -138,7 +138,7 @@ def test_the_hosts_memory_is_what_is_available():
 def test_what_a_resumed_run_has_counts():
     case = a_case()
     run = a_run([a_trial(case_id=case.case_id, status=Status.OUT_OF_MEMORY)], cases=[case])
-    assert Foresight(run).objection(case, HOW) is not None
+    assert SkipPolicy(run).objection(case, HOW) is not None
 
 
 def test_a_skipped_trial_took_no_time_and_says_why():

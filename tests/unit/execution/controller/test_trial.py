@@ -172,7 +172,7 @@ def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_
 
 
 class Noting:
-    """A Recorder that notes when it is read."""
+    """A TelemetrySampler that notes when it is read."""
 
     last: "Noting"
 
@@ -192,7 +192,7 @@ class Noting:
 
 @pytest.mark.parametrize(("fit", "at_epochs"), [(None, True), (Fit(), False)])
 def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatch, fit, at_epochs):
-    monkeypatch.setattr("torchstone.execution.controller.trial.Recorder", Noting)
+    monkeypatch.setattr("torchstone.execution.controller.trial.TelemetrySampler", Noting)
     script = [Entered("warm-up", 0.0), Entered("a window", 0.0, measures=True), Entered("counting", 0.0), MEASURED, OK]
     request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0, fit=fit), 0)
     trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)

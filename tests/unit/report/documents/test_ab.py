@@ -17,7 +17,7 @@ from torchstone.report.document import Document, Facts, Role, Text
 from torchstone.report.documents.ab import ab_document
 from torchstone.report.renderers.markdown import markdown
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows.ab.experiment import Contested
+from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.ab.live_comparison import course_of
 
 RATIO = Estimate(0.6, 0.55, 0.65, 0.99, "ratio", "pairs", 10, 100)
@@ -36,7 +36,7 @@ def document(
     summarized: Any = [
         SimpleNamespace(**msgspec.structs.asdict(case), case_id=case.case_id, trials=()) for case in cases
     ]
-    ended = Contested(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled")
+    ended = ExperimentResult(Comparison(old, new, "step_time", **fields), trials, 10, 2, 20.0, "settled")
     return ab_document(ended.comparison, trials, summarized, course_of(ended), files)
 
 

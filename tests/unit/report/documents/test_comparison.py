@@ -7,7 +7,7 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.case import Placement, Task
 from torchstone.report.document import Document, Facts, Section, Table
 from torchstone.report.documents.comparison import comparison_document
@@ -22,15 +22,15 @@ def side(letter, card, vendor, by, minutes=0.0):
     train, infer = (a_case(task=task, placement=Placement(kind)) for task in (Task.TRAIN, Task.INFER))
     steps = [time_s * by for time_s in BASE]
     run = a_stored_run(steps, train, (infer, steps), machine=a_gpu(card, vendor, host=card), minutes=minutes)
-    return Participant(letter, card, letter, (run,))
+    return ComparedInput(letter, card, letter, (run,))
 
 
-def document(*sides: Participant) -> Document:
+def document(*sides: ComparedInput) -> Document:
     compared = compare(sides, Asked())
     return comparison_document(compared, answers(compared), ["comparison.json"])
 
 
-def printed(*sides: Participant, width: int = 160, every: bool = False) -> str:
+def printed(*sides: ComparedInput, width: int = 160, every: bool = False) -> str:
     text = terminal(document(*sides), width, every=every)
     assert max(map(len, text.splitlines())) <= max(width, 80)
     return text
@@ -67,7 +67,7 @@ def test_s0_14_to_19_and_48_to_50_amd_against_nvidia():
 
 def told(letter, **facts):
     run = a_stored_run(BASE[:1], facts={"imported_from": "a script", **facts}, machine=a_gpu(letter, host=letter))
-    return Participant(letter, letter, letter, (run,))
+    return ComparedInput(letter, letter, letter, (run,))
 
 
 def test_s0_49_total_runtimes_as_another_tool_tells_them():
@@ -114,31 +114,31 @@ def test_every_machine_has_its_column_of_facts():
 
 def test_what_cannot_be_compared_comes_with_its_reason():
     failed = a_stored_run([None, None], a_case(placement=Placement("cuda")))
-    text = printed(AMD, Participant("B", "broken", "B", (failed,)))
+    text = printed(AMD, ComparedInput("B", "broken", "B", (failed,)))
     assert text.startswith("Not comparable: train cnn, B vs A: no trial of the candidate ended well (out_of_memory:")
     assert "THROUGHPUT" not in text
 
 
 def test_unclear_says_how_many_more_trials():
     noisy = [a_stored_run([time_s * by for time_s in (0.010, 0.0107, 0.0094)]) for by in (1.0, 1.04)]
-    text = printed(*(Participant(letter, letter, letter, (run,)) for letter, run in zip("AB", noisy, strict=True)))
+    text = printed(*(ComparedInput(letter, letter, letter, (run,)) for letter, run in zip("AB", noisy, strict=True)))
     assert text.startswith("Faster for training: unclear, 0.962 times A's throughput (95 % confidence interval ")
     assert re.search(r"about \d+ more trials of each needed|`torchstone ab` takes turns", " ".join(text.split()))
 
 
 def test_a_strangers_text_steers_no_terminal():
     evil = a_stored_run(BASE, machine=a_gpu("card\x1b[31m", host="h\x1bst"), name="n\x1b]0;x")
-    text = printed(AMD_ON_CPU, Participant("B", "b\x1b[2J", "B", (evil,)))
+    text = printed(AMD_ON_CPU, ComparedInput("B", "b\x1b[2J", "B", (evil,)))
     assert "\x1b" not in text
 
 
-AMD_ON_CPU = Participant("A", "a", "A", (a_stored_run(BASE),))
+AMD_ON_CPU = ComparedInput("A", "a", "A", (a_stored_run(BASE),))
 
 
 def test_long_tables_are_cut_and_full_has_all():
     sizes = [a_case({"batch_size": n}) for n in range(1, 41)]
     runs = [a_stored_run(BASE, sizes[0], *((case, BASE) for case in sizes[1:]), minutes=m) for m in (0, 20)]
-    both = [Participant(letter, letter, letter, (run,)) for letter, run in zip("AB", runs, strict=True)]
+    both = [ComparedInput(letter, letter, letter, (run,)) for letter, run in zip("AB", runs, strict=True)]
     short, full = printed(*both), printed(*both, every=True)
     assert "and 16 more: --full" in short
     assert "30 more: --full" in short

@@ -9,7 +9,7 @@ from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.fit import EpochEnded, Quality
 from torchstone.core.schema.procedure import Procedure
 from torchstone.storage.training.folder import SCHEMA, TrainingCard, checkpoints, newest, read_card, write_json
-from torchstone.storage.training.metrics_log import Diary
+from torchstone.storage.training.metrics_log import MetricsLog
 
 WORK = Workload(Task.TRAIN, "builtin:cnn", "digits", "image")
 
@@ -25,7 +25,7 @@ def ended(number, loss=1.0, **changes):
 
 
 def test_after_every_epoch_the_file_is_whole(tmp_path):
-    diary = Diary(tmp_path, "r1", WORK, "cpu")
+    diary = MetricsLog(tmp_path, "r1", WORK, "cpu")
     diary.begins(100.0)
     diary.add(ended(1))
     diary.add(ended(2, loss=float("nan"), validation=None))
@@ -42,7 +42,7 @@ def test_after_every_epoch_the_file_is_whole(tmp_path):
 
 
 def test_an_epoch_that_is_told_again_is_not_there_twice(tmp_path):
-    diary = Diary(tmp_path, "r1", WORK, "cpu")
+    diary = MetricsLog(tmp_path, "r1", WORK, "cpu")
     diary.add(ended(1))
     diary.add(ended(1))
     assert [epoch.epoch for epoch in diary.epochs] == [1]

@@ -22,7 +22,7 @@ from torchstone.workflows.ab.request import SideRequest
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
 
 
-class Ring:
+class SessionPool:
     """A ring and its only session."""
 
     def __init__(self, *_: object) -> None:
@@ -70,7 +70,7 @@ def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
         began_s.append(given[4])
         raise Stopped
 
-    put(monkeypatch, Ring=Ring, held=waits, system_clock=clock, Bout=bout)
+    put(monkeypatch, SessionPool=SessionPool, held=waits, system_clock=clock, Experiment=bout)
     with pytest.raises(Stopped):
         live_comparison.AbCampaign((A, A), Rules()).carry_out(tmp_path, ("ab",))
     assert began_s == [300.0]
@@ -108,7 +108,7 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
     def free(*_: object):
         yield
 
-    put(monkeypatch, Ring=Ring, held=free, Bout=bout)
+    put(monkeypatch, SessionPool=SessionPool, held=free, Experiment=bout)
     works = [WorkloadRequest("train", "builtin:mlp", axes={"pin_memory": (pinned,)}) for pinned in asked]
     a, b = (msgspec.structs.replace(A.request, workloads=(one,)) for one in works)
     with pytest.raises(Stopped):
@@ -116,7 +116,7 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
     assert [side.case.configuration["pin_memory"] for side in sides] == measured
 
 
-class OnCards(Ring):
+class OnCards(SessionPool):
     """A machine with two cards."""
 
     def inspect(self):
@@ -133,7 +133,7 @@ def test_two_sides_on_a_card_for_one_process_are_refused_before_the_first(tmp_pa
     def held(*_: object):
         yield
 
-    put(monkeypatch, Ring=OnCards, held=held, Bout=bout)
+    put(monkeypatch, SessionPool=OnCards, held=held, Experiment=bout)
     monkeypatch.setattr(room, "room_of", lambda device: Room(False, 1, 1))
     sides = [SideRequest("x", msgspec.structs.replace(A.request, device=device)) for device in devices]
     with pytest.raises(MissingError if refused else Stopped):

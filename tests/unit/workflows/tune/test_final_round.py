@@ -5,20 +5,20 @@ import msgspec
 import pytest
 from build import a_case, a_trial
 
-from torchstone.core.schema.answer import Constraints, Quest
+from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.trial import Purpose, Status
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
-from torchstone.workflows.tune.final_round import fight, gain, ranked
+from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
 
-QUEST = Quest("throughput", "grid", a_case(), {}, duel_trials=3)
+QUEST = TuneSpec("throughput", "grid", a_case(), {}, duel_trials=3)
 
 
 def timed(step_s, status=Status.OK, **changes):
     return a_trial([step_s] * 10, status=status, **changes)
 
 
-class FakeRun(OpenRun):
+class FakeRun(ActiveRun):
     def __init__(self):
         self.taken, self.added = [], set()
 
@@ -37,7 +37,7 @@ def two_cases():
 
 def test_every_round_has_every_case_once():
     cases, run = two_cases(), FakeRun()
-    found = fight(cases, QUEST, run, seed=0)
+    found = run_rounds(cases, QUEST, run, seed=0)
     assert [number for _, number in run.taken] == [0, 0, 1, 1, 2, 2]
     assert all({c for c, n in run.taken if n == number} == {case.case_id for case in cases} for number in range(3))
     assert [len(trials) for trials in found.values()] == [3, 3]
@@ -49,7 +49,7 @@ def test_what_the_record_holds_is_not_taken_again():
         timed(0.02, case_id=one.case_id, number=0),
         timed(0.02, case_id=two.case_id, number=0, purpose=Purpose.PROBE),  # of the search: no replicate
     ]
-    found = fight((one, two), QUEST, run, 0, recorded)
+    found = run_rounds((one, two), QUEST, run, 0, recorded)
     assert (one.case_id, 0) not in run.taken
     assert (two.case_id, 0) in run.taken
     assert found[one.case_id][0] is recorded[0]
@@ -94,7 +94,7 @@ class ShortOfTime(FakeRun):
 
 def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer():
     (best, other), run = two_cases(), ShortOfTime(1, within_s=70.0)
-    found = fight((best, other), QUEST, run, seed=0)
+    found = run_rounds((best, other), QUEST, run, seed=0)
     assert run.taken == [(best.case_id, 0)], "the search's best is the first"
     assert ranked(found, QUEST) == [best.case_id]
 
@@ -102,4 +102,4 @@ def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer()
 @pytest.mark.parametrize(("trials", "within_s"), [(0, 70.0), (1, None)])
 def test_without_a_trial_or_a_time_for_the_whole_of_it_resume_goes_on(trials, within_s):
     with pytest.raises(OutOfTime):
-        fight(two_cases(), QUEST, ShortOfTime(trials, within_s), seed=0)
+        run_rounds(two_cases(), QUEST, ShortOfTime(trials, within_s), seed=0)

@@ -10,7 +10,7 @@ end of memory is never probed. It ends when no probe promises what it costs, or 
 
 from __future__ import annotations
 
-from torchstone.core.schema.search import Brief, Part, Probe
+from torchstone.core.schema.search import Part, Probe, SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search
 from torchstone.plugins.searchers.adaptive.acquisition import Proposal, proposal
@@ -23,7 +23,7 @@ class Adaptive:
 
     describes = "Gaussian-process search with separate models of loader and device"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         if not brief.points:
             return []
         known = Knowledge(brief)

@@ -38,7 +38,7 @@ class Proposal(NamedTuple):
     gain: float
 
 
-class Contender(NamedTuple):
+class Candidate(NamedTuple):
     """A point that may be the best: its row in the belief, whitened covariances, and posterior variance."""
 
     number: int
@@ -125,7 +125,7 @@ def _climb(known: Knowledge, numbers: Sequence[int], answer: int, budget: Budget
     return Proposal(rung, Part.DEVICE, EFFORTS[0], lead)
 
 
-def _contenders(known: Knowledge, numbers: Sequence[int], answer: int) -> list[Contender]:
+def _contenders(known: Knowledge, numbers: Sequence[int], answer: int) -> list[Candidate]:
     """Return the points that may be the best: of a high mean, or of one that may turn out high."""
     means, device_of = known.means, known.space.device_of
     order = sorted(numbers, key=means.__getitem__)
@@ -139,7 +139,7 @@ def _contenders(known: Knowledge, numbers: Sequence[int], answer: int) -> list[C
     for n in chosen:
         row = known.belief.row(Part.WHOLE, n)
         white = known.belief.whitened(row)
-        found.append(Contender(n, row, white, _posterior(known, row, white, row, white)))
+        found.append(Candidate(n, row, white, _posterior(known, row, white, row, white)))
     found.sort(key=lambda c: means[c.number] - DOUBT * math.sqrt(c.variance))
     seen.clear()
     some = []
@@ -158,7 +158,7 @@ def _posterior(known: Knowledge, a: Row, a_white: Sequence[float], b: Row, b_whi
     return max(0.0, covariance) if a is b else covariance
 
 
-def _doubt(known: Knowledge, contenders: Sequence[Contender], answer: int) -> float:
+def _doubt(known: Knowledge, contenders: Sequence[Candidate], answer: int) -> float:
     """Return what knowing any one contender exactly is expected to gain over the answer as it stands (ln)."""
     row = known.belief.row(Part.WHOLE, answer)
     white = known.belief.whitened(row)
@@ -173,7 +173,7 @@ def _doubt(known: Knowledge, contenders: Sequence[Contender], answer: int) -> fl
     return max(gains)
 
 
-def _most_telling(known: Knowledge, contenders: Sequence[Contender], budget: Budget) -> Proposal | None:
+def _most_telling(known: Knowledge, contenders: Sequence[Candidate], budget: Budget) -> Proposal | None:
     """Return the probe of the greatest gain for each second of its cost."""
     belief = known.belief
     field = _field(known, contenders)
@@ -199,7 +199,7 @@ def _most_telling(known: Knowledge, contenders: Sequence[Contender], budget: Bud
     return best if best is not None and best.gain >= ENOUGH else None
 
 
-def _field(known: Knowledge, contenders: Sequence[Contender]) -> Field:
+def _field(known: Knowledge, contenders: Sequence[Candidate]) -> Field:
     measured = set(known.measured())
     return Field(
         [-known.means[c.number] for c in contenders],
@@ -229,7 +229,7 @@ def _gain(field: Field, slopes: Sequence[float], joins: int | None, price: float
     return gain
 
 
-def _candidates(known: Knowledge, contenders: Sequence[Contender]) -> list[tuple[int, Part, Row]]:
+def _candidates(known: Knowledge, contenders: Sequence[Candidate]) -> list[tuple[int, Part, Row]]:
     """Return what may be probed: the contenders end to end, and their parts alone."""
     space = known.space
     found = [

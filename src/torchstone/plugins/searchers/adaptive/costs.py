@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from torchstone.core.schema.search import Part, Reading
+from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.cholesky import factor, solve
 from torchstone.plugins.searchers._ledger import key_of
@@ -44,7 +44,7 @@ class Costs:
         self._p = [mean for mean, _ in _PRIORS]
         self._full_window_s = WINDOW_S
 
-    def learn(self, readings: Iterable[Reading]) -> None:
+    def learn(self, readings: Iterable[ProbeResult]) -> None:
         """Take note of what these cost, all that there are."""
         heard = list(readings)
         known = [
@@ -94,7 +94,7 @@ class Costs:
         """What a trial costs before its first step: all that one costs that ends there."""
         return math.exp(self._p[0])
 
-    def _workers_of(self, reading: Reading) -> int:
+    def _workers_of(self, reading: ProbeResult) -> int:
         return self._workers(self._space.number[key_of(reading.probe.point)])
 
     def _workers(self, point: int) -> int:

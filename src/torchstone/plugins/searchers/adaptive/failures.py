@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from torchstone.core.schema.axis import LOADER_AXES, Scalar
-from torchstone.core.schema.search import Part, Reading
+from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
 from torchstone.plugins.searchers._ledger import key_of
 from torchstone.plugins.searchers.adaptive.space import BATCH, Space
@@ -26,7 +26,7 @@ class Failures:
         self._suspects: list[frozenset[Pair]] = []
         self._verdicts: list[tuple[int, bool]] = []  # point, whether it was allowed
 
-    def learn(self, readings: Iterable[Reading]) -> None:
+    def learn(self, readings: Iterable[ProbeResult]) -> None:
         """Take note of what went wrong, and of what went well and so proves its values sound."""
         heard = list(readings)
         sound: set[Pair] = set()
@@ -82,7 +82,7 @@ class Failures:
         return near if same else 0.5 * near
 
 
-def _felt(reading: Reading) -> frozenset[Pair]:
+def _felt(reading: ProbeResult) -> frozenset[Pair]:
     """Return the values that a probe could have failed of."""
     part = reading.probe.part
     return frozenset(

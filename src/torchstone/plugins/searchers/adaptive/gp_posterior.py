@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from operator import mul
 
-from torchstone.core.schema.search import Part, Reading
+from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.stats.cholesky import Matrix, factor, forward, log_determinant, solve
 from torchstone.plugins.searchers._ledger import key_of, value_of
 from torchstone.plugins.searchers.adaptive.kernels import (
@@ -43,7 +43,7 @@ _ENOUGH_TO_LISTEN = 5
 Pulls = list[tuple[float, float]]  # what is left over, as weights of the readings' devices and loaders
 
 
-class Belief:
+class Posterior:
     """Learns from readings; tells means and covariances of what can be probed."""
 
     def __init__(self, space: Space, shape: Shape, amplitudes: Amplitudes) -> None:
@@ -61,7 +61,7 @@ class Belief:
         self._weights: list[float] = []
         self.noisier = self.rougher = 1.0
 
-    def learn(self, readings: Iterable[Reading]) -> None:
+    def learn(self, readings: Iterable[ProbeResult]) -> None:
         """Condition on these readings, all that there are; invalid ones are left out."""
         self._asked, self._heard, self._noise = [], [], []
         times: list[float] = []

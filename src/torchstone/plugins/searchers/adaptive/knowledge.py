@@ -6,17 +6,17 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from torchstone.core.schema.search import Brief, Part, Point, Reading
+from torchstone.core.schema.search import Part, Point, ProbeResult, SearchProblem
 from torchstone.plugins.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.plugins.searchers.adaptive.costs import Costs
 from torchstone.plugins.searchers.adaptive.failures import Failures
-from torchstone.plugins.searchers.adaptive.gp_posterior import Belief
+from torchstone.plugins.searchers.adaptive.gp_posterior import Posterior
 from torchstone.plugins.searchers.adaptive.kernels import WINDOW_S, Amplitudes
 from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
 from torchstone.plugins.searchers.adaptive.space import Space
 from torchstone.plugins.searchers.adaptive.structure import Flat, Structure
 
-# If the Brief sets no limit: of what trying everything would cost, what is spent as long as it helps at all, and
+# If the SearchProblem sets no limit: of what trying everything would cost, what is spent as long as it helps, and
 # the most that is spent where it helps much.
 SHARE, MOST = 0.05, 0.085
 FEWEST = 16.0  # full trials that this budget is worth at least: a small space is tried out
@@ -33,7 +33,7 @@ class Budget(NamedTuple):
 class Knowledge:
     """Takes readings. `means`: posterior means of the points, in ln(s per item), as of the last `think`."""
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: SearchProblem) -> None:
         self.brief = brief
         self.space = Space(brief)
         self.asked: Counter[tuple[Part, int]] = Counter()
@@ -43,11 +43,11 @@ class Knowledge:
         self._failures = Failures(self.space)
         self._costs = Costs(self.space)
         if brief.separable:
-            self.belief = Belief(self.space, Structure(self.space), Amplitudes())
+            self.belief = Posterior(self.space, Structure(self.space), Amplitudes())
         else:
-            self.belief = Belief(self.space, Flat(self.space), Amplitudes(whole=0.15, point=0.03))
+            self.belief = Posterior(self.space, Flat(self.space), Amplitudes(whole=0.15, point=0.03))
 
-    def hear(self, reading: Reading) -> None:
+    def hear(self, reading: ProbeResult) -> None:
         """Take in one reading."""
         self._ledger.write(reading)
         self.asked[self.space.key(self.space.number[key_of(reading.probe.point)], reading.probe.part)] += 1

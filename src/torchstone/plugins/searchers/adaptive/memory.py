@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from torchstone.core.schema.search import Part, Reading
+from torchstone.core.schema.search import Part, ProbeResult
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.peak_memory import predict_peak
 from torchstone.plugins.searchers._ledger import key_of
@@ -42,7 +42,7 @@ class Memory:
         for key in space.device_keys:
             self._smallest[key.others] = min(key.batch, self._smallest.get(key.others, math.inf))
 
-    def learn(self, readings: Iterable[Reading]) -> None:
+    def learn(self, readings: Iterable[ProbeResult]) -> None:
         """Take note of every peak, and of every end of memory."""
         self._peaks, self._failed = {}, {}
         for reading in readings:

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple, TypeVar
 
 from torchstone.core.schema.axis import LOADER_AXES, AxisStage, Scalar, axes_of
-from torchstone.core.schema.search import Brief, Part, Point
+from torchstone.core.schema.search import Part, Point, SearchProblem
 from torchstone.plugins.searchers._ledger import key_of
 
 BATCH, WORKERS, PIN = "batch_size", "num_workers", "pin_memory"
@@ -37,7 +37,7 @@ class LoaderKey(NamedTuple):
 class Space:
     """Every point once, with the keys of its device's and its loader's part."""
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: SearchProblem) -> None:
         unique = {key_of(point): point for point in brief.points}
         self.points: tuple[Point, ...] = tuple(unique.values())
         self.number = {key: n for n, key in enumerate(unique)}
