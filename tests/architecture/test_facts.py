@@ -1,4 +1,4 @@
-"""A fact stands in one place: no list of axes or titles beside it, and docs/architecture.md names the place."""
+"""A fact stands in one place: no list of axes or titles beside it, and docs/facts.md names the place."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "torchstone"
 TREES = {
     str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))
 }
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "facts.md").read_text(encoding="utf-8")
 
 AXIS, METRIC, MEMORY, TRIAL = (f"core/schema/{name}.py" for name in ("axis", "metric", "memory_figures", "trial"))
 # Lists that are a fact of their own.
@@ -140,7 +140,7 @@ def test_what_is_another_fact_is_not(find, source) -> None:
 
 def section(title: str) -> str:
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
-    assert found is not None, f"docs/architecture.md has lost its section {title}"
+    assert found is not None, f"docs/facts.md has lost its section {title}"
     return found[1]
 
 
