@@ -65,7 +65,11 @@ def test_their_names_are_their_own():
     assert len(set(names)) == len(names) > 10
 
 
-@each
+# Catalogues: nothing was asked that one sentence would answer.
+LISTS = ("runs", "runs, 40 and a broken one", "list")
+
+
+@pytest.mark.parametrize("make", [make for name, make in ZOO if name not in LISTS])
 def test_the_answer_comes_first(make):
     document = make()
     first = first_of(document)
