@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from words import old_words
 from zoo import ZOO
 
 from torchstone.core.charts.picture import Picture
@@ -142,3 +143,9 @@ def test_no_text_in_a_document_knows_a_terminal(make):
     assert texts
     assert {text for text in texts if "\n" in text or text != text.strip() or "  " in text} == set()
     assert not any(c in text for text in texts for c in "─│┃━")
+
+
+@each
+def test_what_people_read_is_in_the_field_s_words(make):
+    texts = [text for text in texts_of(make()) if "script>" not in text]
+    assert [found for text in texts for found in old_words(text)] == []
