@@ -12,6 +12,7 @@ from zoo import ZOO
 
 from torchstone.core.charts.picture import Picture
 from torchstone.core.plain_text import plain
+from torchstone.plugins import registry
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.renderers.as_json import as_json
 from torchstone.report.renderers.markdown import markdown
@@ -19,6 +20,9 @@ from torchstone.report.renderers.terminal import terminal
 from torchstone.report.renderers.terminal_text import cells, wrapped
 
 each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+NAMES = re.compile("|".join(registry.names("checks")))  # which stay as they are typed
+# What lists things and answers no question.
+LISTINGS = {"machine", "runs", "import", "list"}
 widths = pytest.mark.parametrize("width", [40, 80, 120])
 
 
@@ -66,9 +70,11 @@ def test_their_names_are_their_own():
     assert len(set(names)) == len(names) > 10
 
 
-@each
-def test_the_answer_comes_first(make):
+@pytest.mark.parametrize(("name", "make"), ZOO, ids=[name for name, _ in ZOO])
+def test_the_answer_comes_first(name, make):
     document = make()
+    if name.partition(",")[0] in LISTINGS and document.headline is None:
+        return
     first = first_of(document)
     assert isinstance(first, Text)
     assert first.role == Role.HEADLINE
@@ -147,5 +153,5 @@ def test_no_text_in_a_document_knows_a_terminal(make):
 
 @each
 def test_what_people_read_is_in_the_field_s_words(make):
-    texts = [text for text in texts_of(make()) if "script>" not in text]
+    texts = [re.sub(NAMES, "", text) for text in texts_of(make()) if "script>" not in text]
     assert [found for text in texts for found in old_words(text)] == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torchstone.core.plain_text import plain
 
 _NARROWEST = 8  # cells that a line has beside its indent, however narrow the terminal is
+_WORDS = re.compile(r" +(?!%)")  # a number and its percent sign are one word
 
 
 def cells(text: str) -> int:
@@ -29,7 +31,7 @@ def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole:
         return
     room = max(width - max(cells(first), cells(rest)), _NARROWEST)
     line, begun = first, False
-    for word in shown.split():
+    for word in _WORDS.split(shown):
         for piece in [word] if whole or cells(word) <= room else _pieces(word, room):
             if begun and cells(line) + 1 + cells(piece) > width:
                 yield line
