@@ -21,8 +21,6 @@ from torchstone.report.renderers.terminal_text import cells, wrapped
 
 each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
 NAMES = re.compile("|".join(registry.names("checks")))  # which stay as they are typed
-# What lists things and answers no question.
-LISTINGS = {"machine", "runs", "import", "list"}
 widths = pytest.mark.parametrize("width", [40, 80, 120])
 
 
@@ -70,11 +68,13 @@ def test_their_names_are_their_own():
     assert len(set(names)) == len(names) > 10
 
 
-@pytest.mark.parametrize(("name", "make"), ZOO, ids=[name for name, _ in ZOO])
-def test_the_answer_comes_first(name, make):
+# Catalogues: nothing was asked that one sentence would answer.
+LISTS = ("runs", "runs, 40 and a broken one", "list")
+
+
+@pytest.mark.parametrize("make", [make for name, make in ZOO if name not in LISTS])
+def test_the_answer_comes_first(make):
     document = make()
-    if name.partition(",")[0] in LISTINGS and document.headline is None:
-        return
     first = first_of(document)
     assert isinstance(first, Text)
     assert first.role == Role.HEADLINE
