@@ -22,7 +22,6 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Verdict, too_wide
 from torchstone.report.document import Part, Role, Text
 from torchstone.report.documents.wording import differing, point_words
