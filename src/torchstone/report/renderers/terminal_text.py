@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torchstone.core.plain_text import plain
@@ -9,6 +10,7 @@ from torchstone.core.plain_text import plain
 # First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
 _SINGLE = (("\x20", "\u02ff"), ("\u2010", "\u2027"), ("\u2190", "\u22ff"), ("\u2500", "\u25a0"), ("\ufffd", "\ufffd"))
 _NARROWEST = 8  # cells that a line has beside its indent, however narrow the terminal is
+_WORDS = re.compile(r" +(?!%)")  # a number and its percent sign are one word
 
 
 def cells(text: str) -> int:
@@ -35,7 +37,7 @@ def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole:
         return
     room = max(width - max(cells(first), cells(rest)), _NARROWEST)
     line, begun = first, False
-    for word in shown.split():
+    for word in _WORDS.split(shown):
         for piece in [word] if whole or cells(word) <= room else _pieces(word, room):
             if begun and cells(line) + 1 + cells(piece) > width:
                 yield line
