@@ -88,7 +88,7 @@ def test_a_certain_card_is_taken_or_the_line_says_what_is_here(desk):
         assert {case["placement"]["index"] for case in desk.claimed("S0-63").document["cases"]} == {1}
     else:
         said = desk.type("torchstone run smoke --device cuda:1 --json", code=2).err
-        assert said.startswith("torchstone: device cuda:1 is not here: ")
+        assert said.startswith("torchstone: device cuda:1 not found: ")
         assert f"Found: cpu:0 {have[0]['name']}" in said
     assert plan.place("rocm:1", Inspected(CARDS, {}, {}), a_machine(devices=CARDS)) == Placement("rocm", 1)
 

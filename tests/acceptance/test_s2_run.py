@@ -100,7 +100,7 @@ def test_s2_06_each_word_of_device_means_what_it_says_and_wins_over_the_file(ben
         if word not in kinds:
             line = ELSEWHERE if word == "xpu" else f"{ELSEWHERE} --device {word}"
             absent = bench.type(line, code=2).err
-            assert absent.startswith(f"torchstone: device {word} is not here: ")
+            assert absent.startswith(f"torchstone: device {word} not found: ")
             assert len(absent.splitlines()) == 1
     head, *_ = _lines(bench, bench.claimed("S2-06"))
     assert {case["placement"]["device"] for case in head["plan"]["cases"]} == {"cpu"}

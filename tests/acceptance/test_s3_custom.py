@@ -172,7 +172,7 @@ def test_s3_65_the_documents_call_by_family_name_hardware_and_batch_size(desk):
     ("words", "said"),
     [
         ("vision cpu", "gpt2-tiny is of family text_generation, not vision"),
-        (f"text_generation {ABSENT}", f"device {ABSENT} is not here: "),
+        (f"text_generation {ABSENT}", f"device {ABSENT} not found: "),
     ],
     ids=["family", "hardware"],
 )

@@ -40,7 +40,7 @@ def test_s3_03_and_12_a_device_that_is_typed_has_to_be_here(desk):
     said = desk.type(line, code=2)
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
-    assert "device cuda is not here: " in said.err
+    assert "device cuda not found: " in said.err
     assert "Found: cpu:0 " in said.err
 
 
@@ -51,4 +51,4 @@ def test_s3_12_a_file_of_which_no_device_is_here_is_refused_in_one_line(desk):
     desk.write("elsewhere.json", json.dumps({**small, "hardware_types": ["mps", "xpu"]}))
     said = desk.type("torchstone run --config elsewhere.json", code=2)
     assert len(said.err.splitlines()) == 1
-    assert "device mps is not here: " in said.err
+    assert "device mps not found: " in said.err

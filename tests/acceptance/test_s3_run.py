@@ -69,7 +69,7 @@ def test_s3_12_what_is_here_is_measured_and_the_rest_is_unsupported(run, taken):
         (trial,) = case["trials"]
         kind = case["placement"]["device"]
         assert trial["outcome"]["status"] == "unsupported"
-        assert trial["outcome"]["message"].startswith(f"device {kind} is not here: ")
+        assert trial["outcome"]["message"].startswith(f"device {kind} not found: ")
         assert case["estimates"] == {}
         assert case["verdict"] == "INVALID"
 
@@ -78,7 +78,7 @@ def test_s3_12_a_device_that_is_absent_is_told_once_and_not_as_a_table_of_dashes
     text = desk.type("torchstone show training --output-dir benchmark_results").out
     for kind, here in HERE.items():
         word = "cuda:0" if kind == "cuda" else kind
-        assert text.count(f"{word}: 4 cases unsupported, device {kind} is not here: ") == (not here)
+        assert text.count(f"{word}: 4 cases unsupported, device {kind} not found: ") == (not here)
         assert (f"train builtin:cnn on {word}" in text) == here
 
 

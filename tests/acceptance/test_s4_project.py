@@ -60,7 +60,7 @@ def test_s4_15_where_no_gpu_is_one_line_says_so(desk):
     done = desk.type(row_of("S4-15").typed[0], code=2)
     assert done.out == ""
     assert len(done.err.splitlines()) == 1
-    assert "device cuda is not here" in done.err
+    assert "device cuda not found" in done.err
 
 
 def test_s4_16_the_target_for_both_asks_for_every_kind_of_device_that_is_here(desk):

@@ -131,8 +131,8 @@ def test_a_revision_that_does_not_build_is_a_mistake_of_one_line(repository, tmp
     [
         (("main", "gone", *WHAT), "'gone' is neither a recipe, a file, nor a revision"),
         (("main", "HEAD"), "two revisions need a workload"),
-        (("smoke", "--task", "infer"), "nothing differs"),
-        (("smoke", "--a", "precision=fp32"), "both sides have precision=fp32"),
+        (("smoke", "--task", "infer"), "both sides are equal: give each a setting"),
+        (("smoke", "--a", "precision=fp32"), "both sides are equal (precision=fp32)"),
         (("demo", "--a", "precision=bf16"), "workloads: name one"),
         (("smoke", "--task", "infer", "--axis", "batch_size=1,2", "--a", "precision=bf16"), "--a batch_size=1 --b"),
         (("smoke", "--task", "infer", "--a", "presision=bf16"), "Did you mean 'precision'"),

@@ -77,7 +77,7 @@ def test_the_document_and_what_is_printed(store, capfd):
     assert main(["compare", "before", "latest"]) == 0
     shown = capfd.readouterr().out
     assert shown.splitlines()[0].startswith("Faster for training: B (after), 2 times A's throughput (")
-    assert "\nFaster for inference: the same within 2 %" in shown
+    assert "\nFaster for inference: equivalent within 2 %" in shown
     (path,) = outputs.glob("benchmark_comparison_*.json")
     assert f"written {path}" in " ".join(shown.split())
     document = json.loads(path.read_text())

@@ -124,7 +124,7 @@ def test_bad_requests_are_refused(refused):
     assert "choose with --task" in refused("diagnose", "families")
     assert "--case selects a case of a stored run" in refused("diagnose", "smoke", "--case", "abc")
     assert "read as a stored run" in refused("diagnose", "latest", "--axis", "batch_size=2")
-    assert "--task goes with a recipe" in refused("diagnose", "latest", "--task", "train")
+    assert "--task needs a recipe" in refused("diagnose", "latest", "--task", "train")
     assert "--seed goes with a recipe" in refused("diagnose", "--seed", "0")
     assert "--heap goes with a recipe" in refused("diagnose", "latest", "--heap", "default")
     assert "task load has no step" in refused("diagnose", "--model", "builtin:cnn", "--task", "load")

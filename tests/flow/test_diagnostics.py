@@ -56,7 +56,7 @@ def test_each_batch_size_is_a_row_and_so_is_what_failed(diagnosed):
         ("cpu", 8, "ok"), ("cpu", 16, "ok"), ("cpu", 32, "ok"), ("cpu", 128, "out_of_memory"),
     ]  # fmt: skip
     assert rows[-1]["status"] == "skipped"
-    assert "is not here" in str(rows[-1]["message"])
+    assert "not found" in str(rows[-1]["message"])
     assert "Tried to allocate 128 GiB" in str(rows[3]["message"])
     for row in rows[:3]:
         parts = [row[f"{phase}_s"] for phase in ("data", "transfer", "forward", "backward", "optimizer", "rest")]
@@ -130,7 +130,7 @@ def test_what_the_model_raises_goes_on_and_nothing_is_written(outputs):
         ({"batch_sizes": []}, "batch_sizes is empty"),
         ({"batch_sizes": [0]}, "axis batch_size: 0 is too small"),
         ({"devices": ["cud"]}, "Did you mean 'cuda'"),
-        ({"devices": ["cpu:7"]}, "no device to measure on: device cpu:7 is not here"),
+        ({"devices": ["cpu:7"]}, "no device to measure on: device cpu:7 not found"),
     ],
     ids=str,
 )

@@ -32,7 +32,7 @@ def test_a_file_is_checked_where_it_lies(said, outputs):
     assert (code, err) == (0, "")
     assert "1 INVALID" in out
     assert "error wrong_rate: train google-bert/bert-base-uncased, batch_size 32" in out
-    assert "take total items over total time" in " ".join(out.split())
+    assert "use total items divided by total time" in " ".join(out.split())
     assert not outputs.exists(), "looking writes nothing"
 
 
@@ -64,7 +64,7 @@ def test_a_folder_is_checked_as_one_document(said):
 def test_imported_results_are_runs_like_any_other(said, outputs, tmp_path):
     code, out, err = said("import", str(SAMPLES))
     assert (code, err) == (0, "")
-    assert out.count("imported") == len(list(SAMPLES.iterdir()))
+    assert out.count(" imported\n") == len(list(SAMPLES.iterdir()))
     elsewhere = tmp_path / "renamed.json"
     shutil.copy(SAMPLES / "optimum_training.json", elsewhere)
     shutil.copystat(SAMPLES / "optimum_training.json", elsewhere)

@@ -95,5 +95,5 @@ def test_the_report_has_a_block(generated):
 
 def test_what_cannot_generate_is_one_line(refused):
     said = refused("run", "--task", "generate", "--model", "bert-tiny")
-    assert "cannot generate; it can infer, train" in said
+    assert "does not support task 'generate' (supported: infer, train)" in said
     assert "new_tokens" in refused("run", "--task", "infer", "--model", "gpt2-tiny", "--axis", "new_tokens=4")

@@ -269,7 +269,7 @@ def test_training_on_the_modules_own_loss():
         ({"precison": "bf16"}, "Did you mean 'precision'?"),
         ({"precision": "bf61"}, "Did you mean 'bf16'?"),
         ({"batch_size": 0}, "too small"),
-        ({"image_size": 32}, "axis image_size does not go with task infer of a module at hand"),
+        ({"image_size": 32}, "axis image_size does not apply to task infer of a module at hand"),
         ({"device": "cud"}, "Did you mean 'cuda'?"),
         ({"trials": 0}, "trials=0 is too small"),
         ({"iterations": 0}, "iterations=0 is too small"),
@@ -380,7 +380,7 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
     [
         ({"model": "builtin:cn"}, "Did you mean 'cnn'"),
         ({"model": "builtin:mlp", "task": "trian"}, "Did you mean 'train'"),
-        ({"model": "builtin:mlp", "device": ABSENT}, f"device {ABSENT} is not here: "),
+        ({"model": "builtin:mlp", "device": ABSENT}, f"device {ABSENT} not found: "),
         ({"model": lambda: None}, "the loader is a lambda"),
         ({"model": "builtin:mlp", "family": "custom"}, "mlp is of family vision, not custom"),
         ({"model": "builtin:mlp", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "world_size=2"),
@@ -407,7 +407,7 @@ def test_a_benchmark_that_its_own_loader_would_start_again_is_refused(tmp_path, 
 
 def test_names_of_models_are_checked():
     for name in ("", "a:b", " a"):
-        with pytest.raises(torchstone.UsageError, match="is no name"):
+        with pytest.raises(torchstone.UsageError, match="is not a valid name"):
             torchstone.register_model(name, len)
 
 

@@ -57,7 +57,7 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
 
     # What would make the rest another measurement is refused, and nothing is written.
     Path("sweep.yaml").write_text(FILE + "# a remark\n")
-    assert "sweep.yaml was edited; --force continues nevertheless" in refused("resume")
+    assert "sweep.yaml has changed; --force continues nevertheless" in refused("resume")
     Path("sweep.yaml").unlink()
     assert "cannot read sweep.yaml: No such file" in refused("resume")
     Path("sweep.yaml").write_text(FILE)
@@ -115,4 +115,4 @@ def test_a_run_of_a_program_is_not_resumed(refused, outputs):
     with RecordWriter(record_path(outputs, run.head.run_id), run.head) as writer:
         writer.append(a_trial(case_id=run.head.plan.cases[0].case_id))
     sync(outputs)  # the index is made, and `resume` writes nothing
-    assert "was measured in a program of yours" in refused("resume")
+    assert "was measured in your own program" in refused("resume")

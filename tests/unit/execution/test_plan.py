@@ -196,7 +196,7 @@ def test_a_prompt_is_as_long_as_it_was_asked_for_and_only_language_models_go_on(
         sketch(WorkloadRequest("generate", "hf:opt-tiny", "manual", axes={"new_tokens": ("4", 8)})).workload.data
         == "manual"
     )
-    with pytest.raises(UsageError, match="bert-tiny does not support task 'generate' \\(supported: infer, train\\)"):
+    with pytest.raises(UsageError, match=r"bert-tiny does not support task 'generate' \(supported: infer, train\)"):
         sketch(WorkloadRequest("generate", "hf:bert-tiny"))
     with pytest.raises(UsageError, match="cannot generate"):
         sketch(WorkloadRequest("generate", "builtin:mlp"))

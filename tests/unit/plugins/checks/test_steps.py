@@ -123,7 +123,7 @@ def test_copies_are_told_from_equal_short_windows() -> None:
     steps = noisy([0.01] * 30, 1)
     copy = look("copied_values", a_run([a_trial(steps, trial_id="a"), a_trial(steps, trial_id="b", number=1)]))
     assert [f.severity for f in copy] == [Severity.ERROR]
-    assert "identical to those of another trial" in copy[0].message
+    assert "those of another trial" in copy[0].message
     assert not look("copied_values", a_run())
     facts = {"claimed_throughput": 5.0, "claimed_step_time_mean": 0.2, "claimed_loss_last": 1.1}
     rows = [a_trial((), trial_id=f"t{n}", number=n, facts=facts) for n in range(2)]

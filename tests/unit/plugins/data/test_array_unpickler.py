@@ -174,7 +174,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         read(tmp_path / "absent")
     (tmp_path / "large").write_bytes(b"K\x01.")
     monkeypatch.setattr(array_unpickler, "LARGEST_BYTES", 2)
-    with pytest.raises(UsageError, match="3 bytes, more than the 2"):
+    with pytest.raises(UsageError, match="3 bytes, more than the limit of 2"):
         read(tmp_path / "large")
 
 

@@ -145,7 +145,9 @@ def test_the_classes_of_a_training_before(tmp_path: Path) -> None:
     known = ("side tap right", "elbow flexion left")
     samples = GESTURE.samples(path, view(labels=known))
     assert [int(samples[n]["labels"]) for n in range(2)] == [1, 0]
-    with pytest.raises(UsageError, match=r"1_18_8_1_1_stand\.txt: class 'side tap right' is not a class of the model's training"):
+    with pytest.raises(
+        UsageError, match=r"1_18_8_1_1_stand\.txt: class 'side tap right' is not a class of the model's training"
+    ):
         GESTURE.samples(path, view(labels=("elbow flexion left",)))
 
 
