@@ -67,7 +67,7 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(outputs, signals):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     taken = sum(line["record"] == "trial" for line in lines)
     assert taken >= 1
-    resume = f"torchstone: interrupted: `torchstone resume {path.stem}` takes"
+    resume = f"torchstone: interrupted: `torchstone resume {path.stem}` measures"
     if len(signals) == 1:
         assert (lines[-1]["record"], lines[-1]["status"]) == ("end", "interrupted")
         assert ", interrupted" in stdout
@@ -75,5 +75,5 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(outputs, signals):
     else:
         assert lines[-1]["record"] != "end", "it looked at the run although it was to be out at once"
         assert stdout == ""
-        assert stderr.splitlines()[-1] == f"{resume} what is missing"
+        assert stderr.splitlines()[-1] == f"{resume} the missing trials"
     assert main(["show", str(path)]) == 0
