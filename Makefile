@@ -90,6 +90,7 @@ test-all: test test-long smoke ## all tests, then a real run on this machine
 lint: setup-dev ## check style and formatting
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 format: setup-dev ## format the code
 	@$(BIN)/ruff check --fix .
