@@ -125,9 +125,11 @@ ON_H200 = peaks_of(
     kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
-QUIET = Condition("neighbours", "others keep 0.00 of 8 cores busy", Fitness.FIT)
-UNTOLD = Condition("steal", "this system does not tell", Fitness.UNKNOWN)
-NOISY = Condition("disk", "512 MiB free in outputs", Fitness.NOISY, "make room, or name another folder (--output-dir)")
+QUIET = Condition("other processes", "0.00 of 8 cores busy", Fitness.FIT)
+UNTOLD = Condition("steal", "not reported by the system", Fitness.UNKNOWN)
+NOISY = Condition(
+    "disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)"
+)
 
 
 def an_examination(*conditions: Condition, settled: float | None = 0.008) -> Examination:

@@ -111,7 +111,7 @@ def test_a_run_of_another_machine_is_read_and_not_measured(diagnosed, capfd, out
     told = " ".join(said.out.split())
     assert "from its record alone: it was recorded on another machine" in told
     assert "cause the loader is too slow: the step waits for its batches" in told
-    assert "what if" not in told
+    assert "remedy speed-up" not in told, "the table of what was measured"
     assert not (outputs / "records").exists() or not list((outputs / "records").iterdir())
 
 

@@ -102,7 +102,7 @@ def _time(metrics: TrainingMetrics, epoch: Epoch | None) -> Iterator[tuple[str, 
         return
     told = epoch.predicted
     if told is None or epoch.ratio is None:
-        yield "predicted", "by no tune and by no run of these settings that is stored here"
+        yield "predicted", "by no stored tune or run of these settings"
         return
     expected = told.epoch_s
     ends = units.interval(expected.value, expected.low, expected.high, "s")

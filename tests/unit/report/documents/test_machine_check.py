@@ -10,8 +10,8 @@ def test_a_quiet_machine_is_fit_and_what_a_minute_of_ab_finds_is_told():
     text = terminal(machine_check_document(an_examination()), 80)
     assert text.startswith("This machine is fit.\n\n")
     assert "`torchstone ab` detects a difference of 0.8 % with a power of 95 %" in " ".join(text.split())
-    assert "neighbours fit: others keep 0.00 of 8 cores busy\n" in text
-    assert "steal      unknown: this system does not tell\n" in text
+    assert "other processes fit: 0.00 of 8 cores busy\n" in text
+    assert "steal unknown: not reported by the system" in " ".join(text.split())
     assert "what to do" not in text
 
 
@@ -22,5 +22,5 @@ def test_what_makes_it_noisy_is_in_the_verdict_and_below_is_what_to_do():
     assert max(map(len, text.splitlines())) <= 60
     flat = " ".join(text.split())
     assert "disk noisy: 512 MiB free in outputs" in flat
-    assert "what to do disk make room, or name another folder (--output-dir)" in flat
+    assert "what to do disk free disk space, or use another folder (--output-dir)" in flat
     assert "torchstone ab" not in text, "without an A/A test nothing is known of that"
