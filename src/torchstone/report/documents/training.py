@@ -108,10 +108,8 @@ def _time(metrics: TrainingMetrics, epoch: Epoch | None) -> Iterator[tuple[str, 
     ends = units.interval(expected.value, expected.low, expected.high, "s")
     between = f" [{ends}]" if ends else ""
     of, each = (f" of {told.items:,} items", "item for item and ") if told.items else ("", "")
-    yield "predicted", (
-        f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}; "
-        f"{each}without the first step it took {epoch.ratio:.3f} times that"
-    )
+    said = f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}"
+    yield "predicted", f"{said}; {each}without the first step it took {epoch.ratio:.3f} times that"
 
 
 def _whole_time(metrics: TrainingMetrics) -> str:
