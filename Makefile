@@ -9,19 +9,19 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test acceptance mutations test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-long acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
-help: ## list what there is to type
+help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ── the environment ─────────────────────────────────────────────────────────────────────────────────────────
 
 setup: $(VENV)/.installed ## make the environment in .venv, with the torchstone command in it
 
-setup-dev: $(VENV)/.installed-dev ## the same, with what the tests need
+setup-dev: $(VENV)/.installed-dev ## the same, with the libraries of the tests
 
 $(VENV)/.made:
 	@command -v $(PYTHON) >/dev/null || { echo "There is no '$(PYTHON)' here. Type: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12 (or where yours is)" >&2; exit 1; }
@@ -55,7 +55,7 @@ setup-pre-commit: setup-dev ## check every commit before it is made
 demo: setup ## a first look: DistilBERT and ViT on this machine, under five minutes
 	@$(BIN)/torchstone run demo
 
-smoke: setup ## does it work at all? the shortest run there is
+smoke: setup ## does it work? the shortest run
 	@$(BIN)/torchstone run smoke
 
 benchmark: setup ## DistilBERT on the CPU
@@ -76,85 +76,88 @@ test: setup-dev lint types ## lint, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long'
 	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
 
+test-long: setup-dev ## the tests that measure for long, which `make test` leaves out (under half an hour)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m long
+
 acceptance: setup-dev ## every feature of the seed documents, typed as its user would (under half an hour)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/acceptance
 
 mutations: setup-dev ## does a test fail where a feature, or what mended the accelerators, is taken away? (about an hour)
 	@$(BIN)/python tests/acceptance/mutate.py
 
-test-all: test smoke ## the tests, then a real run on this machine
+test-all: test test-long smoke ## all tests, then a real run on this machine
 
-lint: setup-dev ## look for mistakes and wrong form
+lint: setup-dev ## check style and formatting
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 
-format: setup-dev ## bring the code into form
+format: setup-dev ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 types: setup-dev ## check the types
 	@$(BIN)/mypy --no-error-summary
 
-# ── what torchstone claims of itself, checked ───────────────────────────────────────────────────────────────
+# ── benchmarks of torchstone's own claims ───────────────────────────────────────────────────────────────
 
-bench-overhead: setup-dev ## what measuring costs the thing measured
+bench-overhead: setup-dev ## the overhead of measuring
 	@$(BIN)/python benchmarks/overhead.py
 
 bench-startup: setup-dev ## how fast commands and trials start
 	@$(BIN)/python benchmarks/startup.py
 
-bench-spread: setup-dev ## how far runs of the same code differ, and whether the intervals say so
+bench-spread: setup-dev ## how much runs of the same code differ, and whether the intervals cover it
 	@$(BIN)/python benchmarks/spread.py
 
-bench-peers: setup-dev ## the same work measured by other tools, in an environment of their own
+bench-peers: setup-dev ## the same work measured by other tools, in a separate environment
 	@test -x benchmarks/peers/.venv/bin/python || benchmarks/peers/setup.sh
 	@$(BIN)/python benchmarks/peers/run.py
 
-bench-defaults: setup-dev ## what a person gets who types one line, beside other tools in the same wall time
+bench-defaults: setup-dev ## the precision of one typed line, beside other tools in the same wall time
 	@test -d benchmarks/peers/.pyperf || $(INSTALL) --target benchmarks/peers/.pyperf --no-deps 'pyperf==2.10.0'
 	@$(BIN)/python benchmarks/defaults.py
 
-bench-anatomy: setup-dev ## whether a step's phases, and a loader's pace, are measured as they are
+bench-anatomy: setup-dev ## whether a step's phases and a loader's rate are measured correctly
 	@$(BIN)/python benchmarks/anatomy.py
 
-bench-memory: setup-dev ## whether predicted peaks of memory are what the allocator counts (under ten minutes)
+bench-memory: setup-dev ## predicted peak memory against the allocator's count (under ten minutes)
 	@$(BIN)/python benchmarks/memory_model.py
 
-bench-decode: setup-dev ## whether prefill and decode are measured apart, and what the prompt costs a token
+bench-decode: setup-dev ## whether prefill and decode are separated, and the cost of the prompt per token
 	@$(BIN)/python benchmarks/decode.py
 
 bench-peaks: setup-dev ## whether the search for the fastest product finds what a plain long scan finds
 	@$(BIN)/python benchmarks/peaks.py
 
-bench-ab: setup-dev ## how often ab is wrong on equal code, and how soon it finds 3 % (adds to benchmarks/data/aa.json)
+bench-ab: setup-dev ## how often ab is wrong on equal code, and how fast it detects 3 % (adds to benchmarks/data/aa.json)
 	@$(BIN)/python benchmarks/aa.py --runs 4 --extra 0 >/dev/null
 	@$(BIN)/python benchmarks/aa.py --runs 4 --extra 3
 
 bench-compare: setup-dev ## how often compare is wrong: equal code under noise of every kind, simulated and recorded
 	@$(BIN)/python benchmarks/compare.py
 
-bench-loaders: setup-dev ## how fast our loaders are, beside the plainest loop with the same decode
+bench-loaders: setup-dev ## how fast our loaders are, beside a plain loop with the same decoding
 	@$(BIN)/python benchmarks/loaders.py
 
-bench-search: setup-dev ## how good the searchers are, at which share of the cost of trying everything
+bench-search: setup-dev ## how good the searchers are, and their cost relative to measuring everything
 	@$(BIN)/python benchmarks/search.py
 
-bench-tune: setup-dev ## one real tune on this machine against everything tried
+bench-tune: setup-dev ## one real tune on this machine against measuring everything
 	@$(BIN)/python benchmarks/tune.py
 
-bench-diagnose: setup-dev ## ten planted bottlenecks: named first, and does each advised gain come true?
+bench-diagnose: setup-dev ## ten planted bottlenecks: is each found first, and is each predicted gain reached?
 	@$(BIN)/python benchmarks/diagnose.py
 
-bench-intervals: setup-dev ## how often the intervals of a run hold, simulated and replayed
+bench-intervals: setup-dev ## coverage of the intervals of a run, simulated and replayed
 	@$(BIN)/python benchmarks/intervals.py
 
-bench-kill: setup-dev ## what is left after a kill at any moment
+bench-kill: setup-dev ## what is kept after a kill at any moment
 	@$(BIN)/python benchmarks/kill.py
 
-bench-resume: setup-dev ## sweeps killed a hundred times and resumed: is a trial lost, or taken twice?
+bench-resume: setup-dev ## sweeps killed a hundred times and resumed: is a trial lost or measured twice?
 	@$(BIN)/python benchmarks/resume.py
 
-bench-sweep: setup-dev ## what the tool itself costs in a sweep of 336 trivial trials
+bench-sweep: setup-dev ## the tool's own overhead in a sweep of 336 trivial trials
 	@$(BIN)/python benchmarks/sweep.py
 
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown

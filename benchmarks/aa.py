@@ -37,8 +37,8 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.student import two_sided
 from torchstone.execution import plan
-from torchstone.workflows.ab.experiment import Contested, contest
-from torchstone.workflows.ab.pair import Contender, Pair
+from torchstone.workflows.ab.experiment import ExperimentResult, contest
+from torchstone.workflows.ab.pair import Pair, Variant
 
 DATA = Path(__file__).parent / "data" / "aa.json"
 ALL_CORES_DATA = DATA.with_name("ab_all_cores.json")
@@ -115,7 +115,7 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     more, rest = divmod(layers * options.extra, 100)
     if rest > 50 or (options.extra and not more):
         more += 1  # the nearest whole layer: what it is in percent is in the row
-    a, b = (Contender(side, case_of(name, number)) for side, number in (("A", layers), ("B", layers + more)))
+    a, b = (Variant(side, case_of(name, number)) for side, number in (("A", layers), ("B", layers + more)))
     began, began_s = time.time(), time.perf_counter()
     pin = options.all_cores and not options.no_pin_threads
     how = Procedure(seed=seed, heap=options.heap, pin_threads=pin or None)
@@ -136,7 +136,7 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     }  # fmt: skip
 
 
-def course_of(ended: Contested, wall_s: float, options: argparse.Namespace) -> dict[str, Any]:
+def course_of(ended: ExperimentResult, wall_s: float, options: argparse.Namespace) -> dict[str, Any]:
     """Return where the time of a comparison went, whether it kept it, and how narrow its interval is at the end."""
     ratio, spent = ended.comparison.ratio, ended.spent
     ends = (ratio.low, ratio.high) if ratio is not None else (None, None)

@@ -42,7 +42,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.timing.loop import Instrument, unmarked
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.plugins import registry
 
@@ -162,7 +162,9 @@ def trial(task: str, compute: Compute, samples: Paced | None, **axes: Any) -> Ma
     )
     events: list[Event] = []
     try:
-        measure_prepared(TrialRequest(case, WINDOW, 0), events.append, engine, prepared, batches, device, Tally(case))
+        measure_prepared(
+            TrialRequest(case, WINDOW, 0), events.append, engine, prepared, batches, device, Collector(case)
+        )
     finally:
         batches.close()
     (told,) = [event for event in events if isinstance(event, Measured)]

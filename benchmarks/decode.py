@@ -31,9 +31,9 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.stats.interval import Interval, over_trials
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
 from torchstone.plugins import registry
 
 FUNCTIONS: Any = torch.nn.functional

@@ -36,7 +36,7 @@ from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.workflows.diagnose.contests import LiveContest
+from torchstone.workflows.diagnose.contests import LiveComparer
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.probes import short as short_trial
 from torchstone.workflows.diagnose.probes import with_settings
@@ -146,7 +146,7 @@ def ratio_of(plant: Plant, present: Case, candidate: Case, heap: str | None, bud
             request = TrialRequest(case, short_trial(session.procedure), 0)
             return TrialDrive(request, None, Silent()).run(session.launcher, 0)
 
-        contest = LiveContest(present, session, probe, lambda _case, _trial: None)
+        contest = LiveComparer(present, session, probe, lambda _case, _trial: None)
         comparison, _ = contest(candidate, heap, budget_s)
     if comparison.ratio is None:
         raise SystemExit(f"{plant.function}: {comparison.why}")

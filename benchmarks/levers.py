@@ -29,8 +29,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.trimmed import trimmed_mean
 from torchstone.workflows.ab.experiment import in_turns
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Contender
-from torchstone.workflows.ab.session_pool import Ring
+from torchstone.workflows.ab.pair import Variant
+from torchstone.workflows.ab.session_pool import SessionPool
 
 DATA = Path(__file__).parent / "data" / "levers.json"
 PLAIN: Mapping[str, Any] = {"couples": 40, "turn_s": 0.01, "shift_bytes": 1 << 20}
@@ -80,9 +80,9 @@ def template_of(name: str, options: argparse.Namespace, dice: random.Random) -> 
     a = case_of(options.workload, 100)
     b = case_of(options.workload, 100, {"pad": 4096 - 192}) if options.layout else a
     began = time.perf_counter()
-    with Ring({None: [a.workload.model]}, procedure) as ring:
+    with SessionPool({None: [a.workload.model]}, procedure) as ring:
         opened = time.perf_counter()
-        sides = [Contender("A", a), Contender("B", b)]
+        sides = [Variant("A", a), Variant("B", b)]
         pairs = [ring.take(sides, number, plan, dice, 0) for number in range(options.pairs)]
     took_s = (time.perf_counter() - opened) / options.pairs
     return {

@@ -26,8 +26,8 @@ from typing import Any
 
 _READER = """
 import sys, time
-from torchstone.execution.controller.telemetry_sampler import Recorder
-recorder = Recorder(int(sys.argv[1]), None, 0.0, time.perf_counter)
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
+recorder = TelemetrySampler(int(sys.argv[1]), None, 0.0, time.perf_counter)
 while True:
     recorder.read()
     time.sleep(float(sys.argv[2]))
@@ -55,10 +55,9 @@ def measure(name: str, rounds: int, block_s: float, device_word: str) -> dict[st
     from torchstone.api.devices import open_device
     from torchstone.core.schema.axis import AXES
     from torchstone.core.schema.case import Case, Task, Workload
-    from torchstone.execution.timing.clock import system_clock
+    from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
     from torchstone.execution.timing.loop import Instrument
     from torchstone.execution.timing.stopping import FixedCount
-    from torchstone.execution.timing.stopwatch import LatencyStopwatch
     from torchstone.plugins import registry
 
     opened = open_device(device_word)

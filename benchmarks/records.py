@@ -39,8 +39,8 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.plugins.checking import look
 from torchstone.storage.index import sync
 from torchstone.storage.query import find
-from torchstone.storage.reading import read_record, record_path
-from torchstone.workflows.run.campaign import Campaign
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.workflows.run.planned_run import Campaign
 
 PROMISED_S = 0.5
 COMMANDS = (["runs"], ["show", "latest"])

@@ -32,7 +32,7 @@ from surfaces.kinds import modelled
 from surfaces.recorded import recorded
 from surfaces.surface import POINTS, PRESENT, Surface
 
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
 
@@ -160,7 +160,7 @@ def of_surface(surface: Surface, seed: int, searchers: Sequence[str]) -> dict[st
     return found
 
 
-def searched(surface: Surface, asking: Generator[Probe, Reading, Sequence[Point]], seed: int) -> Found:
+def searched(surface: Surface, asking: Generator[Probe, ProbeResult, Sequence[Point]], seed: int) -> Found:
     """Carry out one search."""
     take = surface.trials(seed)
     spent_s, ooms, probes = 0.0, 0, 0
@@ -179,7 +179,7 @@ def searched(surface: Surface, asking: Generator[Probe, Reading, Sequence[Point]
     return Found(chosen / surface.best, spent_s / surface.everything_s, ooms, probes)
 
 
-def doubling(brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
+def doubling(brief: SearchProblem) -> Generator[Probe, ProbeResult, Sequence[Point]]:
     """Double the batch until it fails (lightning.pytorch.tuner.batch_size_scaling, mode power, from 2)."""
     worked: Point | None = None
     for batch in sorted(int(value) for value in brief.axes["batch_size"] if isinstance(value, int) and value >= 2):

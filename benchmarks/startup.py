@@ -54,7 +54,7 @@ def gaps_between_trials(folder: Path) -> list[float]:
     from torchstone.config.request import RunRequest
     from torchstone.core.schema.procedure import Procedure
     from torchstone.core.schema.request import WorkloadRequest
-    from torchstone.workflows.run.campaign import Campaign
+    from torchstone.workflows.run.planned_run import Campaign
 
     work = WorkloadRequest("infer", "builtin:cnn", None, {}, {"batch_size": tuple(range(1, 13)), "image_size": (32,)})
     watcher = Gaps()

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 MOST_S = 0.15
 MOST_GROWTH_BYTES_A_TRIAL = 2**20 / 100

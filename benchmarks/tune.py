@@ -18,17 +18,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Plan, Run
-from torchstone.execution.controller.active_run import OpenRun
+from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.storage.query import find
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
-from torchstone.workflows.tune.final_round import fight, gain, worth_of
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
+from torchstone.workflows.tune.final_round import gain, run_rounds, worth_of
 
 DATA = Path(__file__).parent / "data" / "tune.json"
 WORKLOAD = ["--task", "train", "--model", "builtin:cnn", "--data", "digits"]
@@ -87,13 +87,15 @@ def measured(run: dict[str, Any]) -> list[dict[str, Any]]:
 
 def duel(folder: Path, answer: Case, best: Case, rounds: int) -> dict[str, Any]:
     """Take both in interleaved rounds, and return the ratio of the answer to the grid's best."""
-    quest = Quest("throughput", "adaptive", answer, {}, duel_trials=rounds)
+    quest = TuneSpec("throughput", "adaptive", answer, {}, duel_trials=rounds)
     procedure = find(folder, "latest").head.procedure
     with Session(procedure, [answer.workload.model], Silent()) as session:
         machine, _ = session.inspect()
         head = session.head(Plan((), ()), machine, "duel", sys.argv)
         with RecordWriter(record_path(folder, head.run_id), head) as writer:
-            found = fight([answer, best], quest, OpenRun(session, writer, Run(head, (), (), None), folder), seed=1)
+            found = run_rounds(
+                [answer, best], quest, ActiveRun(session, writer, Run(head, (), (), None), folder), seed=1
+            )
         assert read_record(record_path(folder, head.run_id)).trials
     ratio = gain(found[answer.case_id], found[best.case_id], quest)
     return {

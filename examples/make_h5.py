@@ -3,7 +3,7 @@
 Groups train, val and test, 8 : 1 : 1, each with two data sets, items × length × width, float32: `y`, sums of sines,
 and `x`, the same with noise. A chunk is one sequence, as a loader reads it. Equal arguments make equal numbers.
 
-    .venv/bin/torchstone run --task train --model builtin:denoiser-small --data hdf5:signals.h5 \
+    torchstone run --task train --model builtin:denoiser-small --data hdf5:signals.h5 \
         --data-option target_key=y --axis batch_size=2
 """
 

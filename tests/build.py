@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import Peaks, Rate
@@ -48,14 +48,14 @@ def a_case(configuration: Mapping[str, Any] | None = None, **changes: Any) -> Ca
     return Case(Workload(**fields), {"batch_size": 16, **(configuration or {})}, placement)
 
 
-def a_quest(**changes: Any) -> Quest:
+def a_quest(**changes: Any) -> TuneSpec:
     """A tune of a small network over batch size, workers and precision: 8 points."""
     base = {
         "batch_size": 8, "precision": "fp32", "num_workers": 0, "pin_memory": False, "prefetch_factor": 2,
         "feed": "loader", "grad_accumulation": 1, "learning_rate": 1e-3, "image_size": 32,
     }  # fmt: skip
     axes = {"batch_size": (8, 32), "num_workers": (0, 2), "precision": ("fp32", "bf16")}
-    return Quest(**{"objective": "throughput", "searcher": "grid", "base": a_case(base), "axes": axes, **changes})
+    return TuneSpec(**{"objective": "throughput", "searcher": "grid", "base": a_case(base), "axes": axes, **changes})
 
 
 def a_trial(

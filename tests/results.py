@@ -11,7 +11,7 @@ from build import a_case, a_machine, a_run, a_sweep, a_trial, peaks_of
 from evidences import SETTINGS, a_line, a_look, an_evidence
 
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.core.schema.answer import Answer, Choice
+from torchstone.core.schema.answer import Choice, TuneResult
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
@@ -20,7 +20,7 @@ from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status
-from torchstone.report.document import Document, Text
+from torchstone.report.document import Document
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.evaluation import evaluation_document
 from torchstone.report.documents.machine import machine_document
@@ -28,25 +28,25 @@ from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.documents.memory import memory_document
 from torchstone.report.documents.peaks import peaks_document, promised_of
 from torchstone.report.documents.plugins import plugins_document
+from torchstone.report.documents.run import run_document
 from torchstone.report.documents.runs import exported_document, imported_document, runs_document
 from torchstone.report.documents.training import training_document
-from torchstone.report.documents.tune import tune_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.diagnose.campaign import told
 from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
+from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.run.results import Results
-from torchstone.workflows.train.campaign import TrainResults
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings
 from torchstone.workflows.train.quality import ClassQuality, TestMetrics
+from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.tune.verifying import Epoch
 
 GIB = 2**30
@@ -58,7 +58,7 @@ HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
 def a_tuned(**changes: Any) -> RunSummary:
     """A tune over batch sizes 16 and 32 on the CPU: two trials of each in its final round, and a probe of 64.
 
-    `changes`: fields of its Answer; `present=None` and `gain=None` where nobody said what the present settings are.
+    `changes`: fields of its TuneResult; `present=None` and `gain=None` where nobody said what the present settings are.
     """
     cases = [a_case({"batch_size": size}) for size in (16, 32, 64)]
     trials = [
@@ -79,7 +79,7 @@ def a_tuned(**changes: Any) -> RunSummary:
         "why": ("the device is busy from batch_size 32 on", "more workers gain nothing"),
         "searched_s": 12.0, "everything_s": 240.0, "points": 24, "probes": 7,
     }  # fmt: skip
-    return summarize(entry_of(a_run(trials, cases=cases, answer=Answer(**{**fields, **changes})), Path("t.jsonl")))
+    return summarize(entry_of(a_run(trials, cases=cases, answer=TuneResult(**{**fields, **changes})), Path("t.jsonl")))
 
 
 # ── a diagnosis ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -224,9 +224,9 @@ _LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTIL
 _STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
 
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
-    ("tune", lambda: tune_document(a_tuned(), "3,000 images/s", (Text("Highest throughput: batch_size 64"),))),
-    ("tune, no present", lambda: tune_document(a_tuned(present=None, gain=None), "not measured", ())),
-    ("tune, hostile", lambda: tune_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}), HOSTILE, ())),
+    ("tune", lambda: run_document(a_tuned())),
+    ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
+    ("tune, hostile", lambda: run_document(a_tuned(why=(HOSTILE,), settings={HOSTILE: HOSTILE}))),
     ("diagnosis", lambda: diagnosis_document(a_diagnosis(), "torchstone run x", (Path("a.md"),), "r.jsonl")),
     ("diagnosis, no cause", lambda: diagnosis_document(a_diagnosis(causes=(), tried=(), applied=None), None)),
     ("diagnosis, hostile", lambda: diagnosis_document(a_diagnosis(about=HOSTILE, limits=(HOSTILE,)), HOSTILE)),

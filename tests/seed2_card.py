@@ -15,7 +15,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Noted, Run
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 from torchstone.plugins.checking import look
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 
 PRINTED = Path(__file__).parent / "acceptance" / "printed" / "s2_benchmark_output.txt"
 GB = 1e9

@@ -33,7 +33,7 @@ def cnn() -> Callable[[], None]:
     """
     import torch
 
-    from torchstone.plugins.models._builtin_nets import SmallConvNet
+    from torchstone.plugins.models.builtin.nets import SmallConvNet
 
     module = SmallConvNet()
     optimizer = torch.optim.AdamW(module.parameters(), lr=5e-5, fused=True)

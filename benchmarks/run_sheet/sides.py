@@ -101,8 +101,8 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     from torchstone.execution import plan
     from torchstone.workflows.ab.experiment import as_ab_does, in_turns
     from torchstone.workflows.ab.interleaving import TurnPlan
-    from torchstone.workflows.ab.pair import Contender
-    from torchstone.workflows.ab.session_pool import Ring
+    from torchstone.workflows.ab.pair import Variant
+    from torchstone.workflows.ab.session_pool import SessionPool
 
     def case_of(count: int) -> Any:
         axes = {"mode": ["throughput"], "precision": ["fp32" if here.on_cpu else "tf32"]}
@@ -113,8 +113,8 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     how = Procedure(isolation=here.isolation or "auto")
     procedure, dice = in_turns(as_ab_does(how)), random.Random(0)
     turns = TurnPlan(couples=4 if here.quick else 8, turn_s=turn_s)
-    sides = [Contender("A", case_of(100)), Contender("B", case_of(103))]
-    with Ring({None: [sides[0].case.workload.model]}, procedure) as ring:
+    sides = [Variant("A", case_of(100)), Variant("B", case_of(103))]
+    with SessionPool({None: [sides[0].case.workload.model]}, procedure) as ring:
         taken = [ring.take(sides, number, turns, dice, 0) for number in range(pairs)]
     for pair in taken:
         if not pair.logs:

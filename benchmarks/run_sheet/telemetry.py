@@ -24,10 +24,10 @@ _IDLE_S, _STEPS_S = 30.0, 3.0
 _READER = """
 import sys, time
 import msgspec
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.core.schema.machine import DeviceInfo
 # Told of the device, as a controller is: one that asked torch would have a context of its own on it.
-recorder = Recorder(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=DeviceInfo), 0.0, time.perf_counter)
+recorder = TelemetrySampler(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=DeviceInfo), 0.0, time.perf_counter)
 print("ready", flush=True)
 while True:
     recorder.read()

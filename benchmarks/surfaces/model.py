@@ -31,7 +31,7 @@ import msgspec
 from surfaces.noise import Noise
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
-from torchstone.core.schema.search import Part, Point, Probe, Reading
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
 from torchstone.core.schema.trial import Status
 
 WINDOW_S = 5.0  # Procedure.budget_s
@@ -185,23 +185,23 @@ class Modelled(Surface):
             return self.loader_s(spot.batch, spot.workers)
         return self.device_s(spot.batch, spot.precision) if part is Part.DEVICE else self.step_s(spot)
 
-    def trials(self, seed: int) -> Callable[[Probe], Reading]:
+    def trials(self, seed: int) -> Callable[[Probe], ProbeResult]:
         """Return a function that carries out trials."""
         errors = self.noise.errors(f"{self.name}/{seed}")
 
-        def take(probe: Probe) -> Reading:
+        def take(probe: Probe) -> ProbeResult:
             spot = spot_of(probe.point)
             cost = self.cost_s(spot, probe.part, probe.effort)
             if probe.part is not Part.LOADER and not self.fits(spot):
                 return out_of_memory(probe, cost)
             true_s = self.part_s(spot, probe.part)
             if cost >= TIMEOUT_S:
-                return Reading(probe, Status.TIMED_OUT, cost)
+                return ProbeResult(probe, Status.TIMED_OUT, cost)
             workers = 0 if probe.part is Part.DEVICE else spot.workers
             window_s = self._window_s(true_s, workers, probe.effort)
             step = true_s * errors(window_s, cost)
             peak = None if probe.part is Part.LOADER else self.peak_bytes(spot.batch, spot.precision)
-            return Reading(probe, Status.OK, cost, spot.batch / step, peak, step_s=step, window_s=window_s)
+            return ProbeResult(probe, Status.OK, cost, spot.batch / step, peak, step_s=step, window_s=window_s)
 
         return take
 

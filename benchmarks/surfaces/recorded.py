@@ -31,7 +31,7 @@ import numpy as np
 from surfaces.noise import SMALL_NET
 from surfaces.surface import Spot, Surface, out_of_memory, spot_of
 
-from torchstone.core.schema.search import Part, Point, Probe, Reading
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult
 from torchstone.core.schema.trial import Status
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -100,11 +100,11 @@ class Recorded(Surface):
         spot = spot_of(point)
         return self._wholes[spot].duration_s if self._fits(spot) else END_S
 
-    def trials(self, seed: int) -> Callable[[Probe], Reading]:
+    def trials(self, seed: int) -> Callable[[Probe], ProbeResult]:
         """Return a function that replays trials."""
         rng, error = Random(f"{self.name}/{seed}"), SMALL_NET.errors(f"{self.name}/noise/{seed}")
 
-        def take(probe: Probe) -> Reading:
+        def take(probe: Probe) -> ProbeResult:
             spot = spot_of(probe.point)
             if probe.part is not Part.LOADER and not self._fits(spot):
                 return out_of_memory(probe, END_S)
@@ -116,7 +116,9 @@ class Recorded(Surface):
             else:
                 value /= error(window_s, cost)
             peak = None if probe.part is Part.LOADER else self._peak_bytes(spot)
-            return Reading(probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value, window_s=window_s)
+            return ProbeResult(
+                probe, Status.OK, cost, value, peak, row.wait_share, spot.batch / value, window_s=window_s
+            )
 
         return take
 

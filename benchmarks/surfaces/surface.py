@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 
 AXES: Mapping[str, tuple[Scalar, ...]] = {
@@ -54,7 +54,7 @@ class Surface(ABC):
         """Return what a full trial of a setting costs, in seconds."""
 
     @abstractmethod
-    def trials(self, seed: int) -> Callable[[Probe], Reading]:
+    def trials(self, seed: int) -> Callable[[Probe], ProbeResult]:
         """Return a function that carries out trials, with noise of that seed."""
 
     @cached_property
@@ -67,11 +67,11 @@ class Surface(ABC):
         """What a full trial of each setting costs together."""
         return sum(map(self.full_cost_s, POINTS))
 
-    def brief(self, seed: int, most_cost_s: float | None = None) -> Brief:
+    def brief(self, seed: int, most_cost_s: float | None = None) -> SearchProblem:
         """Return what a searcher is told of it."""
-        return Brief(AXES, POINTS, PRESENT, self.capacity_bytes, most_cost_s=most_cost_s, seed=seed)
+        return SearchProblem(AXES, POINTS, PRESENT, self.capacity_bytes, most_cost_s=most_cost_s, seed=seed)
 
 
-def out_of_memory(probe: Probe, cost_s: float) -> Reading:
+def out_of_memory(probe: Probe, cost_s: float) -> ProbeResult:
     """Return the reading of a trial that did not fit."""
-    return Reading(probe, Status.OUT_OF_MEMORY, cost_s)
+    return ProbeResult(probe, Status.OUT_OF_MEMORY, cost_s)

@@ -1,4 +1,4 @@
-"""torchstone: how fast, lean and costly a neural network really is on your hardware.
+"""torchstone: measures speed, memory and energy of PyTorch training and inference.
 
     torchstone.measure(module, batch)           a module at hand, or any DataLoader → a RunSummary, and a record
     torchstone.window("train")                  a window around your own loop

@@ -14,7 +14,7 @@ from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.run import Head, Plan, Run, Slot
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Brief, Point, Probe, ProbeResult, Reading, SearchProblem
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 from torchstone.plugins.machine_protocols import (
     Device,
@@ -87,12 +87,14 @@ __all__ = [
     "Prepared",
     "Pretending",
     "Probe",
+    "ProbeResult",
     "Reading",
     "Room",
     "Roomy",
     "Run",
     "Samples",
     "Scalar",
+    "SearchProblem",
     "Searcher",
     "Series",
     "Severity",

@@ -28,7 +28,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def checkpoint(desk):
-    from torchstone.plugins.models._builtin_nets import GestureNet
+    from torchstone.plugins.models.builtin.nets import GestureNet
 
     torch.manual_seed(7)
     path = desk.folder / CHECKPOINT
@@ -57,6 +57,7 @@ def paired(case, trials):
     return [(one["figures"]["values"], by_id[one["trial_id"]]) for one in case["trials"]]
 
 
+@pytest.mark.long
 def test_the_weights_of_the_file_are_what_is_measured(desk):
     digest = hashlib.sha256((desk.folder / CHECKPOINT).read_bytes()).hexdigest()
     for case, trials in cases_of(desk, "S0-08"):
@@ -68,11 +69,12 @@ def test_the_weights_of_the_file_are_what_is_measured(desk):
 def test_a_file_alone_is_refused_with_what_to_type(desk):
     line = row_of("S0-08").printed[0].partition("--model ")[2].split()[0]
     said = desk.type(f"torchstone run --task infer --model {line}", code=2)
-    assert said.err.startswith(f"torchstone: model {CHECKPOINT}: weights do not say of which network they are; write")
+    assert said.err.startswith(f"torchstone: model {CHECKPOINT}: weights do not name their network; write")
     assert f"builtin:NAME@{CHECKPOINT}" in said.err
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_the_device_is_the_one_that_was_named(desk):
     assert {case["placement"]["device"] for case, _ in cases_of(desk, "S0-62")} == {"cpu"}
 

@@ -81,6 +81,7 @@ def test_what_the_machine_is(desk):
     assert processor["memory_bytes"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+@pytest.mark.long
 def test_a_certain_card_is_taken_or_the_line_says_what_is_here(desk):
     have = desk.type("torchstone machine --json").document["machine"]["devices"]
     if any(device["kind"] == "cuda" and device["index"] == 1 for device in have):
@@ -138,6 +139,7 @@ def test_out_of_memory_is_marked_advised_on_and_not_tried_larger(desk):
     assert re.search(r"^ +4 .* OOM", shown, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_any_folder_does(desk):
     desk.claimed("S0-59")
     assert (desk.folder / "elsewhere/benchmark").is_dir()

@@ -71,6 +71,7 @@ def raw(trial, metric):
     return [m["values"] for m in trial["measurements"] if m["metric"] == metric and m["stage"] == "steady"]
 
 
+@pytest.mark.long
 def test_a_training_is_driven_by_its_file(desk):
     said = desk.claimed("S0-03").out
     head, trial = the_record(desk)
@@ -97,6 +98,7 @@ def test_every_epoch_has_its_time(desk):
         assert (epoch["steps"], epoch["items"]) == (6, 36), "two people, nine gestures, each twice, by sixes"
 
 
+@pytest.mark.long
 def test_the_time_spent_loading_data(desk):
     found = metrics(desk, "S0-05")
     _, trial = the_record(desk)
@@ -151,13 +153,16 @@ def test_the_report_has_the_blocks_that_the_seed_prints(desk):
 
 
 def test_the_block_of_the_data(desk):
-    (line,) = blocks(desk.claimed("S0-43").out)["DATA"].values()
+    block = desk.claimed("S0-43").out.partition("[DATA]\n")[2].partition("\n\n")[0]
+    line = " ".join(block.split())
+    assert line.startswith("gesture:")
     assert line.endswith("recordings: 36 items, 18 held out, 9 classes, sequence length 20")
+    assert line.count(" items") == 1
 
 
 def test_the_block_of_the_training_has_epochs_and_accuracies(desk):
     lines = [line.split() for line in blocks(desk.claimed("S0-44").out)["TRAINING"]]
-    shown = {words[0]: words[1] for words in lines}
+    shown = {words[0]: words[1] for words in lines if len(words) > 1}  # others go on with a meaning
     told = metrics(desk, "S0-44")
     assert shown["epochs"] == "3"
     assert f"(best: {told['best_epoch']})" in desk.claimed("S0-44").out
@@ -207,5 +212,5 @@ def test_versions_are_in_the_record_and_in_the_document(desk):
 def test_few_trials_and_few_steps_are_said(desk):
     found = desk.claimed("S0-55").document["cases"][0]["findings"]
     said = {one["check"]: f"{one['message']}; {one['advice']}" for one in found}
-    assert said["few_trials"].startswith("one trial: nothing tells how much of its figures is chance; a training is")
+    assert said["few_trials"].startswith("one trial: the variation between trials is not known; a training is")
     assert "torchstone run measures the same settings in 3" in said["few_trials"]

@@ -21,7 +21,9 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.metric import FIGURES
 
 SIZES = [1, 8, 16, 32, 64, 128]
-ANSWER = re.compile(r"Fastest: batch_size (\d+), ([\d,.]+) images/s \(95 % interval ([\d,.]+) to ([\d,.]+)\)")
+ANSWER = re.compile(
+    r"Fastest: batch_size (\d+), ([\d,.]+) images/s \(95 % confidence interval ([\d,.]+) to ([\d,.]+)\)"
+)
 FRAGILE = """
 import torch
 
@@ -152,7 +154,7 @@ def test_s1_19_time_of_the_whole_data_set_and_that_of_the_windows_are_told_apart
             assert float(row["total_time_s"]) == pytest.approx(windows_s)
             rate = sum(raw["items", "throughput"]) / sum(raw["window_time_s", "throughput"])
             assert float(row["dataset_time_s"]) == pytest.approx(10_000 / rate)
-    shown = desk.type("torchstone show vit-cifar10 --full").out
+    shown = " ".join(desk.type("torchstone show vit-cifar10 --full").out.split())
     assert "expected time of inference over the data set at this rate" in shown
     assert "epoch_time_s" not in shown, "inference has no epochs"
 

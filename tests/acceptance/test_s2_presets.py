@@ -76,6 +76,7 @@ def test_s2_39_the_printed_yaml_is_taken_as_it_is(name):
     assert {"batch_size", "num_workers", "precision"} <= set(one.axes)
 
 
+@pytest.mark.long
 def test_s2_51_one_epoch_with_the_config_and_how_long_it_was_said_to_take(bench):
     told = " ".join(bench.claimed("S2-51").out.split())
     assert "pin_memory=true has no effect on cpu" in told, "the printed file is meant for a card, and is taken as it is"

@@ -89,6 +89,7 @@ def test_s2_05_and_09_to_11_steps_of_the_flag_and_formats_of_the_file(record):
         assert len(_raw(trial, "step_time_s")) == 3, "--steps 3 wins over steps_per_test: 10"
 
 
+@pytest.mark.long
 def test_s2_06_each_word_of_device_means_what_it_says_and_wins_over_the_file(bench):
     devices = bench.type("torchstone machine --json").document["machine"]["devices"]
     kinds = [device["kind"] for device in devices]
@@ -120,7 +121,7 @@ def test_s2_06_where_there_is_a_card_auto_takes_it_and_cpu_does_not():
 def test_s2_08_a_file_without_a_model_says_what_to_add(bench):
     done = bench.type(f"torchstone run --config {CONFIG} --data-path data.h5", code=2)
     assert done.err == (
-        f"torchstone: {CONFIG}:1:1: names no model: add --model NAME, or `model` or `model_families` in the file\n"
+        f"torchstone: {CONFIG}:1:1: has no model: add --model NAME, or `model` or `model_families` in the file\n"
     )
 
 
@@ -229,4 +230,4 @@ def test_s2_13_27_32_and_45_a_loader_that_is_waited_for_and_a_batch_that_runs_ou
     note = told[told.index("note: ") :]
     assert re.search(r"note: data is \d\d % of the step \([\d.]+ ms\): the loader holds the step up", note)
     assert "Causes: slow disk, too few workers, costly preprocessing. Try: " in note
-    assert "a faster disk; less preprocessing for each item" in note
+    assert "a faster disk (SSD), or fewer, larger files; less preprocessing for each item" in note

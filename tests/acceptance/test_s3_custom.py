@@ -231,7 +231,7 @@ def test_s3_49_a_trial_that_hangs_is_ended_at_its_time_and_the_sweep_goes_on(tro
     assert [trial["outcome"]["status"] for trial in cases[2]["trials"]] == ["ok"]
     (hung,) = cases[4]["trials"]
     assert hung["outcome"]["status"] == "timed_out"
-    assert "not done after 5 s" in hung["outcome"]["message"]
+    assert "timed out after 5 s" in hung["outcome"]["message"]
     assert "trouble.py" in hung["outcome"]["message"], "it says where it hung"
     assert 5.0 <= hung["duration_s"] < 30.0
 
@@ -241,12 +241,12 @@ def test_s3_58_out_of_memory_is_data_with_a_ladder_and_larger_ones_are_not_tried
     assert cases[8]["trials"][0]["outcome"]["status"] == "out_of_memory"
     (skipped,) = cases[16]["trials"]
     assert skipped["outcome"]["status"] == "skipped"
-    assert "batch_size 8 ran out of memory already" in skipped["outcome"]["message"]
+    assert "batch_size 8 ran out of memory before" in skipped["outcome"]["message"]
     (finding,) = [f for f in cases[8]["findings"] if f["check"] == "out_of_memory"]
     assert "batch_size 8 ran out of memory; 2 fitted" in finding["message"]
     for remedy in ("batch_size=4", "precision=bf16", "grad_accumulation=2"):  # the document's three solutions
         assert remedy in finding["advice"]
-    assert "ran out of memory" in desk.claimed("S3-58").out
+    assert "ran out of memory" in " ".join(desk.claimed("S3-58").out.split())
 
 
 def test_s3_54_without_foresight_the_larger_one_is_tried(desk, trouble):
@@ -257,7 +257,7 @@ def test_s3_54_without_foresight_the_larger_one_is_tried(desk, trouble):
 def test_s3_52_a_leak_is_seen_by_how_much_a_step_adds(desk, trouble):
     (case,) = desk.claimed("S3-52").document["cases"]
     (finding,) = [f for f in case["findings"] if f["check"] == "leak"]
-    assert "resident memory rose steadily, by " in finding["message"]
+    assert "resident memory grew steadily, by " in finding["message"]
     rise = finding["message"].split("by ")[1]
     assert "per 1,000 steps" in rise
     amount, unit = rise.split()[:2]

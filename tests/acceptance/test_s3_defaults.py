@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchstone.plugins.models._hf_families import MODELS
+from torchstone.plugins.models.hf.families import MODELS
 
 pytestmark = pytest.mark.long
 

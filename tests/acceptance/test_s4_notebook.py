@@ -187,9 +187,11 @@ def test_s4_52_the_picture_of_memory_draws_the_peaks(left):
     assert shown == pytest.approx({n: float(row["peak_rss_bytes"]) / 2**20 for n, row in left.rows.items()}, rel=1e-3)
 
 
-def test_s4_53_and_57_the_report_is_printed_and_lies_beside_the_pictures(left):
+def test_s4_53_and_57_the_bottleneck_report_is_printed_and_both_lie_beside_the_pictures(left):
+    bottlenecks = (left.folder / "bottleneck_report.md").read_text(encoding="utf-8")
+    assert bottlenecks.strip() in left.printed
+    assert bottlenecks.startswith("# Bottleneck report: Sequential\n")
     text = (left.folder / "performance_report.md").read_text(encoding="utf-8")
-    assert text.strip() in left.printed
     assert text.startswith("# Performance report: Sequential\n")
     assert "## On cpu (" in text
     best = max(left.rows.items(), key=lambda one: float(one[1]["throughput"]))
@@ -202,7 +204,8 @@ def test_s4_53_and_57_the_report_is_printed_and_lies_beside_the_pictures(left):
     assert header[:2] == ["batch size", "ended"]
     assert {"samples/s", "step", "data", "forward", "backward", "optimizer", "host memory"} <= set(header)
     assert [int(row[0].strip("| ")) for row in cells[1:6]] == SIZES
-    assert all(f"![{name}]" in text for name in ("throughput_vs_batch_size.png", "time_breakdown.png"))
+    assert "See bottleneck_report.md" in text
+    assert all(f"]({name})" in text for name in ("throughput_vs_batch_size.png", "time_breakdown.png"))
     if any(row["status"] == "skipped" for row in left.every):
         assert "## Skipped\n\n- cuda: " in text
 
@@ -211,9 +214,10 @@ def test_s4_53_and_57_the_report_is_printed_and_lies_beside_the_pictures(left):
 def test_s4_45_and_46_the_one_call_of_a_notebook_and_what_the_gpu_does(desk):
     desk.write("kaggle_notebook.py", DISTILBERT + translated("s4_kaggle.py.txt") + "print(repr(diagnostics))\n")
     printed = desk.claimed("S4-45").out
-    folder = Path(desk.folder, printed.strip().rpartition("pictures and report: ")[2])
+    folder = Path(desk.folder, printed.strip().rpartition("pictures and reports: ")[2])
     assert {path.name for path in folder.iterdir()} == {
         "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
+        "bottleneck_report.md",
     }  # fmt: skip
     run = json.loads(desk.type(f"torchstone show {folder.name} --json").out)
     own = [case for case in run["cases"] if case["placement"]["device"] == "cpu"]
@@ -225,4 +229,4 @@ def test_s4_45_and_46_the_one_call_of_a_notebook_and_what_the_gpu_does(desk):
     if cards:
         assert all(f"{card['kind']}:{card['index']} {card['name']}, over " in printed for card in cards)
     else:
-        assert "no accelerator is here\n  cuda: " in printed
+        assert "no accelerator found\n  cuda: " in printed

@@ -74,8 +74,9 @@ def is_as_measured(run):
     assert int(lost[1]) == pytest.approx(100 * (1 - measured[128] / measured[32]), abs=1)
     assert {"memory pressure", "swapping", "access patterns", "growth of the backward pass"} == set(decline["causes"])
     assert decline["remedies"] == [
-        "grad_accumulation instead of a larger batch", "precision=bf16", "gradient_checkpointing=true",
-        "another architecture",
+        "a smaller batch, with grad_accumulation for the same effective batch", "precision=bf16",
+        "gradient_checkpointing=true: less memory, a longer backward pass",
+        "a smaller model (less depth or width), or another architecture",
     ]  # fmt: skip
 
 

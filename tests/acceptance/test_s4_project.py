@@ -51,6 +51,7 @@ def test_s4_13_14_and_15_the_targets_type_what_was_typed():
     assert row_of("S4-15").typed[0] == typed("benchmark-gpu")
 
 
+@pytest.mark.long
 def test_s4_15_where_no_gpu_is_one_line_says_so(desk):
     import torch
 

@@ -197,8 +197,8 @@ def test_s4_16_how_the_devices_compare_is_asked_of_the_store(desk, suite):
     told = " ".join(desk.claimed("S4-16").out.split())
     block, settings, _ = told.partition("settings by speed for infer hf:distilbert-tiny on ")
     assert settings
-    assert block.startswith("hardware by speed for embedding, inference not enough stored: one device alone ran these")
-    elsewhere = r"torchstone run --task infer --model hf:distilbert-tiny .*--device auto .*then `torchstone import` its"
+    assert block.startswith("No recommendation of hardware by speed for embedding, inference: one device alone ran")
+    elsewhere = r"torchstone run --task infer --model hf:distilbert-tiny .*--device auto .*Then `torchstone import` its"
     assert re.search(elsewhere, block)
     findings = [finding for case in suite["cases"] for finding in case["findings"]]
     doubted = {f["check"] for f in findings if f["severity"] != "info"} - {"few_trials", "few_samples"}

@@ -79,4 +79,4 @@ def test_s4_06_the_page_has_a_table_of_it_and_the_verdict(desk, mixed):
 def test_s4_05_a_split_without_labels_is_refused_by_name(desk, data):
     desk.claimed("S4-05")
     done = desk.type("torchstone evaluate trained --split test", code=2)
-    assert "split test has no labels to compare the answers with; --split validation has some" in done.err
+    assert "split test has no labels to evaluate with; --split validation has some" in done.err

@@ -223,7 +223,7 @@ def test_generation_back_to_back_reads_no_clock_and_computes_the_same():
 @pytest.mark.parametrize(
     ("model", "axes", "said"),
     [
-        (made(), {}, "take a language model of hf:"),
+        (made(), {}, "use a language model of hf:"),
         (
             talking(input=InputSpec("text", causal=True, longest=64)),
             {"sequence_length": 40, "new_tokens": 26},

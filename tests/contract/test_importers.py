@@ -27,10 +27,10 @@ from torchstone.storage.document import write_document
 from torchstone.storage.foreign import read_foreign, recognised
 from torchstone.storage.importing import import_path
 from torchstone.storage.query import find
-from torchstone.storage.reading import checked_id
+from torchstone.storage.record_reader import checked_id
 
 IMPORTERS = registry.names("importers")
-SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "importers" / "samples").iterdir())
+SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples").iterdir())
 STRANGE = {
     "empty": b"", "not json": b"\x80\x04\x95pickle", "a list": b"[1, 2]", "deep": b"[" * 100_000,
     "other json": b'{"benchmarks": [], "system_info": {}}', "a header": b"model,infer_samples_per_sec\n",

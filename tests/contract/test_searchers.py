@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
 
@@ -39,11 +39,11 @@ def well(probe):
     """A trial that always ends well."""
     step, batch = step_s(probe), probe.point.get("batch_size", 8)
     peak = None if probe.part is Part.LOADER else (1.0 + 0.1 * batch) * GB
-    return Reading(probe, Status.OK, 1.0 + step, batch / step, peak, step_s=step)
+    return ProbeResult(probe, Status.OK, 1.0 + step, batch / step, peak, step_s=step)
 
 
 def ended(status, when):
-    return lambda probe: Reading(probe, status, 1.0) if when(probe.point) else well(probe)
+    return lambda probe: ProbeResult(probe, status, 1.0) if when(probe.point) else well(probe)
 
 
 def searched(searcher, brief, trial=well, most=500):
@@ -62,7 +62,7 @@ def searched(searcher, brief, trial=well, most=500):
 
 def test_asks_only_for_points_of_the_brief(searcher):
     some = tuple(p for p in POINTS if p["num_workers"] != 0 or p["batch_size"] in {1, 4, 16})
-    probes, named = searched(searcher, Brief(AXES, some))
+    probes, named = searched(searcher, SearchProblem(AXES, some))
     assert probes
     assert all(p.point in some and 0.0 < p.effort <= 1.0 and p.why for p in probes)
     assert named
@@ -70,30 +70,30 @@ def test_asks_only_for_points_of_the_brief(searcher):
 
 
 def test_finds_the_best_where_nothing_is_hidden(searcher):
-    _, named = searched(searcher, Brief(AXES, POINTS))
+    _, named = searched(searcher, SearchProblem(AXES, POINTS))
     best = max(well(Probe(p)).value for p in POINTS)
     assert well(Probe(named[0])).value >= 0.95 * best
 
 
 def test_equal_readings_lead_to_equal_probes(searcher):
-    brief = Brief(AXES, POINTS, seed=7, most_probes=12)
+    brief = SearchProblem(AXES, POINTS, seed=7, most_probes=12)
     assert searched(searcher, brief) == searched(searcher, brief)
 
 
 @pytest.mark.parametrize("most", [1, 5])
 def test_keeps_to_a_number_of_probes(searcher, most):
-    probes, _ = searched(searcher, Brief(AXES, POINTS, most_probes=most))
+    probes, _ = searched(searcher, SearchProblem(AXES, POINTS, most_probes=most))
     assert len(probes) <= most
 
 
 def test_keeps_to_a_cost(searcher):
-    probes, _ = searched(searcher, Brief(AXES, POINTS, most_cost_s=10.0))
+    probes, _ = searched(searcher, SearchProblem(AXES, POINTS, most_cost_s=10.0))
     assert sum(well(p).cost_s for p in probes[:-1]) < 10.0
 
 
 @pytest.mark.parametrize("points", [(), POINTS[5:6], POINTS[:2]])
 def test_copes_with_next_to_no_points(searcher, points):
-    probes, named = searched(searcher, Brief(AXES, points))
+    probes, named = searched(searcher, SearchProblem(AXES, points))
     assert all(p.point in points for p in probes)
     assert bool(named) == bool(points)
 
@@ -104,7 +104,7 @@ def test_copes_with_next_to_no_points(searcher, points):
 def test_searches_one_axis_alone(searcher, axes):
     ((name, values),) = axes.items()
     points = tuple({name: value} for value in values)
-    _, named = searched(searcher, Brief(axes, points))
+    _, named = searched(searcher, SearchProblem(axes, points))
     assert well(Probe(named[0])).value >= 0.99 * max(well(Probe(p)).value for p in points)
 
 
@@ -112,14 +112,14 @@ def test_searches_one_axis_alone(searcher, axes):
 def test_goes_on_after_every_kind_of_end(searcher, status):
     """bf16 and large batches never run; the best of what runs is found all the same."""
     fails = lambda point: point["precision"] == "bf16" or point["batch_size"] > 64
-    _, named = searched(searcher, Brief(AXES, POINTS), ended(status, fails))
+    _, named = searched(searcher, SearchProblem(AXES, POINTS), ended(status, fails))
     assert named
     assert not any(fails(point) for point in named)
 
 
 @pytest.mark.parametrize("status", [s for s in Status if s is not Status.OK])
 def test_ends_where_nothing_runs(searcher, status):
-    probes, named = searched(searcher, Brief(AXES, POINTS), ended(status, lambda _: True))
+    probes, named = searched(searcher, SearchProblem(AXES, POINTS), ended(status, lambda _: True))
     assert named == []
     assert len({(p.part, tuple(p.point.values())) for p in probes}) == len(probes)
 
@@ -128,11 +128,11 @@ def test_names_only_what_keeps_to_the_constraints(searcher):
     def trial(probe):
         reading = well(probe)
         late = probe.part is Part.WHOLE and reading.step_s > 0.05
-        return Reading(
+        return ProbeResult(
             probe, Status.OK, 1.0, reading.value, reading.peak_bytes, step_s=reading.step_s, allowed=not late
         )
 
-    _, named = searched(searcher, Brief(AXES, POINTS), trial)
+    _, named = searched(searcher, SearchProblem(AXES, POINTS), trial)
     assert named
     assert all(step_s(Probe(point)) <= 0.05 for point in named)
 
@@ -141,14 +141,14 @@ def test_names_only_what_keeps_to_the_constraints(searcher):
 def test_is_not_misled_by_an_impossible_value(searcher, value):
     def trial(probe):
         odd = probe.point["batch_size"] == 16
-        return Reading(probe, Status.OK, 1.0, value) if odd else well(probe)
+        return ProbeResult(probe, Status.OK, 1.0, value) if odd else well(probe)
 
-    _, named = searched(searcher, Brief(AXES, POINTS), trial)
+    _, named = searched(searcher, SearchProblem(AXES, POINTS), trial)
     assert named
     assert named[0]["batch_size"] != 16
 
 
 def test_asks_for_whole_steps_only_where_parts_say_nothing(searcher):
-    probes, named = searched(searcher, Brief(AXES, POINTS, separable=False))
+    probes, named = searched(searcher, SearchProblem(AXES, POINTS, separable=False))
     assert {p.part for p in probes} == {Part.WHOLE}
     assert named

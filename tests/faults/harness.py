@@ -17,12 +17,11 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.timing.stopping import FixedCount, WarmUp
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Stopwatch
 
 H200 = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "NVIDIA H200", 140 * 2**30)
@@ -85,7 +84,7 @@ class Harness:
     def warm_up(self) -> WarmUp:
         return WarmUp(12, 5.0)
 
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         """Add what the engine tells."""
         losses = [2.3 * 0.98**i * (1.0 + 0.001 * (i % 3)) for i in range(20)]
         tally.steady("loss", losses)
@@ -99,7 +98,7 @@ class Harness:
 
     def measured(self, number: int) -> Trial:
         """One trial, as a trial's process takes it."""
-        tally = Tally(self.case())
+        tally = Collector(self.case())
         source = source_of(self.items(), wait_s=1e-6, clock=self.clock)
         instrument = Instrument(self.step, source, self.synchronize, self.read_clock)
         self.clock.sleep(2.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchstone.core.errors import UsageError
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 GONE_WITHIN_S = 2.0
 EARLIEST_S = 0.5

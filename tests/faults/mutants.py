@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from faults.harness import BATCH, FLOPS, WORK_S, Harness, HostLaps
 
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.timing.stopping import WarmUp
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Stopwatch
 
 
@@ -100,7 +100,7 @@ class CoarseClock(Harness):
     def stopwatch(self) -> Stopwatch:
         return LatencyStopwatch(self.synchronize, self.read_clock)
 
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         super().results(tally)
         tally.facts["clock_resolution_s"] = 0.015625
 
@@ -146,19 +146,19 @@ class CheckpointInTheWindow(Harness):
 
 
 class AnotherSeedEachTrial(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         losses = [2.3 * 0.98**i + 0.1 * self.seed for i in range(20)]
         tally.steady("loss", losses)
         tally.steady("fingerprint", losses[:3])
 
 
 class LossIsNotANumber(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         tally.steady("loss", [2.3, 2.2, math.nan, math.nan])
 
 
 class NothingIsLearnt(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         tally.steady("loss", [2.3026] * 20)
         tally.steady("fingerprint", [2.3026] * 3)
 
@@ -166,13 +166,13 @@ class NothingIsLearnt(Harness):
 class OperationsCountedTwice(Harness):
     """A multiply-add as two, and then doubled again; the backward pass counted for every micro-batch."""
 
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         super().results(tally)
         tally.setup("flops", 16.0 * FLOPS)
 
 
 class PhasesOverlap(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         super().results(tally)
         tally.steady("phase_time_s", [0.004] * 12, "anatomy", "loss")
 
@@ -209,13 +209,13 @@ class MeanInPlaceOfSteps(Harness):
 
 
 class ThrashingAllocator(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         super().results(tally)
         tally.steady("allocator_retries", [3.0])
 
 
 class SwappingHost(Harness):
-    def results(self, tally: Tally) -> None:
+    def results(self, tally: Collector) -> None:
         super().results(tally)
         tally.steady("major_faults", [4100.0])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 SIZES = range(1, 7)
 PAGE = 4096
@@ -42,7 +42,7 @@ def check_stop_and_resume(folder: Path, stopped: subprocess.CompletedProcess[str
     (path,) = (folder / "records").glob("*.jsonl")
     line = stopped.stderr.splitlines()[-1]
     assert line.startswith("torchstone: cannot write ")
-    assert f"{why}; free some space, then `torchstone resume {path.stem}` goes on" in line
+    assert f"{why}; free some space, then `torchstone resume {path.stem}` continues" in line
     assert path.read_bytes().endswith(b"}\n"), "half a line is left"
     reported = re.findall(r"^trial (\w+) finished", stopped.stderr, re.MULTILINE)
     before = [t.trial_id for t in read_record(path).trials]
@@ -85,6 +85,7 @@ def test_a_full_disk_stops_the_sweep_and_resume_completes_it(small_disk):
     check_stop_and_resume(small_disk, stopped, "No space left on device", ballast.unlink)
 
 
+@pytest.mark.long
 def test_a_limit_on_file_sizes_does_the_same(tmp_path):
     stopped = sweep(tmp_path / "out", limit_bytes=22_000)
     check_stop_and_resume(tmp_path / "out", stopped, "File too large", lambda: None)

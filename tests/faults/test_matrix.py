@@ -19,7 +19,7 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
 from torchstone.execution.controller.session import Session
-from torchstone.storage.reading import read_record
+from torchstone.storage.record_reader import read_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc and control groups")
 
@@ -38,9 +38,9 @@ ENDS = [
     ("kill", {}, CRASHED, "killed by SIGKILL during warm-up, not by the kernel's out-of-memory killer"),
     ("sys_exit", {}, CRASHED, "SystemExit: exit code 7 at LINE in sys_exit"),
     ("os_exit", {}, CRASHED, "exited with code 9 during warm-up"),
-    ("os_exit_0", {}, CRASHED, "exited with code 0 during warm-up, before it was done"),
+    ("os_exit_0", {}, CRASHED, "exited with code 0 during warm-up, before it finished"),
     ("exception", {}, CRASHED, "ValueError: too many rows at LINE in exception"),
-    ("hang", {}, TIMED_OUT, "not done after 4 s during warm-up at LINE in hang"),
+    ("hang", {}, TIMED_OUT, "timed out after 4 s during warm-up at LINE in hang"),
     ("out_of_torchs_memory", {}, NO_MEMORY, "RuntimeError: .*memory.* at LINE in out_of_torchs_memory"),
     ("out_of_pythons_memory", {}, NO_MEMORY, "MemoryError at .* in _fill"),
     ("out_of_threads", {}, NO_MEMORY, "RuntimeError: can't start new thread at LINE in out_of_threads"),
@@ -49,11 +49,11 @@ ENDS = [
     ("nan", {}, CRASHED, "the loss is nan from step 1 of 4"),
     ("kill_the_loader", {"num_workers": 1}, CRASHED, r"RuntimeError: DataLoader worker .*killed by signal: Killed.*"),
     ("loader_raises", {"num_workers": 1}, CRASHED,
-     "KeyError: 'no such row', in a process of the loader, at LINE in loader_raises"),
+     "KeyError: 'no such row', in a DataLoader worker, at LINE in loader_raises"),
     ("loader_exits", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .* exited unexpectedly.*"),
     ("loader_segfault", {"num_workers": 1}, CRASHED, "RuntimeError: DataLoader worker .*: Segmentation fault.*"),
     ("loader_out_of_the_hosts_memory", {"num_workers": 1}, NO_MEMORY,
-     "a process of the loader was killed by the kernel's out-of-memory killer"),
+     "a DataLoader worker was killed by the kernel's out-of-memory killer"),
 ]  # fmt: skip
 
 
@@ -132,6 +132,7 @@ def _findings_fit(run: Run, trial: Trial) -> None:
         assert len(trial.values("step_time_s")) == 3, "what was measured is kept"
 
 
+@pytest.mark.long
 def test_on_the_command_line_it_is_data_and_strict_makes_it_the_exit_code(tmp_path):
     words = ["run", "--task", "train", "--model", f"py:{FILE}:load_out_of_torchs_memory"]
     sizes = ["--batch-sizes", *map(str, SIZES), "--iterations", "3", "--warmup", "0", "--no-phases"]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from aa import case_of
 
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.procedure import Procedure
-from torchstone.workflows.ab.experiment import Contested, contest
-from torchstone.workflows.ab.pair import Contender
+from torchstone.workflows.ab.experiment import ExperimentResult, contest
+from torchstone.workflows.ab.pair import Variant
 
 FALSE_ALARMS = 0.001  # the suite runs every day
 
 
-def fought(layers: int, within_s: float) -> tuple[Contested, float, float]:
+def fought(layers: int, within_s: float) -> tuple[ExperimentResult, float, float]:
     """Return how a contest with a network of 20 layers ended, and the ends of its interval."""
-    a, b = (Contender(name, case_of("conv infer", number)) for name, number in (("A", 20), ("B", layers)))
+    a, b = (Variant(name, case_of("conv infer", number)) for name, number in (("A", 20), ("B", layers)))
     ended = contest(a, b, Rules(0.02, FALSE_ALARMS, within_s, 5), Procedure(heap="huge"))
     ratio = ended.comparison.ratio
     assert ratio is not None
@@ -23,12 +24,14 @@ def fought(layers: int, within_s: float) -> tuple[Contested, float, float]:
     return ended, ratio.low, ratio.high
 
 
+@pytest.mark.long
 def test_equal_code_is_not_called_different() -> None:
     ended, low, high = fought(20, 10.0)
     assert ended.comparison.verdict in (Judgement.SAME, Judgement.UNCLEAR)
     assert low <= 1.0 <= high
 
 
+@pytest.mark.long
 def test_half_as_much_again_is_found_and_lies_in_the_interval() -> None:
     ended, low, high = fought(30, 45.0)
     assert ended.comparison.verdict == Judgement.WORSE

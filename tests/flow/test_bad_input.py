@@ -61,8 +61,8 @@ TEXT = ("run", "--model", "hf:bert-tiny", "--axis", "sequence_length=8")
         (["import", "nothere"], ["nothere: No such file"]),
         (["run", "--model", "py:nothere.py:load"], ["'nothere.py'"]),
         (["run", "--model", "py:no_such_module.inner:load"], ["module 'no_such_module'"]),
-        ([*TEXT, "--data", "tsv:nothere.tsv"], ["nothere.tsv: there is no such file"]),
-        ([*MLP, "--data", "images:nothere"], ["nothere: there is no such file or folder"]),
+        ([*TEXT, "--data", "tsv:nothere.tsv"], ["nothere.tsv: no such file"]),
+        ([*MLP, "--data", "images:nothere"], ["nothere: no such file or folder"]),
         (["run", "--model", "hf:./nothere"], ["there is no folder nothere", "config.json", "model.safetensors"]),
     ],
     ids=lambda value: " ".join(value[:9]) if value and isinstance(value, list) else None,
@@ -81,8 +81,8 @@ FILES = {
     "key.yaml": ("task: infer\nmodle: builtin:mlp\n", "key.yaml:2:1: modle: unknown key. Did you mean 'model'?"),
     "key.json": ('{"task": "infer",\n"modle": "builtin:mlp"}', "key.json:2:1: modle: unknown key"),
     "key.toml": ('task="infer"\nmodel="builtin:mlp"\n[procedure]\ntrails=2\n', "key.toml:4:1: procedure.trails"),
-    "twice.yaml": ("task: infer\nmodel: a\nmodel: b\n", "twice.yaml:3:1: model: the key is there twice"),
-    "twice.json": ('{"task": "infer", "model": "a",\n "model": "b"}', "twice.json:2:2: model: the key is there twice"),
+    "twice.yaml": ("task: infer\nmodel: a\nmodel: b\n", "twice.yaml:3:1: model: duplicate key"),
+    "twice.json": ('{"task": "infer", "model": "a",\n "model": "b"}', "twice.json:2:2: model: duplicate key"),
     "twice.toml": ('task="infer"\nmodel="a"\nmodel="b"\n', "twice.toml:3:"),
     "axis.yaml": ("task: infer\nmodel: builtin:mlp\naxes:\n  batchsize: 1\n", "axis.yaml:4:3: axes.batchsize"),
     "task.yaml": ("task: infr\nmodel: a\n", "task.yaml:1:1: task: unknown task 'infr'. Did you mean 'infer'?"),
@@ -109,7 +109,7 @@ def test_a_device_that_is_not_here(refused):
         pytest.skip("there is a CUDA device here")
     for word in ("cuda", "cuda:7"):
         line = refused(*MLP, "--device", word)
-        assert f"device {word} is not here: " in line
+        assert f"device {word} not found: " in line
         assert "CUDA" in line
         assert "Found: cpu:0 " in line
     line = refused(*MLP, "--device", "cpu:1")

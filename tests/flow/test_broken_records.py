@@ -48,7 +48,7 @@ BROKEN = {
         lambda path: path.write_bytes(record(path).read_bytes().replace(b"\n", b"{\n", 2)),
         "broken.jsonl:",
     ),
-    "2 GB of zeros": (zeros, "more than a record may hold"),
+    "2 GB of zeros": (zeros, "exceeds the limit of a record"),
     "nothing": (lambda path: path.write_bytes(b""), "empty"),
 }
 
@@ -72,7 +72,7 @@ def test_names_of_stored_runs_are_suggested_and_files_are_not_overwritten(refuse
     assert "Did you mean 'test'?" in refused("show", "tset")
     target = tmp_path / "there.csv"
     target.write_text("mine")
-    assert "--force writes over it" in refused("export", "latest", "--to", str(target))
+    assert "--force overwrites it" in refused("export", "latest", "--to", str(target))
     assert target.read_text() == "mine"
     assert "there is no folder" in refused("export", "latest", "--to", str(tmp_path / "no" / "x.csv"))
     if sys.platform == "linux":

@@ -17,7 +17,7 @@ from torchstone.storage.document import write_document
 from torchstone.storage.query import entry_of, read_run
 
 REAL = Path(__file__).parents[1] / "golden" / "compare"
-SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
+SAMPLES = Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples"
 SAME, AGAIN, DIFFERENT = (str(REAL / f"{name}.jsonl") for name in ("same_1", "same_2", "different"))
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)
 
@@ -79,7 +79,7 @@ def test_the_document_and_what_is_printed(store, capfd):
     assert shown.splitlines()[0].startswith("Faster for training: B (after), 2 times A's throughput (")
     assert "\nFaster for inference: the same within 2 %" in shown
     (path,) = outputs.glob("benchmark_comparison_*.json")
-    assert f"written   {path}" in shown
+    assert f"written {path}" in " ".join(shown.split())
     document = json.loads(path.read_text())
     assert document["record"] == "comparison"
     assert set(document["machines"]) == {"A", "B"}
@@ -123,7 +123,7 @@ def test_gates(store, capfd):
     assert main(["compare", "before", "half", "--fail-on", "worse"]) == 0
     capfd.readouterr()
     assert main(["compare", "before", "half", "--fail-on", "worse", "--fail-on", "missing"]) == 1
-    assert "B has no trial that ended well of infer net:cnn batch_size 16" in capfd.readouterr().err
+    assert "B has no successful trial of infer net:cnn batch_size 16" in capfd.readouterr().err
 
 
 def test_s0_14_to_19_amd_against_nvidia_and_s1_30_three_machines(capfd, outputs, tmp_path):
@@ -166,22 +166,22 @@ def test_one_trial_says_what_it_cannot_know(capfd, outputs):
         write_record(a_stored_run(scaled(by)[:1], name=name), outputs)
     first = compared(capfd, "one", "two")["comparisons"][0]
     assert first["verdict"] == "unclear"
-    assert "one trial: the spread between processes is not seen" in first["why"]
+    assert "one trial: the variation between processes is not measured" in first["why"]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["before"], "two runs or more"), (["before", "nope"], "no run 'nope'"), (["before", "before"], "the same run"),
+        (["before"], "two or more runs"), (["before", "nope"], "no run 'nope'"), (["before", "before"], "the same run"),
         (["before", "{empty}"], "no records"), (["before", "{text}"], "not a torchstone record"),
         (["before", "after", "--margin", "two"], "--margin"),
         (["before", "after", "--fail-on", "bad"], "--fail-on bad"),
         (["before", "after", "--fail-on", "worse:x"], "--fail-on worse"),
         (["before", "after", "--price-per-hour", "A"], "write RUN=PRICE"),
-        (["before", "after", "--price-per-hour", "Z=1"], "none of the compared is called so"),
+        (["before", "after", "--price-per-hour", "Z=1"], "not one of the compared runs"),
         (["before", "after", "--price-per-hour", "A=-1"], "write RUN=PRICE"),
         (["before", "after", "--baseline", "Z"], "--baseline Z"), (["before", "--over", "colour"], "no such axis"),
-        (["before", "after", "--over", "device"], "name one RUN"), (["before", "--over", "device"], "one value of it"),
+        (["before", "after", "--over", "device"], "give one RUN"), (["before", "--over", "device"], "only one value"),
         (["before", "after", "--output", "{text}"], "is there already, and no comparison"),
         (["before", "other"], "no case in common"), (["before", "after", "--figures", "{text}"], "is a file"),
     ],
@@ -217,4 +217,4 @@ def test_s0_the_seeds_own_files_are_compared_as_they_are(capfd, outputs, tmp_pat
     assert "Faster for training: B (NVIDIA RTX 4090), at least 1.49 times A's throughput" in shown
     assert "Test accuracy" in shown
     assert "87.23%" in shown
-    assert "one trial: the spread between processes is not seen" in shown
+    assert "one trial: the variation between processes is not measured" in " ".join(shown.split())

@@ -13,6 +13,8 @@ from torchstone.cli import main
 from torchstone.core.schema.trial import Purpose
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("diagnose")  # one measurement serves all its tests
+
 SLOW = """
 import time
 import torch
@@ -120,8 +122,8 @@ def test_bad_requests_are_refused(refused):
     assert "'nothing'" in refused("diagnose", "nothing")
     assert "--budget" in refused("diagnose", "smoke", "--task", "train", "--budget", "soon")
     assert "choose with --task" in refused("diagnose", "families")
-    assert "--case chooses a case of a stored run" in refused("diagnose", "smoke", "--case", "abc")
-    assert "taken for a stored run" in refused("diagnose", "latest", "--axis", "batch_size=2")
+    assert "--case selects a case of a stored run" in refused("diagnose", "smoke", "--case", "abc")
+    assert "read as a stored run" in refused("diagnose", "latest", "--axis", "batch_size=2")
     assert "--task goes with a recipe" in refused("diagnose", "latest", "--task", "train")
     assert "--seed goes with a recipe" in refused("diagnose", "--seed", "0")
     assert "--heap goes with a recipe" in refused("diagnose", "latest", "--heap", "default")

@@ -14,6 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import torchstone
 from torchstone.cli import main
 
+pytestmark = pytest.mark.xdist_group("diagnostics")  # one measurement serves all its tests
+
 PAIRS = TensorDataset(torch.randn(256, 6), torch.randint(0, 3, (256,)))
 LOSS = nn.functional.cross_entropy
 QUICK: Any = {"iterations": 4, "warmup": 1, "devices": ["cpu"]}
@@ -76,7 +78,7 @@ def test_it_is_an_ordinary_run(diagnosed, capsys):
     assert found["cases"][3]["trials"][0]["outcome"]["status"] == "out_of_memory"
 
 
-def test_pictures_and_report_have_the_names_that_people_know(diagnosed, tmp_path):
+def test_pictures_and_reports_have_the_names_that_people_know(diagnosed, tmp_path):
     pytest.importorskip("vl_convert")
     paths = [
         diagnosed.plot_throughput_vs_batch_size(), diagnosed.plot_time_breakdown(), diagnosed.plot_memory_usage(),
@@ -84,12 +86,21 @@ def test_pictures_and_report_have_the_names_that_people_know(diagnosed, tmp_path
     text = diagnosed.generate_bottleneck_report()
     assert {path.name for path in diagnosed.folder.iterdir()} == {
         "throughput_vs_batch_size.png", "time_breakdown.png", "memory_usage.png", "performance_report.md",
+        "bottleneck_report.md",
     }  # fmt: skip
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
-    assert (diagnosed.folder / "performance_report.md").read_text() == text
-    for part in ("| 128 | out of memory |", "## Skipped", "Highest throughput: ", "![time_breakdown.png]"):
-        assert part in text
-    assert "![" not in diagnosed.report(tmp_path / "other" / "mine.md"), "no picture lies beside that one"
+    assert (diagnosed.folder / "bottleneck_report.md").read_text() == text
+    assert text.startswith("# Bottleneck report: ")
+    assert "## 1. " in text, "a cause"
+    assert "it was measured in a program of yours" in text
+    performance = (diagnosed.folder / "performance_report.md").read_text()
+    assert performance.startswith("# Performance report: ")
+    for part in ("| 128 | out of memory |", "## Skipped", "Highest throughput: ", "](time_breakdown.png)",
+                 "See bottleneck_report.md"):  # fmt: skip
+        assert part in performance
+    other = diagnosed.report(tmp_path / "other" / "mine.md")
+    assert "![" not in other, "no picture lies beside that one"
+    assert "bottleneck_report.md" not in other, "nor that report"
 
 
 def test_a_data_set_batches_and_an_example_will_do(tmp_path):
@@ -152,7 +163,7 @@ def test_a_cell_that_ends_with_it_shows_what_was_measured_and_where_it_lies(diag
     shown = repr(diagnosed)
     assert "train module:Narrow, batch 8, on cpu: " in shown
     assert "skipped " in shown
-    assert shown.endswith(f"pictures and report: {diagnosed.folder}")
+    assert shown.endswith(f"pictures and reports: {diagnosed.folder}")
     assert repr(torchstone.Diagnostics(Narrow())) == "Diagnostics(Narrow): nothing was measured yet"
 
 
@@ -169,4 +180,4 @@ def test_the_seeds_one_call(tmp_path):
         Narrow(), DataLoader(PAIRS, batch_size=8), [8, 16], loss_fn=LOSS, iterations=3, devices=[torch.device("cpu")],
         output_dir=tmp_path,
     )  # fmt: skip
-    assert len(list(Path(found.folder).iterdir())) == 4
+    assert len(list(Path(found.folder).iterdir())) == 5

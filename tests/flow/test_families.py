@@ -70,6 +70,7 @@ def test_every_family_infers_and_trains(tmp_path: Path) -> None:
             assert estimates["latency_per_batch_p50_s"]["value"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", MODELS)
 def test_every_family_trains_to_an_end(family: str, tmp_path: Path) -> None:
     axes = [word for axis, value in AXES[family].items() for word in ("--axis", f"{axis}={value}")]

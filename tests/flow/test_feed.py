@@ -102,6 +102,7 @@ def test_training_is_fed_as_the_users_code_feeds_it_and_the_table_says_how(
     assert f"\n  {told}" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_inference_is_about_the_model_and_who_asks_for_resident_batches_gets_them(project, capsys):
     assert settings_of(measured(capsys, "loader", task="infer")) == ("resident", 4, 0)
     assert settings_of(measured(capsys, "loader", "--axis", "feed=resident")) == ("resident", 4, 0)

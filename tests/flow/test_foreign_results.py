@@ -10,7 +10,7 @@ from build import a_case, a_run
 from torchstone.cli import main
 from torchstone.core.schema.codec import encode
 
-SAMPLES = Path(__file__).parents[1] / "unit" / "importers" / "samples"
+SAMPLES = Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_file_is_checked_where_it_lies(said, outputs):
     assert (code, err) == (0, "")
     assert "1 INVALID" in out
     assert "error wrong_rate: train google-bert/bert-base-uncased, batch_size 32" in out
-    assert "→ take total items over total time" in out
+    assert "take total items over total time" in " ".join(out.split())
     assert not outputs.exists(), "looking writes nothing"
 
 
@@ -43,12 +43,12 @@ def test_strict_says_no_with_its_exit_code(said):
 
 def test_equal_findings_of_many_cases_are_told_once(said):
     _, out, _ = said("check", str(SAMPLES / "sweep_summary.txt"))
-    assert out.count("the optimizer is in no") == 1
+    assert out.count("the optimizer step is in no") == 1
     assert "train unknown, batch_size 1 and 12 more" in out
-    assert "… and 2 more: --full" in out
+    assert "and 2 more: --full" in out
     _, full, _ = said("check", str(SAMPLES / "sweep_summary.txt"), "--full")
     assert "batch_size 4096" in full
-    assert "and 2 more" not in full
+    assert "and 2 more: --full" not in full
 
 
 def test_a_folder_is_checked_as_one_document(said):
@@ -107,7 +107,7 @@ def test_what_was_never_measured_is_not_believed(said, tmp_path):
     code, out, _ = said("check", str(part), "--strict")
     assert code == 1
     assert "1 INVALID, 1 VALID" in out
-    assert "no trial ended well" in out
+    assert "no successful trial" in out
     part.write_bytes(encode(a_run([], cases=[]).head) + b"\n")
     assert said("check", str(part), "--strict")[0] == 1, "no case is no answer"
     assert said("check", str(part))[0] == 0

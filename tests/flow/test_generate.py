@@ -11,6 +11,8 @@ import pytest
 
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("generate")  # one measurement serves all its tests
+
 WORDS = (
     "--task", "generate", "--model", "gpt2-tiny", "--axis", "new_tokens=16", "--axis", "sequence_length=8,24",
     "--axis", "batch_size=2", "--axis", "threads=1", "--trials", "2", "--warmup", "1", "--iterations", "6",
@@ -85,7 +87,7 @@ def test_the_table_leads_with_the_tokens(generated, columns):
 
 def test_the_report_has_a_block(generated):
     folder, _ = generated
-    block = torchstone(folder, "show", "--full").partition("[GENERATION]")[2].partition("\n\n")[0]
+    block = " ".join(torchstone(folder, "show", "--full").partition("[GENERATION]")[2].partition("\n\n")[0].split())
     assert re.search(r"time_to_first_token_p50_s +[\d.]+ [mµ]s", block)
     assert re.search(r"\([\d.]+ [mµ]s.*needs 662 steady samples a trial", block)
     assert "kv_cache_bytes" in block

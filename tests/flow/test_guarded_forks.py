@@ -55,8 +55,8 @@ def test_an_import_that_asks_for_devices_makes_new_interpreters_of_trials_and_is
     case, (finding,) = measured(done)
     assert finding["severity"] == "info"
     assert finding["message"] == (
-        "2 of 2 trials are new interpreters, not forks: the CUDA driver was initialised (cuDeviceGetCount returned 0) "
-        "by the preload of py:net.py:load, at `import torchaudio`"
+        "2 of 2 trials started a new interpreter, not a fork: the CUDA driver was initialised "
+        "(cuDeviceGetCount returned 0) by the preload of py:net.py:load, at `import torchaudio`"
     )
     assert all("import torchaudio" in trial["facts"]["not_forked"] for trial in case["trials"])
     asked = stub_driver.initialised_by(tmp_path / "log")
@@ -64,12 +64,14 @@ def test_an_import_that_asks_for_devices_makes_new_interpreters_of_trials_and_is
     assert len(asked) == 1 + 1 + 2, "the template, the rehearsal and both trials; the inspection imports nothing of it"
 
 
+@pytest.mark.long
 def test_where_every_process_asks_all_is_measured_the_same(typed):
     words = ("run", "--model", "builtin:mlp", "--device", "cpu", *QUICK, "--json", "--quiet")
     _, (finding,) = measured(typed(*words, modules={"sitecustomize": TOUCHES}))
     assert "before anything was preloaded, by a sitecustomize or .pth file" in finding["message"]
 
 
+@pytest.mark.long
 def test_a_library_that_is_only_loaded_changes_nothing(typed, tmp_path):
     modules = {"net": NET, "torchaudio": "import ctypes\nctypes.CDLL('libcuda.so.1')\n"}
     done = typed("run", "--model", "py:net.py:load", "--device", "cpu", *QUICK, "--json", "--quiet", modules=modules)

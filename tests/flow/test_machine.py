@@ -11,7 +11,7 @@ from torchstone.core.schema.estimate import Estimate
 from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows import peaks as asking
-from torchstone.workflows.ab.experiment import Contested
+from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.machine_check import examination
 
 
@@ -28,6 +28,7 @@ def briefly(monkeypatch):
         monkeypatch.setattr(examination, name, value)
 
 
+@pytest.mark.long
 def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch, briefly):
     code, first = said_as_json(capfd, "machine", "peaks", "--json", "--device", "cpu")
     rates = {rate["name"]: rate["value"] for rate in first["peaks"]["rates"]}
@@ -61,7 +62,7 @@ def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     told = Estimate(1.0, 0.99, 1.01, 0.99, "ratio", "as told", 10, 100)
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
     comparison = Comparison(*sides, "step_time", told, Judgement.UNCLEAR, 1e-6)
-    contested = Contested(comparison, (), 10, 2, 15.0, "budget")
+    contested = ExperimentResult(comparison, (), 10, 2, 15.0, "budget")
     asked = []
 
     def contest(a, b, *_):

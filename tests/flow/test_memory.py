@@ -22,6 +22,7 @@ def test_what_fits_and_the_largest_batch(capfd, outputs):
     assert not outputs.exists(), "nothing is written"
 
 
+@pytest.mark.long
 def test_several_cards_and_settings_as_json(capfd):
     words = ["--task", "train", "--model", "builtin:cnn", "--for", "h100-80gb,mi300x,24gb", "--axis"]
     code, found = told(capfd, "memory", *words, "precision=fp32,bf16", "--batch-sizes", "512")
@@ -37,6 +38,7 @@ def test_several_cards_and_settings_as_json(capfd):
     assert half < full
 
 
+@pytest.mark.long
 def test_checkpointing_and_optimizers(capfd):
     words = ["--task", "train", "--model", "hf:gpt2-tiny", "--for", "l4", "--batch-sizes", "64"]
     axes = ["--axis", "gradient_checkpointing=false,true", "--axis", "optimizer=sgd,adamw"]
@@ -96,6 +98,7 @@ def test_a_model_that_falls_is_the_users_mistake(refused, tmp_path):
     assert "no such luck" in refused(*words, lines=9)
 
 
+@pytest.mark.long
 def test_tune_for_a_card_measures_nothing(capfd, outputs):
     words = ["tune", "--task", "train", "--model", "hf:bert-tiny", "--for", "h100-80gb"]
     code, found = told(capfd, *words)
@@ -118,7 +121,7 @@ def test_a_wrong_name_is_one_line_with_near_names(refused, command):
     ("words", "said"),
     [
         (("memory", "--for", "l4"), "name a recipe"),
-        (("memory", "gpt2", "--task", "generate", "--for", "l4"), "memory takes train and infer"),
+        (("memory", "gpt2", "--task", "generate", "--for", "l4"), "memory predicts train and infer only"),
         (("memory", "cnn", "--device", "cuda"), "--for rtx4090"),
         (("memory", "cnn", "--forr", "l4"), "Did you mean --for"),
     ],

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("plugins")  # one measurement serves all its tests
+
 PACKAGES = {
     "today's": Path(__file__).parents[2] / "examples" / "torchstone-example-plugin",
     "of November 2026": Path(__file__).parent / "plugin_of_former_names",  # imports from where things lived then

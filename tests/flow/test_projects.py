@@ -105,6 +105,7 @@ def test_a_data_set_that_is_slow_sets_the_pace(copied):
     assert any(place["code"] == "time.sleep(READ_S)" for place in first["where"])
 
 
+@pytest.mark.long
 def test_a_loader_with_workers_is_measured_with_its_workers(copied):
     project = copied("turbines")
     case = project.trained("py:train.py:load")
@@ -116,6 +117,7 @@ def test_a_loader_with_workers_is_measured_with_its_workers(copied):
     assert project.first_cause("py:train.py:load")["id"].startswith("loader")
 
 
+@pytest.mark.long
 def test_a_stream_is_measured_as_it_arrives(copied):
     project = copied("sensor_stream")
     case = project.trained("py:train.py:load")

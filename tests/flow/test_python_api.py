@@ -269,7 +269,7 @@ def test_training_on_the_modules_own_loss():
         ({"precison": "bf16"}, "Did you mean 'precision'?"),
         ({"precision": "bf61"}, "Did you mean 'bf16'?"),
         ({"batch_size": 0}, "too small"),
-        ({"image_size": 32}, "unknown axis 'image_size'"),
+        ({"image_size": 32}, "axis image_size does not go with task infer of a module at hand"),
         ({"device": "cud"}, "Did you mean 'cuda'?"),
         ({"trials": 0}, "trials=0 is too small"),
         ({"iterations": 0}, "iterations=0 is too small"),
@@ -372,7 +372,7 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
     assert found.document.is_file()
     assert found.table.is_file()
     said = [f.message for f in found.summary.findings if f.check == "own_loader"]
-    assert said == [f"the DataLoader of {known.spec} has batch_size=16, num_workers=0, which was not measured"]
+    assert said == [f"the DataLoader of {known.spec} has batch_size=16, num_workers=0: not measured"]
 
 
 @pytest.mark.parametrize(
@@ -548,6 +548,7 @@ def started(*words, **settings):
     return answer.stdout
 
 
+@pytest.mark.long
 def test_the_examples_run(tmp_path):
     assert "items/s" in started(str(EXAMPLES / "own_loop.py"), cwd=tmp_path)
     words = ["--task", "train", "--model", f"py:{EXAMPLES}/my_model.py:load", "--trials", "1", "--iterations", "3"]
@@ -557,6 +558,7 @@ def test_the_examples_run(tmp_path):
     assert "throughput" in started("-m", "torchstone", "run", *words, "--strict")
 
 
+@pytest.mark.long
 def test_the_notebook_runs_without_a_file_of_its_own(tmp_path, outputs):
     """As in a notebook, nothing of it can be imported: the interpreter reads it from a pipe."""
     pytest.importorskip("vl_convert")

@@ -10,8 +10,8 @@ from build import a_case, a_run, a_trial
 from torchstone.cli import main
 from torchstone.core.schema.trial import Status
 from torchstone.storage.index import sync
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
 
 MODEL = """
 import time
@@ -43,7 +43,7 @@ def cut_off(tmp_path, monkeypatch, capfd):
     run = read_record(Path("outputs/records") / path.name)
     finished = [t for t in run.trials if t.outcome.status == Status.OK]
     assert 1 <= len(finished) < 4
-    resume = f"`torchstone resume {run.head.run_id}` takes the remaining {4 - len(finished)} trial"
+    resume = f"`torchstone resume {run.head.run_id}` measures the remaining {4 - len(finished)} trial"
     assert said.err.splitlines()[-1].startswith(f"torchstone: out of time: {resume}")
     return path, run, finished
 
@@ -57,12 +57,12 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
 
     # What would make the rest another measurement is refused, and nothing is written.
     Path("sweep.yaml").write_text(FILE + "# a remark\n")
-    assert "sweep.yaml was edited; --force goes on all the same" in refused("resume")
+    assert "sweep.yaml was edited; --force continues nevertheless" in refused("resume")
     Path("sweep.yaml").unlink()
     assert "cannot read sweep.yaml: No such file" in refused("resume")
     Path("sweep.yaml").write_text(FILE)
     Path("net.py").write_text(MODEL.replace("Linear(8, 8)", "Linear(8, 16)"))
-    assert "py:net.py:load: its file was edited" in refused("resume")
+    assert "py:net.py:load: its file has changed" in refused("resume")
     Path("net.py").write_text(MODEL)
     elsewhere = re.sub(rb'"hostname":"[^"]*"', b'"hostname":"elsewhere"', path.read_bytes(), count=1)
     Path("other.jsonl").write_bytes(elsewhere)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("run_sheet")  # one measurement serves all its tests
+
 TESTS = Path(__file__).parents[1]
 PROGRAM = TESTS.parent / "benchmarks" / "accelerator.py"
 EACH = {  # step → how it ends, and the figure that it told before

@@ -19,6 +19,8 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.trial import Series
 from torchstone.execution import plan
 
+pytestmark = pytest.mark.xdist_group("seed_features")  # one measurement serves all its tests
+
 ROOT = Path(__file__).parents[2]
 FILE = """
 task: {task}

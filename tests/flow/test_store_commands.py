@@ -96,7 +96,7 @@ def test_show_without_a_word_is_the_newest(stored, said):
 def test_a_prefix_of_several_names_them(stored, capfd):
     assert main(["show", "202611"]) == 2
     line = capfd.readouterr().err
-    assert "fits several runs: 20261122-100000-beef, 20261121-100000-abcd" in line
+    assert "matches several runs: 20261122-100000-beef, 20261121-100000-abcd" in line
 
 
 def test_show_full_is_the_whole_report(stored, said):
@@ -119,7 +119,7 @@ def test_tables_fit_the_terminal(stored, said, monkeypatch, width):
         table = lines[place - 2 : place] + list(_until_blank(lines[place:]))
         assert max(map(len, table)) <= width
         assert not any("…" in line for line in table), "columns leave whole"
-    assert ("the terminal is too narrow" in " ".join(lines)) is (width == 80)
+    assert ("terminal too narrow" in " ".join(lines)) is (width == 80)
     for command in (["runs"], ["list"]):
         assert max(len(line) for line in said(*command).splitlines()) <= width
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("sweep")  # one measurement serves all its tests
+
 WORDS = (
     "--task", "train", "--model", "builtin:mlp", "--data", "digits", "--axis", "image_size=8", "--batch-sizes", "4",
     "8", "16", "--num-workers", "0", "--axis", "precision=fp32,bf16", "--exclude", "batch_size>=8,precision=bf16",

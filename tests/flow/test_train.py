@@ -18,14 +18,14 @@ from safetensors.torch import load_file
 from torchstone.cli import main
 from torchstone.config.applying import plan_changes, write
 from torchstone.config.recipe_files import load_request
-from torchstone.core.schema.answer import Answer, Choice, Quest
+from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Answered
 from torchstone.execution import machine_facts, plan
-from torchstone.storage.record import RecordWriter
-from torchstone.storage.training.metrics_log import Diary
+from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.training.metrics_log import MetricsLog
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tune.yaml"
 SETTINGS = {"batch_size": 256, "num_workers": 1, "learning_rate": 1e-3}
@@ -36,12 +36,12 @@ def predict(outputs, epoch_s):
     (own,) = load_request(EXAMPLE).workloads
     case = Case(plan.sketch(WorkloadRequest(own.task, own.model, own.data)).workload, SETTINGS, Placement("cpu"))
     choice = Choice(case.case_id, SETTINGS, 3)
-    answer = Answer(
+    answer = TuneResult(
         choice, choice, None, (), None, None, Estimate(epoch_s, None, None, 0.95, "s", "t", 3, 300), SETTINGS, (), 1.0,
         None, 1, 1,
     )  # fmt: skip
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine(host=machine_facts.host()))
-    quest = Quest("throughput", "adaptive", case, {name: (value,) for name, value in SETTINGS.items()})
+    quest = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in SETTINGS.items()})
     with RecordWriter(
         outputs / "records" / "tuned.jsonl", msgspec.structs.replace(run.head, run_id="tuned", quest=quest)
     ) as writer:
@@ -111,6 +111,7 @@ def photos(tmp_path):
     return tmp_path / "photos"
 
 
+@pytest.mark.long
 def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, capfd, refused):
     words = ["train", "cifar10-small", "--data", f"images:{photos}", "--batch-sizes", "8", "--device", "cpu", "--quiet"]
     words += ["--axis", "image_size=16", "--axis", "optimizer=adamw"]
@@ -128,9 +129,9 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
             raise KeyboardInterrupt
         return entry
 
-    note = Diary.add
+    note = MetricsLog.add
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Diary, "add", stop_after_two)
+        patch.setattr(MetricsLog, "add", stop_after_two)
         assert main([*words, "--epochs", "4", "--output", str(cut)]) == 130
     assert len(losses_of(cut)) == 2
     capfd.readouterr()
@@ -170,19 +171,20 @@ def test_a_training_gone_on_with_equals_one_that_was_not_cut(photos, tmp_path, c
     assert "cannot be read as safetensors" in refused("evaluate", str(whole), "--checkpoint", "4", "--split", "train")
 
 
+@pytest.mark.long
 def test_a_file_for_a_card_is_trained_on_the_cpu_and_says_what_had_no_effect(tmp_path, capfd):
     path = tmp_path / "default.yaml"
     path.write_text("data: {batch_size: 256, num_workers: 0, pin_memory: true}\ntraining: {epochs: 1}\n")
     words = ("--model", "builtin:cnn", "--data", "digits", "--axis", "image_size=8", "--device", "cpu", "--quiet")
     assert main(["train", str(path), *words]) == 0
-    (line,) = [line for line in capfd.readouterr().out.splitlines() if "pin_memory" in line]
-    assert line.startswith("info run: pin_memory=true has no effect on cpu")
+    said = " ".join(capfd.readouterr().out.split())
+    assert said.count("note: run: pin_memory=true has no effect on cpu") == 1
 
 
 def test_a_training_that_does_not_end_well_exits_1_and_says_why(capfd):
     words = ("train", "--model", "builtin:cnn", "--data", "digits", "--batch-sizes", "1000", "--device", "cpu")
     assert main([*words, "--axis", "image_size=8", "--quiet"]) == 1
-    assert "items make 1 steps of 1000; 2 are the least" in " ".join(capfd.readouterr().out.split())
+    assert "items make 1 steps of 1000; an epoch needs at least 2" in " ".join(capfd.readouterr().out.split())
 
 
 CNN = ("train", "--model", "builtin:cnn")

@@ -11,6 +11,8 @@ import pytest
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.query import read_run
 
+pytestmark = pytest.mark.xdist_group("tune")  # one measurement serves all its tests
+
 TORCHSTONE = [sys.executable, "-m", "torchstone"]
 # One thread: beside another test, on as many cores, steps of several threads take ten times as long, now and then.
 SMALL = ("--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,8,16,32",
@@ -69,7 +71,7 @@ def test_stages_are_told_while_it_works(tuned):
     assert "tuning train builtin:cnn on cpu for throughput" in said
     assert "loader-only throughput" in said
     assert "device-only throughput" in said
-    assert "duel of" in said
+    assert "final round of" in said
 
 
 def test_the_settings_are_in_the_file_and_its_comments_too(tuned):
@@ -89,8 +91,9 @@ def test_show_prints_the_answer_again(tuned):
     assert "times the present settings" in shown
 
 
+@pytest.mark.long
 def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
-    cut = tune(*SMALL, "--time-limit", "2s")
+    cut = tune(*SMALL, "--time-limit", "2s", code=1)
     assert "torchstone: out of time: `torchstone resume" in cut.stderr
     (path,) = (outputs / "records").glob("*.jsonl")
     before = [t for t in read_run(path).trials if t.outcome.status == Status.OK]
@@ -102,7 +105,7 @@ def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
     good = [t for t in run.trials if t.outcome.status == Status.OK]
     assert [t.trial_id for t in good[: len(before)]] == [t.trial_id for t in before], "what was measured is believed"
     taken = [(t.case_id, t.number, t.purpose) for t in good]
-    assert len(set(taken)) == len(taken), "no trial was taken twice"
+    assert len(set(taken)) == len(taken), "no trial was started twice"
     again = subprocess.run([*TORCHSTONE, "resume", path.stem], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 2
     assert "nothing is missing" in again.stderr
@@ -111,7 +114,7 @@ def test_a_tune_that_was_out_of_time_goes_on_where_it_was(outputs):
 def test_a_limit_that_nothing_keeps_to_says_what_came_nearest(outputs):
     answer = tune(*SMALL, "--only", "batch_size", "--searcher", "grid", "--max-latency", "1us", code=1)
     last = answer.stderr.strip().splitlines()[-1]
-    said = r"torchstone: no configuration keeps to --max-latency; nearest: batch_size=\d+, [\d,]+ times the limit\."
+    said = r"torchstone: no configuration meets --max-latency; nearest: batch_size=\d+, [\d,]+ times the limit\."
     assert re.match(said, last), last
     assert len(list((outputs / "records").glob("*.jsonl"))) == 1
 
@@ -121,6 +124,6 @@ def test_what_is_wrong_with_a_request_is_said_before_anything_is_written(refused
     assert "unknown searcher 'gird'. Did you mean 'grid'?" in refused("tune", *SMALL, "--searcher", "gird")
     assert "--max-memory 120%" in refused("tune", *SMALL, "--max-memory", "120%")
     assert "batch_size>=1 removes 8" in refused("tune", *SMALL, "--exclude", "batch_size>=1")
-    assert "no multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
+    assert "not a multiple of any batch size" in refused("tune", *SMALL, "--effective-batch", "30")
     assert "choose with --task" in refused("tune", "demo")
     assert "nothing to tune" in refused("tune")

@@ -8,7 +8,7 @@ from build import a_trial
 
 from torchstone.core.schema.comparison import Judgement
 from torchstone.workflows.ab.pair import Pair
-from torchstone.workflows.ab.sequential_test import Standing
+from torchstone.workflows.ab.sequential_test import SequentialTest
 
 PAIRS, TEMPLATES = 40, 4
 TRIAL = a_trial()
@@ -19,7 +19,7 @@ def outcome(dice, effect, spread, between, outliers, moods):
 
     `moods`: how much the spread of a pair differs from one to the next, as it does where neighbours come and go.
     """
-    standing = Standing(0.02, 0.01)
+    standing = SequentialTest(0.02, 0.01)
     for number in range(PAIRS):
         if number % (PAIRS // TEMPLATES) == 0:
             standing.new_template()
@@ -64,7 +64,7 @@ def test_few_pairs_whose_errors_are_guesses_promise_no_more(pairs):
     """
     dice, alarms, runs = random.Random(12), 0, 3000
     for _ in range(runs):
-        standing = Standing(0.02, 0.01)
+        standing = SequentialTest(0.02, 0.01)
         for number in range(pairs):
             if number % (pairs // 2) == 0:
                 standing.new_template()
@@ -89,7 +89,7 @@ def test_pairs_of_a_turn_or_two_promise_no_more(couples, pairs, templates, mixed
     """
     dice, alarms, runs = random.Random(f"{couples} {pairs} {mixed}"), 0, 2000
     for _ in range(runs):
-        standing = Standing(0.02, 0.01)
+        standing = SequentialTest(0.02, 0.01)
         for number in range(pairs):
             if number % -(-pairs // templates) == 0:
                 standing.new_template()
@@ -112,7 +112,7 @@ def test_pairs_of_a_turn_or_two_promise_no_more(couples, pairs, templates, mixed
 def test_so_few_turns_still_find_what_is_large(couples):
     dice, found, runs = random.Random(13), 0, 300
     for _ in range(runs):
-        standing = Standing(0.02, 0.01)
+        standing = SequentialTest(0.02, 0.01)
         for number in range(10):
             if number % 5 == 0:
                 standing.new_template()
@@ -142,7 +142,7 @@ def test_the_last_look_is_nearly_as_sharp_as_an_only_one(pairs):
     """However the looks before it fall: one at 97 % of the budget would leave it a seventeenth of the bound."""
 
     def half_width(looks):
-        dice, standing = random.Random(14), Standing(0.02, 0.01)
+        dice, standing = random.Random(14), SequentialTest(0.02, 0.01)
         for number in range(pairs):
             if number % -(-pairs // 2) == 0:
                 standing.new_template()

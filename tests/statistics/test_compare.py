@@ -14,7 +14,7 @@ from comparable import a_stored_run
 from compare import DATA, LEVEL, NOISE, SCENES, contrast, recorded, verdict
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.comparing import Part, Templates, difference, drift_seen, of_independent, of_run
 
@@ -78,7 +78,7 @@ def test_whole_tables_of_equal_runs_have_hardly_a_false_alarm() -> None:
         for minutes in (0, 4):
             drawn = [[0.01 * math.exp(dice.gauss(0.0, 0.05)) for _ in range(4)] for _ in cases]
             runs.append(a_stored_run(drawn[0], cases[0], *zip(cases[1:], drawn[1:], strict=True), minutes=minutes))
-        sides = [Participant(letter, letter, letter, (run,)) for letter, run in zip("AB", runs, strict=True)]
+        sides = [ComparedInput(letter, letter, letter, (run,)) for letter, run in zip("AB", runs, strict=True)]
         wrong = [one.comparison.metric for one in compare(sides, Asked()).judged if one.comparison.verdict in FALSE]
         tables += 1
         first += "throughput" in wrong

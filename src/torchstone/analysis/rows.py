@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from torchstone.analysis.summary import CaseSummary, summarize
+from torchstone.analysis.summary import CaseSummary, RunSummary, summarize
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
@@ -26,9 +26,12 @@ ALWAYS = (
 )  # fmt: skip
 
 
-def case_rows(run: Run) -> list[Row]:
-    """Return one row a Case: workload, settings, device, how its trials ended, and each figure with its interval."""
-    summary = summarize(entry_of(run, Path()))
+def case_rows(run: Run, summary: RunSummary | None = None) -> list[Row]:
+    """Return one row a Case: workload, settings, device, how its trials ended, and each figure with its interval.
+
+    `summary`: the run's, where it has been summed up already.
+    """
+    summary = summary or summarize(entry_of(run, Path()))
     names = _names(name for case in summary.cases for name in case.estimates)
     cases = {case.case_id: case for case in run.head.plan.cases}
     return _even(

@@ -11,30 +11,31 @@ from torchstone.analysis.roofline.roofline import Ceilings, ceilings, shares
 from torchstone.core import units
 from torchstone.core.estimates import estimates, priors_of
 from torchstone.core.figures import Figures, with_counted
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict, too_wide, verdict
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.memory_figures import peak_memory
+from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import Status, believed, ended_well
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import Entry, TrialRow
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
-_SHOWN = {
-    "throughput": "throughput", "step_time": "step time", "latency_per_batch_p50_s": "latency p50",
-    "latency_per_batch_p95_s": "latency p95", "data_wait_share": "data wait", "peak_reserved_bytes": "device memory",
-    "energy_per_item_j": "energy per item", "achieved_flops": "achieved", "loss_last": "last loss",
-}  # fmt: skip
+_SHOWN = (
+    "throughput", "step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "data_wait_share",
+    "peak_reserved_bytes", "energy_per_item_j", "achieved_flops", "loss_last",
+)  # fmt: skip
 
 
 class CaseSummary(msgspec.Struct, frozen=True):
-    """One Case: what is believed of it."""
+    """One Case with its estimates, findings and verdict."""
 
     case_id: str
     workload: Workload
@@ -46,6 +47,12 @@ class CaseSummary(msgspec.Struct, frozen=True):
     trials: tuple[TrialRow, ...]
     ceilings: Ceilings | None = None
     bound: Bound | None = None
+
+    @property
+    def peak_memory_bytes(self) -> float | None:
+        """The peak memory on its kind of device; None where it was not measured."""
+        found = peak_memory(self.estimates, self.placement.device)
+        return None if found is None else found.value
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -66,7 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     record: str
     total_runtime_s: float | None
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
 
     def __str__(self) -> str:
@@ -88,11 +95,11 @@ def _lines(case: CaseSummary) -> Iterator[str]:
     size = case.configuration.get("batch_size")
     title = f"{case.workload.task} {case.workload.model}, batch {size}, on {case.placement}"
     yield f"{title}: {case.verdict}, {good} of {len(case.trials)} trials"
-    for figure, name in _SHOWN.items():
-        found = case.estimates.get(figure)
+    for name in _SHOWN:
+        found = case.estimates.get(name)
         if found is not None:
-            doubt = "" if found.supported else f"  ({found.note})"
-            yield f"  {name:<16}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
+            doubt, title = "" if found.supported else f"  ({found.note})", FIGURES[name].title
+            yield f"  {title:<19}{units.quantity(found.value, found.unit):>14}  {_around(found)}{doubt}".rstrip()
     for finding in case.findings:
         if finding.severity != Severity.INFO:
             yield f"  {finding.severity}: {finding.message}. {finding.advice}"
@@ -131,12 +138,9 @@ def summarize(entry: Entry) -> RunSummary:
 def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
     """Return the figures of the trials that stand behind a Case's estimates.
 
-    The best of many probes looks better than it is: once there are replicates, only they count. What one step needs is
-    counted in some trials only, and is the same in all.
+    What one step needs is counted in some trials only, and is the same in all.
     """
-    well = [trial for trial in taken if trial.outcome.status == Status.OK]
-    replicates = [trial for trial in well if trial.purpose == Purpose.REPLICATE]
-    return with_counted([trial.figures for trial in replicates or well])
+    return with_counted([trial.figures for trial in believed(ended_well(taken))])
 
 
 def _case(
@@ -149,11 +153,10 @@ def _case(
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
-    well = [trial for trial in taken if trial.outcome.status == Status.OK]
     # A Case of which no trial ended well, or none was taken, has no number that could be believed.
     judged = verdict(own) if good else Verdict.INVALID
     found = estimates(good, priors=priors)
-    threads = threads_of([trial.facts for trial in well])
+    threads = threads_of([trial.facts for trial in ended_well(taken)])
     top = ceilings(machine, case.placement, case.configuration, threads) if "achieved_flops" in found else None
     if top is not None:
         found.update(shares(found, top))

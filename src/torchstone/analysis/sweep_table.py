@@ -8,13 +8,14 @@ import msgspec
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
 
 Row = dict[str, Scalar]
 
 PHASE_COLUMNS = {f"{phase}_s": f"phase_{phase}_s" for phase in PHASES}
-HOST_MEMORY, DEVICE_MEMORY = "peak_rss_bytes", "peak_reserved_bytes"
+HOST_MEMORY, DEVICE_MEMORY = HOST_PEAK, DEVICE_PEAKS[0]
 # Column ← figure. Times are means of a step.
 COLUMNS = {
     "throughput": "throughput", "step_s": "step_time_mean", **PHASE_COLUMNS, HOST_MEMORY: HOST_MEMORY,

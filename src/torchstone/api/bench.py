@@ -11,7 +11,7 @@ from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.memory_peaks import reset_peaks
 from torchstone.api.recording import trial_of
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of, axis_named
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.message import Event, Measured, TrialRequest
 from torchstone.core.schema.model import LoadedModel
@@ -19,18 +19,17 @@ from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.plan import on_device
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.worker.auto_settings import settle
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.setup import dataset_items
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 
-_OF_MADE_DATA = ("sequence_length", "image_size", "audio_s")  # a module at hand brings its own
-_OF_A_LOADER = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
+_OF_MADE_DATA = axes_of(AxisStage.ITEM)  # a module at hand brings its own
 
 
 class Bench:
@@ -62,12 +61,10 @@ class Bench:
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
         """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
         allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA]
-        for axis in axes:
-            if axis not in allowed:
-                raise unknown("axis", axis, allowed)
+        of = f"task {self._workload.task} of a module at hand"
         defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
         defaults.update((axis, value) for axis, value in self._own(placement).items() if axis in allowed)
-        given = {axis: AXES[axis].parse(value) for axis, value in axes.items()}
+        given = {axis: axis_named(axis, allowed, of).parse(value) for axis, value in axes.items()}
         values: Mapping[str, Scalar] = {**defaults, **given}
         if values.get("precision") == "auto":
             values = on_device(values, registry.load("devices", placement.device).probe()[placement.index])
@@ -76,7 +73,7 @@ class Bench:
     def _own(self, placement: Placement) -> Mapping[str, Scalar]:
         if self.model.example is not None:
             return {"batch_size": len(next(iter(self.model.example.values())))}
-        own = {axis: self.model.facts.get(f"own_{axis}") for axis in _OF_A_LOADER}
+        own = {axis: self.model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
         own.update(getattr(self.model.samples, "fixed", None) or {})
         if placement.device in IN_HOST_MEMORY:
             own[PIN] = False
@@ -99,7 +96,7 @@ class Bench:
             raise UsageError(lacking) from None
 
     def take(self, case: Case, opened: Opened, slot: Slot, order: int) -> Trial:
-        """Set the module up anew, warm up and measure; return the Trial. The module is then as it was before.
+        """Set up the module, warm up and measure; return the Trial. The module is then restored.
 
         Every trial begins with the same weights, the same random numbers and no gradients.
         """
@@ -115,10 +112,10 @@ class Bench:
     def _measured(self, case: Case, opened: Opened, slot: Slot, began_s: float) -> dict[str, Any]:
         device, seed = opened.device, self._procedure.seed
         reset_peaks(device.torch_device)
-        tally = Tally(case)
+        tally = Collector(case)
         # The device's gauges and the process's are read at both ends only: a reading thread would contend with the
         # step for the interpreter.
-        recorder = Recorder(os.getpid(), opened.info, began_s, system_clock)
+        recorder = TelemetrySampler(os.getpid(), opened.info, began_s, system_clock)
         as_set, settings = settle(case, self.model, device, self._procedure.settings)
         prepared = self._engine.prepare(as_set, self.model, device)
         device.synchronize()
@@ -133,7 +130,7 @@ class Bench:
         try:
             measure_prepared(request, events.append, self._engine, prepared, batches, device, tally)
         except StopIteration:
-            why = "its data ended before the trial did, and gives its batches only once"
+            why = "its data ended before the trial did and can be iterated only once"
             raise UsageError(f"{self._where}: {why}; pass a Dataset, a DataLoader or a list of batches") from None
         finally:
             batches.close()

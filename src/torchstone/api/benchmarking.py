@@ -22,8 +22,8 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.plugins import registry
-from torchstone.storage.reading import read_record
-from torchstone.workflows.run.campaign import Campaign
+from torchstone.storage.record_reader import read_record
+from torchstone.workflows.run.planned_run import Campaign
 
 Values = Scalar | Sequence[Scalar]
 
@@ -131,6 +131,6 @@ def _one_process(distributed_config: Mapping[str, Any] | None) -> None:
     size = (distributed_config or {}).get("world_size", 1)
     if size != 1:
         raise UsageError(
-            f"benchmark: distributed_config says world_size={size}: training on several processes is not there yet; "
-            "leave distributed_config out, or say world_size=1"
+            f"benchmark: distributed_config has world_size={size}: training on several processes is not supported yet; "
+            "leave out distributed_config, or use world_size=1"
         )

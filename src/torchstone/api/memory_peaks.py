@@ -1,4 +1,4 @@
-"""Lets peaks of memory begin anew: trials that share a process would all report the largest one before them."""
+"""Resets peak-memory counters: trials that share a process would else all report the largest peak so far."""
 
 from __future__ import annotations
 

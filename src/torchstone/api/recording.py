@@ -22,8 +22,8 @@ from torchstone.plugins.checking import look
 from torchstone.storage.document import write_document
 from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import find
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter
 
 
 def default_folder() -> Path:

@@ -26,13 +26,13 @@ def register_model(name: str, loader: Callable[..., Any], family: str = "custom"
     """Give a loader a name that `torchstone.benchmark` knows, in this program.
 
     `loader` returns (model, tokenizer or data, optimizer_fn, loss_fn), or (module, example, loss, optimizer); all that
-    it may return is written at the top of torchstone/models/_returned.py. It is called in the fresh process of every
+    it may return is at the top of torchstone/plugins/models/py/returned.py. It is called in the fresh process of every
     trial, with `options=` of the benchmark as its arguments; `device` among them is the CPU, and torchstone moves the
     model. So it must be a function at a file's top: a lambda, a function inside another and one typed into a notebook
     raise UsageError, with the reason. Registering a name again replaces it.
     """
     if not name or ":" in name or name != name.strip():
-        raise UsageError(f"register_model: {name!r} is no name: letters, digits, - and _")
+        raise UsageError(f"register_model: {name!r} is not a valid name: use letters, digits, - and _")
     registered = RegisteredModel(name, spec_of(loader), family)
     _REGISTERED[name] = registered
     return registered

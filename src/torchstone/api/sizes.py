@@ -1,4 +1,4 @@
-"""How many items a batch of somebody else's holds."""
+"""The number of items in a batch of any type."""
 
 from __future__ import annotations
 

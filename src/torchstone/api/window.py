@@ -30,7 +30,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Slot
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.stats.steady import truncation
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.segments import Segments
 from torchstone.plugins import registry
@@ -100,12 +100,12 @@ class Window:
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """Yield the loader's batches; each turn of the loop is one step, waiting for its batch included."""
         if self._looped:
-            raise UsageError("window: batches() was used already; open a window for each loop")
+            raise UsageError("window: batches() was used already; open one window per loop")
         self._looped = True
         source = iter(loader)
         self._device.synchronize()
         self._began_s = system_clock()
-        self._recorder = Recorder(os.getpid(), None, self._began_s, system_clock)
+        self._recorder = TelemetrySampler(os.getpid(), None, self._began_s, system_clock)
         self._recorder.read()
         self._segments.start()
         for batch in source:

@@ -10,23 +10,23 @@ from torchstone.core.errors import ExitCode, TorchstoneError
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
-    "tune": "find the fastest safe settings, at a few percent of the cost of trying everything",
-    "memory": "what fits a card you do not have: the predicted peak of a step, and the largest batch",
-    "ab": "is B faster than A: both live, taking turns, until it is known",
-    "compare": "is it really faster: stored runs beside each other, of one machine or many",
-    "diagnose": "why is it slow: the cause with its evidence, and remedies measured before they are offered",
-    "recommend": "hardware and settings, from all that is stored, and how sure that is",
-    "history": "how figures moved over all runs, where they changed, and what changed with them",
-    "train": "train a model to an end: epochs judged on held-out data, checkpoints, metrics",
-    "evaluate": "judge a checkpoint: accuracy, precision, recall, F1, confusion matrix",
-    "resume": "go on with a run that was cut off: take what is missing, and only that",
-    "show": "print a stored run: every number with its interval",
-    "check": "say whether to believe results, stored ones or those of other tools, and why not",
+    "tune": "find the fastest safe settings, at a few percent of the cost of measuring all",
+    "memory": "predict the peak memory of a step on any card, and the largest batch that fits",
+    "ab": "test whether B is faster than A, in interleaved pairs, with a bound on false alarms",
+    "compare": "compare stored runs of one or several machines: significant differences and their size",
+    "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
+    "recommend": "recommend hardware and settings from all stored results",
+    "history": "show how figures changed over all stored runs, and what changed with them",
+    "train": "train a model for whole epochs: validation, checkpoints, metrics",
+    "evaluate": "evaluate a checkpoint: accuracy, precision, recall, F1, confusion matrix",
+    "resume": "continue an interrupted run: measure only the missing trials",
+    "show": "print a stored run: every figure with its 95 % confidence interval",
+    "check": "check results, stored ones or those of other tools, for measurement errors",
     "runs": "list the stored runs, newest first",
     "list": "list models, data, devices, recipes, axes, checks, formats, importers",
-    "machine": "print what is here: host, devices, software, settings",
+    "machine": "print this machine: host, devices, software, settings",
     "export": "write a stored run as csv, json, jsonl, parquet, or charts (svg)",
-    "import": "take runs from other machines, or results of other tools, into the store",
+    "import": "import runs from other machines or results of other tools",
 }
 
 
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(parser)
         code: int = command.run(parser.parse_args(words[1:]))
     except TorchstoneError as error:
-        from torchstone.cli._table import plain
+        from torchstone.core.plain_text import plain
 
         # It may name a file of a stranger's folder, or quote what is in it. The user's own code has several lines.
         lines = [plain(line.expandtabs()) for line in str(error).split("\n")]
@@ -62,11 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
 def _help() -> int:
     width = max(map(len, COMMANDS))
     print("usage: torchstone COMMAND [OPTIONS]\n")
-    print("How fast, lean and costly a neural network really is on this hardware.\n")
+    print("Measure speed, memory and energy of PyTorch training and inference on this machine.\n")
     for name, meaning in COMMANDS.items():
         print(f"  {name:<{width}}  {meaning}")
     print("\nStart with:  torchstone run smoke        (a minute)")
-    print("             torchstone list             (what there is)")
+    print("             torchstone list             (models, data, axes, recipes, …)")
     print("             torchstone COMMAND --help")
     print("\nExit codes:")
     for code in ExitCode:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from torchstone.cli._table import plain
+from torchstone.analysis.compare.ab_sides import is_narrow
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.comparison import Rules
+from torchstone.core.units import change
 
 if TYPE_CHECKING:
     from torchstone.workflows.ab.experiment import Progress
-
-
-_WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
 
 
 class AbProgress:
@@ -44,13 +43,3 @@ class AbProgress:
         """Wipe the line that is drawn anew."""
         if self._shown:
             print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-
-
-def change(ratio: float) -> str:
-    """Return a ratio of times as a change in percent: "+3.1 %"."""
-    return f"{100.0 * (ratio - 1.0):+.1f} %"
-
-
-def is_narrow(low: float, high: float) -> bool:
-    """Say whether an interval of a ratio is worth being printed: not one wider than half as much again on each side."""
-    return 0.0 < low <= high <= _WIDE**2 * low

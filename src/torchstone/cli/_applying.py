@@ -15,12 +15,12 @@ def apply(path: Path, run: RunSummary) -> None:
     """Write the settings of a run's answer into a file. Raises UsageError, with nothing written, where it cannot be."""
     answer = run.answer
     if answer is None:
-        raise UsageError(f"{run.run_id} has no answer to apply: it is no tune that came to its end")
+        raise UsageError(f"{run.run_id} is not a completed tune: nothing to apply")
     task = next(str(case.workload.task) for case in run.cases if case.case_id == answer.recommended.case_id)
     try:
         write_settings(path, answer.settings, task)
     except UsageError as fault:
-        raise UsageError(f"{fault}. Once it is mended: torchstone show {run.run_id} --apply {path}") from None
+        raise UsageError(f"{fault}. Once it is fixed: torchstone show {run.run_id} --apply {path}") from None
 
 
 def write_settings(path: Path, settings: Mapping[str, Scalar], task: str) -> None:
@@ -30,4 +30,4 @@ def write_settings(path: Path, settings: Mapping[str, Scalar], task: str) -> Non
     changes = plan_changes(path, settings, task)
     print(diff_text(changes), file=sys.stderr, end="")
     backup = write(changes)
-    print(f"wrote {path}; as it was: {backup}" if backup else f"{path} says so already", file=sys.stderr)
+    print(f"wrote {path}; backup: {backup}" if backup else f"{path} has these settings already", file=sys.stderr)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from torchstone.cli._table import plain
 from torchstone.core import units
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.message import Entered
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.timing.clock import system_clock

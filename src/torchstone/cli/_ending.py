@@ -23,7 +23,7 @@ def code_of(summary: RunSummary, *, strict: bool) -> ExitCode:
         return ExitCode.INTERRUPTED
     ends = Counter(trial.outcome.status for case in summary.cases for trial in case.trials)
     if not ends[Status.OK]:
-        how = ", ".join(f"{count} {status}" for status, count in ends.items()) or "no trial was begun"
+        how = ", ".join(f"{count} {status}" for status, count in ends.items()) or "no trial was started"
         print(f"torchstone: nothing was measured: {how}", file=sys.stderr)
         return ExitCode.NO
     return ExitCode.NO if strict and ends.keys() != {Status.OK} else ExitCode.DONE

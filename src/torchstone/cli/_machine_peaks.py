@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
-from torchstone.cli._table import plain
+from torchstone.core.plain_text import plain
 
 if TYPE_CHECKING:
     from torchstone.core.schema.message import Event
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine peaks."""
     parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
-    parser.add_argument("--again", action="store_true", help="measure anew, and forget what was kept of this device")
+    parser.add_argument("--again", action="store_true", help="measure again, replacing the stored peaks of this device")
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
+        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",
     )  # fmt: skip
     add_folder(parser)
 

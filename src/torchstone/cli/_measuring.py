@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
+from torchstone.cli._parsing import add_json
+from torchstone.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
@@ -30,10 +32,10 @@ class Progress(Protocol):
 
 def add_measuring(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that measures."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--debug", action="store_true", help="a line for every stage of every trial")
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial ended well")
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--debug", action="store_true", help="print a line for every stage of every trial")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless every trial succeeded")
     add_busy(parser)
 
 
@@ -41,7 +43,7 @@ def add_busy(parser: argparse.ArgumentParser) -> None:
     """Add what to do while the device is busy."""
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),
-        help="while another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse, share",
+        help="if another torchstone measures on the device: wait (default, or $TORCHSTONE_WHEN_BUSY), refuse or share",
     )  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def measured(
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        _say("interrupted", folder, progress.run_id, "takes what is missing")
+        _say("interrupted", folder, progress.run_id, "measures the missing trials")
         return EXIT_CODE
     return _told(options, results, show or _print, document or _whole)
 
@@ -89,13 +91,15 @@ def _told(
         print_json(document(results))
     else:
         show(results)
-    folder = Path(summary.record).parent.parent
+    folder, code = Path(summary.record).parent.parent, code_of(summary, strict=options.strict)
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
-        _say(summary.status, folder, summary.run_id, f"takes the remaining {trials}")
+        _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
     elif summary.status != "done":
-        _say(summary.status, folder, summary.run_id, "goes on with the search")
-    return code_of(summary, strict=options.strict)
+        _say(summary.status, folder, summary.run_id, "continues the search")
+        if summary.answer is None:
+            return code or ExitCode.NO
+    return code
 
 
 def _whole(results: Results) -> object:
@@ -105,7 +109,7 @@ def _whole(results: Results) -> object:
 
 
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
-    from torchstone.storage.unwritten import resume_words
+    from torchstone.storage.record_writer import resume_words
 
     sys.stdout.flush()
     more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""
@@ -113,10 +117,7 @@ def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
 
 
 def _print(results: Results) -> None:
-    from torchstone.cli._run_answer import print_run_answer
-    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.cli._render import show_document
+    from torchstone.report.documents.run import measured_document
 
-    summary = results.summary
-    print_run_answer(summary)
-    print_run(summary)
-    print_files(results)
+    show_document(measured_document(results))

@@ -38,3 +38,10 @@ def suggest_command(word: str, commands: Iterable[str]) -> str:
 def words_of(texts: Iterable[str] | None) -> list[str]:
     """Split values given as `1,2,4` or as `1 2 4`, or both."""
     return [word for text in texts or () for word in re.split(r"[,\s]+", text) if word]
+
+
+def add_json(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
+    """Add --json. `default`: argparse.SUPPRESS where another parser has the flag, and its value, already."""
+    parser.add_argument(
+        "--json", action="store_true", default=default, help="print one JSON document on stdout, nothing else"
+    )

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._remaining import Remaining
-from torchstone.cli._table import plain
 from torchstone.core import units
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.message import Entered, Event, Progress
 from torchstone.core.schema.trial import Status

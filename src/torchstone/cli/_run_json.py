@@ -11,7 +11,7 @@ from torchstone.analysis.advice.insights import readings
 from torchstone.analysis.summary import RunSummary
 
 if TYPE_CHECKING:
-    from torchstone.cli._ab_course import Course
+    from torchstone.analysis.compare.ab_course import Course
 
 
 def whole(run: RunSummary, contest: Course | None = None) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The flags that say what to measure and how; a file or a recipe says the same, and flags win over it."""
+"""The options that say what to measure; they override the recipe or file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.case import model_name
 from torchstone.core.schema.condition import Condition, parse
 
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
 # Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
 # go to one list, in the order typed: it is the order of the table's columns.
-_SHORT = {
-    "--batch-sizes": "batch_size", "--sequence-lengths": "sequence_length", "--learning-rates": "learning_rate",
-    "--optimizers": "optimizer", "--num-workers": "num_workers", "--grad-accumulation": "grad_accumulation",
-}  # fmt: skip
+_SHORT = {axis.flag: name for name, axis in AXES.items() if axis.flag is not None}
 
 
 def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> argparse._ArgumentGroup:
     """Add what is measured: a recipe or flags; return their group. `sides`: the command names its recipes itself."""
-    what = parser.add_argument_group("what")
+    what = parser.add_argument_group("what to measure")
     if not sides:
         what.add_argument(
             "recipe", nargs="?",
-            help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file; nothing: demo",
+            help="a recipe (torchstone list recipes), or a .yaml, .json or .toml file (default: demo)",
         )  # fmt: skip
-    what.add_argument("--config", metavar="FILE", help="the same as naming the file")
+    what.add_argument("--config", metavar="FILE", help="the same as giving the file as RECIPE")
     what.add_argument("--model", help="hf:NAME, timm:NAME, builtin:NAME (or NAME@FILE), hf:FOLDER, py:FILE.py:FUNCTION")
     what.add_argument(
         "--data",
@@ -46,7 +43,7 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
         "--data-option", action="append", metavar="NAME=VALUE", help="option of the data, e.g. label=stars of csv:FILE"
     )
     what.add_argument("--split", metavar="S", help="train, validation or test (default: by the task)")
-    what.add_argument("--limit", type=int, metavar="N", help="at most so many items of the data (default: all)")
+    what.add_argument("--limit", type=int, metavar="N", help="use at most N items of the data (default: all)")
     what.add_argument(
         "--option", action="append", metavar="NAME=VALUE", help="option of the model, e.g. weights=pretrained"
     )
@@ -54,30 +51,30 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
         "--axis", dest="axes", action=_Axis, metavar="NAME=V1,V2", help="values of an axis (torchstone list axes)"
     )
     for flag, axis in _SHORT.items():
-        same = f"the same as --axis {axis}=…; 1,2,4 or 1 2 4"
+        same = f"the same as --axis {axis}=…, written 1,2,4 or 1 2 4"
         what.add_argument(flag, dest="axes", action=_Axis, nargs="+", metavar="V", help=same)
     what.add_argument(
         "--device",
         "--hardware",
         nargs="+",
         metavar="D",
-        help="auto, cpu, cuda, cuda:1, rocm, mps, xpu; several: one after the other",
+        help="auto, cpu, cuda, cuda:1, rocm, mps or xpu; several are measured one after the other",
     )
     what.add_argument(
-        "--settings", choices=("device", "torch"), help="what no axis says: as the device likes it (default), or torch"
+        "--settings", choices=("device", "torch"), help="defaults of unset options: device (tuned for it), or PyTorch's"
     )
     return what
 
 
 def add_choice(what: argparse._ArgumentGroup) -> None:
     """Add what is chosen of it: a task, families, axes without what is excluded."""
-    what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
+    what.add_argument("--task", help="infer, train, generate or load; with a recipe: only its workloads of this task")
     families = "embedding, text_generation, vision, audio, multimodal"
-    what.add_argument("--model-families", nargs="+", metavar="F", help=f"only {families}; recipe: families")
+    what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
     what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
     what.add_argument(
         "--exclude", action="append", metavar="COND",
-        help="leave out what meets all of it: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
+        help="skip cases that match all conditions: 'batch_size>=1024,precision=fp32', 'num_workers!=0|4'",
     )  # fmt: skip
 
 
@@ -86,7 +83,7 @@ def add_run_options(parser: argparse.ArgumentParser, *, sides: bool = False) -> 
     what = add_workload(parser, sides=sides)
     add_choice(what)
     if not sides:
-        what.add_argument("--first", action="append", metavar="COND", help="in each round, take what meets it first")
+        what.add_argument("--first", action="append", metavar="COND", help="run matching cases first in each round")
     add_procedure(parser, sides=sides)
 
 
@@ -118,7 +115,7 @@ def asked(options: argparse.Namespace) -> RunRequest:
         named = any(flag == "--axis" for flag, _ in options.axes or ())
         given = options.task or options.data or named or options.option or data_options_of(options)
         if given and not options.model_families:
-            raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file, or a --model")
+            raise UsageError("nothing to measure: name a recipe (torchstone list recipes), a file or a --model")
         word = "families" if options.model_families else "demo"
     axes = axes_of(options)
     if word is not None:
@@ -154,7 +151,7 @@ def _conditions(request: RunRequest, flag: str, texts: Sequence[str] | None) -> 
             raise UsageError(f"{flag} {fault}") from None
         if there and not any({c.axis for c in condition.comparisons} <= set(axes) for axes in there):
             tasks = ", ".join(sorted({w.task for w in request.workloads}))
-            raise UsageError(f"{flag} {text}: no workload has all of its axes (task {tasks})")
+            raise UsageError(f"{flag} {text}: no workload has all of these axes (task {tasks})")
         found.append(condition)
     return found
 
@@ -172,7 +169,7 @@ def _filtered(
     kept = [msgspec.structs.replace(w, options={**w.options, **_options(options)}) for w in chosen]
     for axis in axes:
         if not any(takes(w.task, w.model, w.options, axis) for w in kept):
-            raise UsageError(f"axis {axis} does not go with {', '.join(sorted({w.task for w in kept}))}")
+            raise UsageError(f"axis {axis} does not apply to {', '.join(sorted({w.task for w in kept}))}")
     changed = []
     for w in kept:
         own = {name: values for name, values in axes.items() if takes(w.task, w.model, w.options, name)}
@@ -194,10 +191,7 @@ def axes_of(options: argparse.Namespace) -> dict[str, tuple[Scalar, ...]]:
         texts.setdefault(name.strip(), []).extend(words_of([values]))
     if options.mixed_precision:
         texts.setdefault("precision", ["fp32", "bf16"])
-    for name in texts:
-        if name not in AXES:
-            raise unknown("axis", name, AXES)
-    return {name: tuple(AXES[name].parse(word) for word in words) for name, words in texts.items()}
+    return {name: axis_values(name, words) for name, words in texts.items()}
 
 
 def _data(workload: Any, options: argparse.Namespace, usual: str | None) -> str | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torchstone.cli._progress import ProgressBar
     from torchstone.storage.training.metrics_log import EpochMetrics
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.campaign import TrainResults
+    from torchstone.workflows.train.training import TrainResults
 
 
 class EpochLines:

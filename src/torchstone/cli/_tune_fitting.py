@@ -13,7 +13,7 @@ from torchstone.core.errors import ExitCode
 def fitted(options: argparse.Namespace) -> int:
     """Print what fits each card; return the exit code: 1 where nothing does."""
     from torchstone.cli.memory_command import cards_of, telling
-    from torchstone.workflows.memory.campaign import answered, shapes_only
+    from torchstone.workflows.memory.prediction import answered, shapes_only
     from torchstone.workflows.memory.tuned import fitting, tried_on
 
     request = tune_asked(options)

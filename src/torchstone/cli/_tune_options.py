@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from torchstone.cli._parsing import words_of
-from torchstone.core.errors import UsageError, unknown
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Constraints
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.procedure import Procedure
 
 if TYPE_CHECKING:
@@ -30,35 +30,39 @@ _SEARCH_SHARE = 0.5  # of --within; the rest is for the duel and what stands beh
 
 def add_tune_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags of tune."""
-    best = parser.add_argument_group("what is best")
+    best = parser.add_argument_group("objective and constraints")
     best.add_argument(
         "--objective", default="throughput", help="throughput (default), latency, efficiency (items/s/GB) or energy"
     )
-    best.add_argument("--max-memory", metavar="SIZE", help="peak memory: 80%% of the device's, or 20GB (default 90%%)")
-    best.add_argument("--max-latency", metavar="T", help="time of a batch (training: of a step), for example 50ms")
-    best.add_argument("--min-throughput", type=float, metavar="X", help="items a second")
     best.add_argument(
-        "--effective-batch", type=int, metavar="N", help="batch size × accumulation stays N: accumulation follows"
+        "--max-memory", metavar="SIZE", help="maximum peak memory: 80%% of the device's, or 20GB (default 90%%)"
     )
+    best.add_argument(
+        "--max-latency", metavar="T", help="maximum time of a batch (training: of a step), for example 50ms"
+    )
+    best.add_argument("--min-throughput", type=float, metavar="X", help="minimum items per second")
+    best.add_argument("--effective-batch", type=int, metavar="N", help="keep batch size × gradient accumulation at N")
     best.add_argument(
         "--learning-rate-rule", choices=("sqrt", "linear", "none"), default="sqrt",
         help="how the learning rate follows the effective batch (default sqrt)",
     )  # fmt: skip
-    how = parser.add_argument_group("how to search")
-    how.add_argument("--quick", action="store_true", help="a first answer: few probes and short windows")
-    how.add_argument("--only", metavar="AXES", help="nothing else varies, for example num_workers")
+    how = parser.add_argument_group("search")
+    how.add_argument("--quick", action="store_true", help="quick first answer: few probes, short windows")
+    how.add_argument("--only", metavar="AXES", help="vary only these axes, for example num_workers")
     how.add_argument(
         "--present",
         metavar="SETTINGS",
-        help="what you have now, such as batch_size=32,num_workers=0 (default: the files)",
+        help="your current settings, such as batch_size=32,num_workers=0 (default: those of the file)",
     )
     how.add_argument("--searcher", default="adaptive", help="adaptive (default), grid, random, optuna")
-    how.add_argument("--probes", type=int, metavar="N", help="most probes of the search")
-    how.add_argument("--search-time", metavar="T", help="most trial-seconds of the search, the duel left out")
-    how.add_argument("--apply", type=Path, metavar="FILE", help="write the answer into this YAML, JSON or TOML file")
+    how.add_argument("--probes", type=int, metavar="N", help="maximum number of probes of the search")
+    how.add_argument("--search-time", metavar="T", help="maximum trial-seconds of the search, without the final round")
+    how.add_argument(
+        "--apply", type=Path, metavar="FILE", help="write the best settings into this YAML, JSON or TOML file"
+    )
     how.add_argument(
         "--for", dest="cards", nargs="+", metavar="CARD",
-        help="a card that is not here (h100-80gb): measure nothing, say which of the settings to try would fit it",
+        help="measure nothing: predict which of the candidate settings would fit this card, for example h100-80gb",
     )  # fmt: skip
 
 
@@ -70,7 +74,7 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
     from torchstone.workflows.tune.request import TuneRequest
 
     if options.recipe is None and options.config is None and options.model is None:
-        raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file, or a --model")
+        raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file or a --model")
     request = asked(options)
     given = {
         name: value for name, value in (_QUICK if options.quick else _USUAL).items()
@@ -124,9 +128,7 @@ def _present(text: str | None) -> dict[str, Scalar]:
         axis, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"--present {text}: write AXIS=VALUE,AXIS=VALUE, for example batch_size=32,num_workers=0")
-        if axis not in AXES:
-            raise unknown("axis", axis, AXES)
-        found[axis] = AXES[axis].parse(value, f"--present {axis}")
+        found[axis] = axis_named(axis).parse(value, f"--present {axis}")
     return found
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from torchstone.cli._table import plain
 from torchstone.core import units
+from torchstone.core.plain_text import plain
+from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered
 from torchstone.core.schema.search import Part
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
-    from torchstone.core.schema.answer import Quest
+    from torchstone.core.schema.answer import TuneSpec
     from torchstone.core.schema.message import Event
     from torchstone.core.schema.run import Head, Slot
-    from torchstone.core.schema.search import Probe, Reading
+    from torchstone.core.schema.search import Probe, ProbeResult
     from torchstone.core.schema.trial import Trial
 
 _STAGES = {
@@ -32,7 +33,7 @@ class TuneProgress:
         self._verbose = verbose
         self._began_s = system_clock()
         self._stage: str | None = None
-        self._quest: Quest | None = None
+        self._quest: TuneSpec | None = None
         self._best: float | None = None
         self._fought = 0
         self.run_id: str | None = None
@@ -42,7 +43,7 @@ class TuneProgress:
         self.run_id = head.run_id
         self._print(f"run {head.run_id}")
 
-    def quest(self, quest: Quest, points: int) -> None:
+    def quest(self, quest: TuneSpec, points: int) -> None:
         """Say what is looked for, among how many settings."""
         self._quest = quest
         axes = ", ".join(f"{axis} ({len(values)})" for axis, values in quest.axes.items())
@@ -59,7 +60,7 @@ class TuneProgress:
         """Name the stage when it changes."""
         self.stage(_STAGES[probe.part])
 
-    def learned(self, reading: Reading) -> None:
+    def learned(self, reading: ProbeResult) -> None:
         """Say what a probe told."""
         shown = {axis: value for axis, value in reading.probe.point.items() if self._matters(axis, reading)}
         point = ", ".join(f"{axis} {value}" for axis, value in shown.items())
@@ -96,13 +97,13 @@ class TuneProgress:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _matters(self, axis: str, reading: Reading) -> bool:
-        loader = axis in ("num_workers", "pin_memory", "prefetch_factor")
+    def _matters(self, axis: str, reading: ProbeResult) -> bool:
+        loader = axis in LOADER_AXES
         if axis == "batch_size" or reading.probe.part == Part.WHOLE:
             return True
         return loader == (reading.probe.part == Part.LOADER)
 
-    def _is_rate(self, reading: Reading) -> bool:
+    def _is_rate(self, reading: ProbeResult) -> bool:
         return reading.probe.part != Part.WHOLE or (
             self._quest is not None and self._quest.objective in ("throughput", "efficiency")
         )
@@ -111,7 +112,7 @@ class TuneProgress:
         unit = "J/item" if self._quest is not None and self._quest.objective == "energy" else "s"
         return units.quantity(1.0 / value if value else None, "s" if unit == "s" else "J")
 
-    def _waits(self, reading: Reading) -> bool:
+    def _waits(self, reading: ProbeResult) -> bool:
         return reading.probe.part == Part.WHOLE and reading.wait_share is not None and reading.wait_share > 0.01
 
     def _print(self, text: Any) -> None:

@@ -1,4 +1,4 @@
-"""Is B faster than A? Both live at once and take turns, until it is known.
+"""Test whether B is faster than A: both run at once, interleaved, until a sequential test decides.
 
 torchstone ab smoke --task infer --a precision=fp32 --b precision=bf16
 torchstone ab before.yaml after.yaml
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_busy, busy_of
+from torchstone.cli._parsing import add_json
 from torchstone.cli._run_options import add_run_options
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.comparison import Comparison, Judgement
@@ -23,25 +24,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ab."""
     parser.add_argument(
         "sides", nargs="*", metavar="A B",
-        help="two recipes, files or git revisions; or one recipe (or none, with --model) and --a, --b",
+        help="two recipes, files or git revisions; or one recipe (or --model) with --a and --b",
     )  # fmt: skip
-    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of side A, the baseline")
-    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of side B")
-    parser.add_argument("--margin", default="2%", metavar="P", help="difference that does not matter (default 2%%)")
+    parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
+    parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
-        "--false-alarms", default="1%", metavar="P", help="bound on false alarms, over all looks (default 1%%)"
+        "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
+    )
+    parser.add_argument(
+        "--margin",
+        default="2%",
+        metavar="P",
+        help="equivalence margin: smaller differences count as equal (default 2%%)",
+    )
+    parser.add_argument(
+        "--false-alarms",
+        default="1%",
+        metavar="P",
+        help="significance level, over all looks of the sequential test (default 1%%)",
     )
     parser.add_argument(
         "--within",
         metavar="T",
-        help="most time for the answer (default 60s, and as long as six pairs of processes take)",
+        help="maximum time of the test (default 60s, and at least six pairs of processes)",
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
-        help="exit 1 if B is worse, worse:5%% (by more than that), unclear or better; or if a side fails: for CI",
+        help="for CI: exit 1 if B is worse, worse:5%% (by more than 5 %%), unclear or better, or if a side fails",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_busy(parser)
     add_run_options(parser, sides=True)
     add_folder(parser)
@@ -49,12 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
-    from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
-    from torchstone.cli._ab_blocks import print_ab
+    from torchstone.cli._ab_request import gate_of, rules_of, sides_of
     from torchstone.cli._ab_progress import AbProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
-    from torchstone.workflows.ab.campaign import AbCampaign
+    from torchstone.workflows.ab.live_comparison import AbCampaign, course_of
 
     began_s = system_clock()
     gate = gate_of(options)
@@ -69,16 +80,20 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
-        print("torchstone: interrupted: what was cut off cannot be judged", file=sys.stderr)
+        print("torchstone: interrupted: an incomplete ab has no result", file=sys.stderr)
         return EXIT_CODE
+    summary, course = results.summary, course_of(ended)
     if options.json:
-        from torchstone.cli._ab_course import course_told
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(results.summary, course_told(ended)))
+        print_json(whole(summary, course))
     else:
-        print_ab(results, ended)
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.ab import ab_document
+
+        files = {"record": summary.record, "document": str(results.document)}
+        show_document(ab_document(ended.comparison, ended.trials, summary.cases, course, files))
     return ExitCode.NO if not ended.pairs or fails(ended.comparison, gate) else ExitCode.DONE
 
 

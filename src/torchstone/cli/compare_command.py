@@ -1,6 +1,6 @@
-"""Compare stored runs, of one machine or many: is it really faster, by how much, and what else differs.
+"""Compare stored runs of one or several machines: ratios with confidence intervals, and what else differs.
 
-Cases are matched by what they compute, figures are judged better, worse, same or unclear against --margin, with a known
+Cases are matched by what they compute. Each figure is better, worse, same (within --margin) or unclear, with a bounded
 rate of false alarms. The first RUN is the baseline.
 """
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
-from torchstone.cli._parsing import words_of
-from torchstone.cli._table import plain
+from torchstone.cli._parsing import add_json, words_of
 from torchstone.core.errors import ExitCode, UsageError
+from torchstone.core.plain_text import plain
 
 if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
-    from torchstone.analysis.compare.inputs import Participant
-    from torchstone.report.comparison_text import Gate
+    from torchstone.analysis.compare.gate import Gate
+    from torchstone.analysis.compare.inputs import ComparedInput
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,32 +29,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a path, an id, a unique prefix, a name, latest, a folder from another machine (all its runs), "
         "or the training_metrics.json of a training",
     )  # fmt: skip
-    parser.add_argument("--over", metavar="AXIS", help="with one RUN: compare the values of an axis in it, or `device`")
-    parser.add_argument("--baseline", metavar="RUN", help="which the others are compared with (default: the first)")
-    parser.add_argument("--margin", default="2%", help="a ratio nearer to 1 than this is the same (default 2%%)")
     parser.add_argument(
-        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="what an hour costs, for the cost an item: A=2.5 B=1.9"
+        "--over",
+        metavar="AXIS",
+        help="with one RUN: compare the values of this axis within it, or its devices (`device`)",
+    )
+    parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
+    parser.add_argument(
+        "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
+    )
+    parser.add_argument(
+        "--over",
+        metavar="AXIS",
+        help="with one RUN: compare the values of this axis within it, or its devices (`device`)",
+    )
+    parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
+    parser.add_argument(
+        "--margin", default="2%", help="equivalence margin: smaller differences count as equal (default 2%%)"
+    )
+    parser.add_argument(
+        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="price of an hour, for the cost per item: A=2.5 B=1.9"
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
-        help="exit 1 if any figure is worse, worse:5%% (by more than that) or unclear; if a case of the baseline is "
-        "missing; with each of them if a case is not comparable at all",
+        help="exit 1 if any figure is worse, worse:5%% (by more than 5 %%) or unclear; if a case of the baseline is "
+        "missing; with each of them, if a case is not comparable",
     )  # fmt: skip
-    parser.add_argument("--output", metavar="FILE", help="the JSON document (default: benchmark_comparison_TIME.json)")
+    parser.add_argument(
+        "--output", metavar="FILE", help="where to write the JSON document (default: benchmark_comparison_TIME.json)"
+    )
     parser.add_argument(
         "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
     )
-    parser.add_argument("--full", action="store_true", help="every line of what differs")
-    parser.add_argument("--json", action="store_true", help="print the JSON document on stdout, and nothing else there")
+    parser.add_argument("--full", action="store_true", help="print every difference between the environments")
+    add_json(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print, write the document; return 1 if --fail-on finds something."""
+    """Compare, write the document, show it; return 1 if --fail-on finds something."""
     from torchstone.analysis.compare.answer import answers
     from torchstone.analysis.compare.compare import Asked, compare
     from torchstone.config.durations import share
-    from torchstone.report.comparison_text import checked_output, report, write_report
+    from torchstone.report.comparison_json import checked_output, report, write_report
 
     folder, gate = writable(folder_of(options)), _gate(options.fail_on)
     output = checked_output(Path(options.output)) if options.output is not None else None
@@ -76,18 +93,18 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(document)
     else:
-        from torchstone.cli._compare_blocks import print_comparison
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.comparison import comparison_document
 
-        print_comparison(compared, told, every=options.full)
-        for file in (path, *written):
-            print(f"written   {file}")
+        files = [str(file) for file in (path, *written)]
+        show_document(comparison_document(compared, told, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
 def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
+    from torchstone.analysis.compare.gate import failing
     from torchstone.analysis.compare.matching import lost
-    from torchstone.report.comparison_text import failing
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
@@ -98,21 +115,21 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     for letter, cases in gone.items():
         more = f" and {len(cases) - 10} more" if len(cases) > 10 else ""
         named = ", ".join(cases[:10])
-        print(plain(f"torchstone: {letter} has no trial that ended well of {named}{more}"), file=sys.stderr)
+        print(plain(f"torchstone: {letter} has no successful trial of {named}{more}"), file=sys.stderr)
     return bool(failed or gone)
 
 
-def _participants(options: argparse.Namespace, folder: Path) -> list[Participant]:
+def _participants(options: argparse.Namespace, folder: Path) -> list[ComparedInput]:
     from torchstone.analysis.compare.inputs import gather, split
 
     if options.over is None:
         return gather(options.runs, folder, options.baseline)
     if len(options.runs) > 1:
-        raise UsageError("--over compares the values of an axis within one run: name one RUN")
+        raise UsageError("--over compares the values of an axis within one run: give one RUN")
     return split(options.runs[0], options.over, folder, options.baseline)
 
 
-def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[str, float]:
+def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:
     from torchstone.analysis.compare.inputs import named
 
     found: dict[str, float] = {}
@@ -129,8 +146,8 @@ def _prices(texts: list[str] | None, participants: list[Participant]) -> dict[st
 
 
 def _gate(texts: list[str] | None) -> Gate | None:
+    from torchstone.analysis.compare.gate import Gate
     from torchstone.config.durations import share
-    from torchstone.report.comparison_text import Gate
 
     if not texts:
         return None

@@ -1,4 +1,4 @@
-"""Say why a training or an inference is slow, with the evidence, and what would help: measured before it is said.
+"""Find why a training or an inference is slow: bottlenecks with evidence, and remedies with their measured speed-up.
 
 torchstone diagnose latest
 torchstone diagnose my-run.yaml --budget 2m --apply my-run.yaml
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
+from torchstone.cli._procedure_options import add_heap
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
 from torchstone.core.errors import ExitCode
-from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
@@ -34,31 +34,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of diagnose."""
     what = add_workload(parser)
     what.add_argument("--task", help="infer or train; with a recipe: only its workloads of this task")
-    what.add_argument("--case", metavar="ID", help="of a stored run: the case whose id begins so (default: the best)")
-    how = parser.add_argument_group("how")
-    how.add_argument("--within", metavar="T", help="most time of the whole command (default: as it comes)")
-    how.add_argument(
-        "--budget", dest="try_budget", metavar="T", help="time for trying what could help (default 60s; 0: try nothing)"
+    what.add_argument(
+        "--case", metavar="ID", help="of a stored run: the case whose id begins with this (default: the best)"
     )
-    how.add_argument("--apply", type=Path, metavar="FILE", help="write what helped into this YAML, JSON or TOML file")
-    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
-    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how a trial's process starts")
+    how = parser.add_argument_group("how to measure")
+    how.add_argument("--within", metavar="T", help="maximum time of the whole command (default: no limit)")
     how.add_argument(
-        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
+        "--budget", dest="try_budget", metavar="T", help="time to measure remedies (default 60s; 0: measure none)"
     )
-    how.add_argument("--timeout", metavar="T", help="most time of a trial (default 10m)")
+    how.add_argument(
+        "--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file"
+    )
+    how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
+    how.add_argument(
+        "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
+    )
+    add_heap(how)
+    how.add_argument("--timeout", metavar="T", help="maximum time of a trial (default 10m)")
     add_measuring(parser)
     add_folder(parser)
     measuring = argparse.ArgumentParser()
     add_run_options(measuring)
     parser.set_defaults(**vars(measuring.parse_args([])))  # what only a run has is as if it were not given
     actions = {action.dest: action for action in parser._actions if action.dest == "recipe"}
-    actions["recipe"].help = "a stored run (path, id, prefix, name, latest), a recipe, or a file; nothing: latest"
+    actions["recipe"].help = "a stored run (path, id, prefix, name or latest), a recipe or a file (default: latest)"
 
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose, print it, write the reports, and apply what helped where asked."""
-    from torchstone.cli._diagnose_asked import requested, target_of
+    from torchstone.cli._diagnose_request import requested, target_of
     from torchstone.cli._diagnose_progress import DiagnoseProgress
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
@@ -78,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
     if results is not None and results.summary.status == "interrupted" and not diagnosis.causes:
-        print("torchstone: interrupted before anything was found", file=sys.stderr)
+        print("torchstone: interrupted before any result", file=sys.stderr)
         return EXIT_CODE
     return _told(options, folder, target, results, diagnosis)
 
@@ -98,7 +102,7 @@ def _time_to_try(options: argparse.Namespace) -> Callable[[], float]:
 def _diagnosed(
     target: Target, left_s: Callable[[], float], folder: Path, progress: DiagnoseProgress, busy: Any
 ) -> tuple[Results | None, Diagnosis]:
-    from torchstone.workflows.diagnose.campaign import DiagnosisCampaign, diagnosed_from_record
+    from torchstone.workflows.diagnose.measured_diagnosis import DiagnosisCampaign, diagnosed_from_record
 
     if target.elsewhere is not None:
         return None, diagnosed_from_record(target)
@@ -151,7 +155,7 @@ def _run_of(target: Target, results: Results | None) -> RunSummary:
 
     found = target.run if target.run is not None else results.summary if results is not None else None
     if found is None:
-        raise TorchstoneError(f"{target.name}: neither recorded nor measured")
+        raise TorchstoneError(f"{target.name}: no recorded or measured result")
     return found
 
 
@@ -161,9 +165,9 @@ def _apply(path: Path, diagnosis: Diagnosis) -> None:
 
     applied = diagnosis.applied
     if applied is None or applied.gain is None:
-        raise TorchstoneError(f"{path}: nothing written: no setting that was tried is faster")
+        raise TorchstoneError(f"{path}: nothing written: no measured setting is faster")
     if not applied.what_if.settings:
-        raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is no setting of a file")
+        raise TorchstoneError(f"{path}: nothing written: {applied.what_if.name} is not a setting of a file")
     write_settings(path, applied.what_if.settings, str(diagnosis.case.workload.task))
     if applied.what_if.heap is not None:
-        print(f"heap={applied.what_if.heap} is no setting of a file: give --heap beside it", file=sys.stderr)
+        print(f"heap={applied.what_if.heap} is not a setting of a file: add --heap when you run", file=sys.stderr)

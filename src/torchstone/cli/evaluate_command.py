@@ -1,4 +1,4 @@
-"""Judge a checkpoint: accuracy, precision, recall, F1 and the confusion matrix, on held-out or new data.
+"""Evaluate a checkpoint: accuracy, precision, recall, F1 and the confusion matrix, on held-out or new data.
 
 torchstone evaluate trained
 torchstone evaluate trained --data new-reviews/ --json
@@ -11,24 +11,27 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 from torchstone.cli._run_options import at_least, data_options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of evaluate."""
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="the --output of a train (default: the latest)")
-    parser.add_argument("--model-dir", "--model_dir", metavar="DIR", help="the same as naming the folder")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="the --output folder of a training (default: the latest)"
+    )
+    parser.add_argument("--model-dir", "--model_dir", metavar="DIR", help="the same as giving the folder as DIR")
     parser.add_argument(
         "--checkpoint", default="best", metavar="N",
         help="best (default), last, an epoch's number, or its file: checkpoint_epoch_3.safetensors",
     )  # fmt: skip
-    parser.add_argument("--data", help="other data than that of the training: PATH, or SOURCE:PATH")
+    parser.add_argument("--data", help="PATH or SOURCE:PATH (default: the training's data)")
     parser.add_argument("--data-option", action="append", metavar="NAME=VALUE", help="option of the data")
     parser.add_argument("--split", metavar="S", help="train, validation or test (default: test, where there is one)")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most so many items (default: all)")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="items in a batch (default: the training's)")
-    parser.add_argument("--device", metavar="D", help="where (default: the training's)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
+    parser.add_argument("--limit", type=int, metavar="N", help="use at most N items (default: all)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="items per batch (default: the training's)")
+    parser.add_argument("--device", metavar="D", help="device to evaluate on (default: the training's)")
+    add_json(parser)
     add_folder(parser)
 
 

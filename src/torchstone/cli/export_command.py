@@ -1,4 +1,4 @@
-"""Write a stored run for other programs: csv, json, jsonl or parquet; or as charts: svg."""
+"""Write a stored run as csv, json, jsonl or parquet, or as charts (svg)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.core.errors import UsageError, unknown
 from torchstone.plugins import registry
 
-_ROWS = {"cases": "one row a case, every estimate", "trials": "one row a trial", "samples": "one row a raw value"}
+_ROWS = {"cases": "a row per case with every estimate", "trials": "a row per trial", "samples": "a row per raw value"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rows", default="cases", help="; ".join(f"{name}: {meaning}" for name, meaning in _ROWS.items())
     )
     parser.add_argument("--to", metavar="FILE", help="file to write (default: beside the records, named after the run)")
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     add_folder(parser)
 
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     there = folder / exporter.folder
     path = Path(options.to) if options.to else there / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
     if options.to and path.exists() and not options.force:
-        raise UsageError(f"{path} is there already; --force writes over it")
+        raise UsageError(f"{path} exists already; --force overwrites it")
     if not options.to:
         writable(path.parent).mkdir(parents=True, exist_ok=True)
     elif not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""How the figures of cases moved over all stored runs, where they changed, and what else changed there.
+"""Show how the figures of cases changed over all stored runs, and what else changed at the same time.
 
 torchstone history                        (every case with several runs)
 torchstone history gpt2 --metric energy_per_item_j
@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._parsing import add_json
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torchstone.analysis.recommend.history import Histories, History
+    from torchstone.analysis.recommend.history import Histories
 
 _UNNAMED = ""
 
@@ -25,29 +24,31 @@ _UNNAMED = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of history."""
     parser.add_argument(
-        "what", nargs="?", help="a case_id or its beginning, a run (latest, an id, a name), or part of a model's name"
+        "what", nargs="?", help="a case_id or its prefix, a run (latest, an id, a name), or part of a model's name"
     )
     parser.add_argument("--metric", default="throughput", help="a figure: throughput (default), step_time, loss_end, …")
-    parser.add_argument("--suspect", action="store_true", help="count SUSPECT runs too; they are left out otherwise")
+    parser.add_argument("--suspect", action="store_true", help="include SUSPECT runs (default: excluded)")
     parser.add_argument(
-        "--fail-on", metavar="worse[:MARGIN]", help="exit 1 if a newest level is worse than the one before (by more)"
+        "--fail-on",
+        metavar="worse[:MARGIN]",
+        help="exit 1 if the newest level is worse than the one before (by more than MARGIN)",
     )
     parser.add_argument(
-        "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="draw it (default: analysis/history.svg)"
+        "--svg", nargs="?", const=_UNNAMED, metavar="FILE", help="write a chart (default: analysis/history.svg)"
     )
     parser.add_argument(
         "--reference", nargs="?", const=_UNNAMED, metavar="FILE",
-        help="write the present level of each case as a JSON line (default: absolute_results.jsonl)",
+        help="write the current level of each case as a JSON line (default: absolute_results.jsonl)",
     )  # fmt: skip
-    parser.add_argument("--full", action="store_true", help="every case at length, and every run")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--full", action="store_true", help="print every case in full and every run")
+    add_json(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the histories; return 1 if --fail-on finds one that is worse."""
+    """Show the histories; return 1 if --fail-on finds one that is worse."""
     from torchstone.analysis.recommend.history import history, worse
-    from torchstone.analysis.recommend.reference import without_level
+    from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)
     told = history(folder, options.what, options.metric, suspect=options.suspect)
@@ -58,24 +59,14 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(told)
     else:
-        from torchstone.cli._history import print_histories
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.history import Requested, history_document
 
-        print_histories(told, every=options.full)
-        for path in written:
-            print(f"written: {path}")
-        if options.reference is not None and (lacking := without_level(told.histories)):
-            print(f"not in the reference: {len(lacking)} of {len(told.histories)} cases, {_why_not(lacking)}")
-        if bad:
-            what = f"by more than {100 * (margin or 0.0):g} %" if margin else "than the one before"
-            print(f"{len(bad)} of {len(told.histories)} cases: the newest level is worse {what}")
+        lacking = without_level(told.histories) if options.reference is not None else []
+        files, why = [str(path) for path in written], why_without_level(lacking)
+        requested = Requested(files, len(lacking), why, len(bad), margin or 0.0)
+        show_document(history_document(told, requested), every=options.full)
     return ExitCode.NO if bad else ExitCode.DONE
-
-
-def _why_not(histories: Sequence[History]) -> str:
-    """Return why no run of these counts; of runs that are doubted, what counts them."""
-    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
-    told = "; ".join(reasons)
-    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
 
 
 def _margin(text: str | None) -> float | None:
@@ -90,17 +81,17 @@ def _margin(text: str | None) -> float | None:
 
 
 def _written(options: argparse.Namespace, folder: Path, told: Histories) -> list[Path]:
-    from torchstone.analysis.recommend.reference import without_level
+    from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     lacking = without_level(told.histories)
     if options.reference is not None and told.histories and len(lacking) == len(told.histories):
-        raise UsageError(f"--reference: no case has a run that counts: {_why_not(lacking)}")
+        raise UsageError(f"--reference: no case has a run that counts: {why_without_level(lacking)}")
     written = []
     for wish, usual in ((options.svg, "analysis/history.svg"), (options.reference, "absolute_results.jsonl")):
         if wish is None:
             continue
         if not told.histories:
-            raise UsageError(f"nothing to write: no case here has the figure {options.metric} in a stored run")
+            raise UsageError(f"nothing to write: no stored case has the figure {options.metric}")
         path = writable(folder) / usual if wish == _UNNAMED else Path(wish)
         if wish != _UNNAMED and not path.parent.is_dir():
             raise UsageError(f"{path}: there is no folder {path.parent}")
@@ -119,7 +110,7 @@ def _write(path: Path, told: Histories, *, is_chart: bool) -> None:
     if not is_chart:
         path.write_bytes(b"".join(reference_lines(told.histories)))
         return
+    from torchstone.core.charts.drawing import draw
     from torchstone.report.charts.history import chart
-    from torchstone.report.charts.pictures import draw
 
     draw(chart(told.histories), path)

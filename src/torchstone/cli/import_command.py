@@ -1,4 +1,4 @@
-"""Take runs from other machines and results of other tools into the store. The same twice changes nothing."""
+"""Import runs from other machines or results of other tools. Importing the same file twice changes nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of import."""
     parser.add_argument(
         "paths", nargs="+", metavar="PATH",
-        help="record, document, result of another tool (`torchstone list importers`), or a folder of them",
+        help="a record, a document, a result of another tool (`torchstone list importers`), or a folder of them",
     )  # fmt: skip
     add_folder(parser)
 

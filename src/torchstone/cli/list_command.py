@@ -1,8 +1,8 @@
-"""List what there is: recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, importers.
+"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats or importers.
 
 torchstone list
 torchstone list recipes
-torchstone list recipes preset-80gb-small > mine.yaml    (its file, to begin one of your own)
+torchstone list recipes preset-80gb-small > mine.yaml    (its file, as a start for your own)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from torchstone.cli._parsing import add_json
 from torchstone.core.errors import MissingError, UsageError, unknown
 from torchstone.core.schema.axis import AXES
 from torchstone.plugins import registry
@@ -20,8 +21,8 @@ Rows = list[tuple[str, str]]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of list."""
     parser.add_argument("what", nargs="?", help=f"one of {', '.join(LISTS)} (default: all)")
-    parser.add_argument("name", nargs="?", help="of recipes: the one whose file is printed")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("name", nargs="?", help="with recipes: print the file of this one")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
-"""Print what is here: host, devices, software, and the settings that move timings.
+"""Print this machine: host, devices, software, and the settings that affect timings.
 
-torchstone machine          what is here
+torchstone machine          host, devices, software, settings
 torchstone machine check    is it fit to measure on? (about a minute; --quick: half of it)
-torchstone machine peaks    the best that a device really does (half a minute), beside its datasheet
+torchstone machine peaks    the measured peak rates of a device (half a minute), beside its datasheet
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from torchstone.cli._parsing import Parser
+from torchstone.cli._parsing import Parser, add_json
 
-_WORDS = {"check": "is this machine fit to measure on?", "peaks": "the best that a device really does"}
+_WORDS = {"check": "check whether this machine is fit to measure on", "peaks": "measure the peak rates of a device"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine, and of its two words."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     words = parser.add_subparsers(dest="word", metavar="check | peaks", parser_class=Parser)
     for word, meaning in _WORDS.items():
         own = words.add_parser(word, help=meaning, description=meaning)
         # Without a default of its own: that would overrule a --json that comes before the word.
-        own.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON document")
+        add_json(own, default=argparse.SUPPRESS)
         import_module(f"torchstone.cli._machine_{word}").add_arguments(own)
 
 

@@ -1,4 +1,4 @@
-"""What fits a card that need not be here: the predicted peak memory of a step, by kind, and the largest batch.
+"""Predict the peak memory of a step on any card, without the card, and the largest batch that fits.
 
 torchstone memory gpt2 --for h100-80gb
 torchstone memory bert --task train --for rtx4090,a100-40gb --axis precision=fp32,bf16 --axis gradient_checkpointing=false,true
@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from torchstone.cli._parsing import Parser, words_of
+from torchstone.cli._parsing import Parser, add_json, words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.core.errors import ExitCode, UsageError
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of memory."""
     parser.add_argument(
         "--for", dest="cards", nargs="+", metavar="CARD",
-        help=f"cards that need not be here, or a size: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
+        help=f"cards or sizes, need not be installed: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout, and nothing else there")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     what = add_workload(parser)
     add_choice(what)
     scratch = Parser()  # nothing is measured: what says how to is not asked for
@@ -43,12 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict, and print what fits. Exit 1 where nothing that was asked about does."""
     from torchstone.cli._run_options import asked
-    from torchstone.workflows.memory.campaign import answered, asked_of
+    from torchstone.workflows.memory.prediction import answered, asked_of
 
     if options.recipe is None and options.config is None and options.model is None:
-        raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file, or a --model")
+        raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
     if options.device is not None:
-        raise UsageError("--device: memory is told without one; name a card: --for rtx4090 (nothing: some usual ones)")
+        raise UsageError("--device: memory is predicted without a device; name a card, for example --for rtx4090")
     cards = cards_of(options.cards or _USUAL)
     request = asked(options)
     return shown(options, answered(request, asked_of(request, cards), telling(options)))
@@ -71,7 +71,7 @@ def telling(options: argparse.Namespace) -> Callable[[str], None]:
 
     def tell(what: str) -> None:
         if loud:
-            print(f"\r\033[Kfollowing {what} …", end="", file=sys.stderr, flush=True)
+            print(f"\r\033[Ktracing {what} …", end="", file=sys.stderr, flush=True)
 
     return tell
 

@@ -1,4 +1,4 @@
-"""Recommend hardware and settings from all that is stored, with how sure that is.
+"""Recommend hardware and settings from all stored results.
 
 torchstone recommend                                 (everything, by speed)
 torchstone recommend --family vision --task train --by energy
@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._parsing import add_json
 
 _BY = ("speed", "energy", "memory", "price")
 
@@ -18,24 +19,27 @@ _BY = ("speed", "energy", "memory", "price")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of recommend."""
     parser.add_argument("--family", help="only models of this family: vision, embedding, text_generation, custom, …")
-    parser.add_argument("--model", help="only models whose name holds this")
+    parser.add_argument("--model", help="only models whose name contains this")
     parser.add_argument("--task", help="train, infer, generate or load")
     parser.add_argument(
-        "--by", choices=_BY, default="speed", help="items/s (default), items/J, items/s per GB, or items per price"
+        "--by",
+        choices=_BY,
+        default="speed",
+        help="rank by items/s (speed, the default), items/J, items/s per GB or items per price",
     )
     parser.add_argument(
-        "--prices", type=Path, metavar="FILE", help="price of an hour of each device: YAML, JSON, TOML or CSV"
+        "--prices", type=Path, metavar="FILE", help="price per hour of each device, as YAML, JSON, TOML or CSV"
     )
-    parser.add_argument("--full", action="store_true", help="every setting and every model, not only the first")
+    parser.add_argument("--full", action="store_true", help="print every setting and every model, not only the first")
     parser.add_argument(
         "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is recommended."""
+    """Show what is recommended; with --save, write it too."""
     from torchstone.analysis.recommend.prices import read_prices
     from torchstone.analysis.recommend.recommend import Asked, recommend
 
@@ -44,18 +48,18 @@ def run(options: argparse.Namespace) -> int:
         writable(folder)
     prices = read_prices(options.prices) if options.prices is not None else None
     told = recommend(folder, Asked(options.by, options.family, options.model, options.task, prices))
+    files: list[str] = []
     if options.save:
-        from torchstone.cli._recommend_saved import save
+        from torchstone.report.recommendation_files import write_recommendation
 
-        paths = save(told, folder)
+        files = [str(path) for path in write_recommendation(told, folder)]
     if options.json:
         from torchstone.cli._json import print_json
 
         print_json(told)
-        return 0
-    from torchstone.cli._recommend import print_recommendation
+    else:
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.recommendation import recommendation_document
 
-    print_recommendation(told, every=options.full)
-    if options.save:
-        print(f"\nwritten: {', '.join(map(str, paths))}")
+        show_document(recommendation_document(told, files), every=options.full)
     return 0

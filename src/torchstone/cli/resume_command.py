@@ -1,4 +1,4 @@
-"""Go on with a run that was killed, interrupted or out of time: take what is missing, and only that.
+"""Continue a run that was killed, interrupted or out of time: measure only the missing trials.
 
 torchstone resume                         (the newest run)
 torchstone resume 20261121-101500-3fa9c2
@@ -19,9 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of resume."""
     parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
-        "--force", action="store_true", help="go on although machine, recipe, code or data have changed"
+        "--force", action="store_true", help="continue although machine, recipe, code or data have changed"
     )
-    parser.add_argument("--time-limit", metavar="T", help="start no trial after this (default: as the run was asked)")
+    parser.add_argument(
+        "--time-limit", metavar="T", help="start no trial after this time (default: as given to the run)"
+    )
     add_measuring(parser)
     add_folder(parser)
 
@@ -47,12 +49,11 @@ def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: 
 
 
 def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
-    from torchstone.cli._answer import show_tuned
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.run.resuming import Resumption
-    from torchstone.workflows.tune.campaign import going_on
+    from torchstone.workflows.tune.tune import going_on
 
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force, go_on=how)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), show_tuned)
+    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s))

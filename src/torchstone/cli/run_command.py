@@ -1,4 +1,4 @@
-"""Measure a model: a recipe by name, a YAML, JSON or TOML file, or flags alone.
+"""Measure a model: a recipe, a YAML, JSON or TOML file, or options alone.
 
 torchstone run distilbert
 torchstone run distilbert --axis batch_size=1,8 --axis precision=fp32,bf16 --trials 5
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
     from torchstone.cli._progress import ProgressBar
-    from torchstone.workflows.run.campaign import Campaign
+    from torchstone.workflows.run.planned_run import Campaign
 
     folder = writable(folder_of(options))
     request, busy = asked(options), busy_of(options)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 
 from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._parsing import add_json
 from torchstone.core.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of runs."""
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="most runs to list (default 20; 0: all)")
-    parser.add_argument("--name", help="only runs whose name holds this")
+    parser.add_argument(
+        "--limit", type=int, default=20, metavar="N", help="maximum number of runs to list (default 20; 0: all)"
+    )
+    parser.add_argument("--name", help="only runs whose name contains this")
     parser.add_argument("--device", help="only runs on this kind of device")
-    parser.add_argument("--rebuild", action="store_true", help="build the index anew from the records first")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--rebuild", action="store_true", help="first rebuild the index from the records")
+    add_json(parser)
     add_folder(parser)
 
 

@@ -1,4 +1,4 @@
-"""Train a model to an end: epochs, each judged on held-out data and saved; or see whether a tune's answer holds.
+"""Train a model for whole epochs, each validated and saved; after a tune, compare with its predicted epoch.
 
 torchstone train sst2-small --data reviews/ --output trained
 torchstone train --resume trained --epochs 20
@@ -15,31 +15,35 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._procedure_options import add_heap
 from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
 from torchstone.core.errors import ExitCode, UsageError
-from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
-    from torchstone.workflows.train.campaign import TrainResults
     from torchstone.workflows.train.request import TrainingAsked
+    from torchstone.workflows.train.training import TrainResults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of train."""
     add_workload(parser)
-    how = parser.add_argument_group("how")
-    how.add_argument("--epochs", type=int, metavar="N", help="most passes over the data (default: the recipe's, or 1)")
-    how.add_argument("--steps", type=int, metavar="N", help="instead: so many steps (data without end)")
-    how.add_argument("--output", metavar="DIR", help="checkpoints and metrics (default: a new one in outputs/training)")
-    how.add_argument("--resume", metavar="DIR", help="go on with the training in DIR, as if it had never been cut")
-    how.add_argument("--timeout", metavar="T", help="most time of a training (default 30 days)")
-    how.add_argument("--seed", type=int, metavar="N", help="seed of data, weights and order (default 0)")
-    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how its process starts (default auto)")
+    how = parser.add_argument_group("how to measure")
     how.add_argument(
-        "--heap", choices=HEAPS, help="fixed: glibc keeps freed memory; huge: and takes huge pages (default fixed)"
+        "--epochs", type=int, metavar="N", help="maximum number of passes over the data (default: the recipe's, or 1)"
     )
-    how.add_argument("--telemetry", metavar="T", help="period of the gauges (default 500ms; 0: off)")
+    how.add_argument("--steps", type=int, metavar="N", help="train for N steps instead of epochs")
+    how.add_argument(
+        "--output", metavar="DIR", help="folder of checkpoints and metrics (default: a new one in outputs/training)"
+    )
+    how.add_argument(
+        "--resume", metavar="DIR", help="continue the training in DIR, with the same result as without the interruption"
+    )
+    how.add_argument("--timeout", metavar="T", help="maximum time of the training (default 30 days)")
+    how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
+    how.add_argument("--isolation", choices=("auto", "fork", "spawn"), help="how the process is started (default auto)")
+    add_heap(how)
+    how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--name", help="name of the run (default: the recipe's)")
     add_measuring(parser)
     add_folder(parser)
@@ -53,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     """Train, print the report of a run, the epochs, and what an epoch took beside what was predicted."""
     from torchstone.cli._progress import ProgressBar
     from torchstone.cli._training import EpochLines, training_json
-    from torchstone.workflows.train.campaign import TrainCampaign, default_output
+    from torchstone.workflows.train.training import TrainCampaign, default_output
 
     folder = writable(folder_of(options))
     training, busy = _asked(options), busy_of(options)
@@ -78,27 +82,25 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(done: TrainResults, folder: Path) -> None:
     from torchstone.cli._render import show_document
-    from torchstone.cli._run_blocks import print_files, print_run
+    from torchstone.report.documents.run import measured_document
     from torchstone.report.documents.training import training_document
     from torchstone.workflows.tune.verifying import epoch_of
 
     summary = done.results.summary
     (case,) = summary.cases
     epoch = epoch_of(case, done.epochs, summary.machine, folder) if done.metrics is not None else None
-    show_document(training_document(done, epoch))
-    print_run(summary)
-    print_files(done.results)
+    show_document(measured_document(done.results, training_document(done, epoch).parts))
 
 
 def _asked(options: argparse.Namespace) -> TrainingAsked:
-    from torchstone.workflows.train.campaign import resumed
     from torchstone.workflows.train.request import asked_training
+    from torchstone.workflows.train.training import resumed
 
     epochs = at_least("--epochs", options.epochs, 1)
     if options.resume is not None:
         given = ("recipe", "config", "model", "data", "axes", "steps", "output", "seed")
         if wrong := next((name for name in given if getattr(options, name) is not None), None):
-            raise UsageError(f"--resume {options.resume} goes on with what was asked then; leave out {wrong}")
+            raise UsageError(f"--resume {options.resume} continues with its own settings; leave out {wrong}")
         return resumed(Path(options.resume), epochs)
     if epochs is not None and options.steps is not None:
         raise UsageError("give --epochs or --steps, not both")

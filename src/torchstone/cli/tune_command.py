@@ -1,10 +1,10 @@
-"""Find the fastest safe settings of a model on this device, at a few percent of what trying everything costs.
+"""Find the fastest safe settings of a model on this device, at a few percent of the cost of measuring all.
 
 torchstone tune distilbert --data tsv:train.tsv
 torchstone tune my-run.yaml --max-memory 80% --apply my-run.yaml
 torchstone tune my-run.yaml --effective-batch 1024 --objective energy
 torchstone tune my-run.yaml --only num_workers --present batch_size=64
-torchstone tune gpt2 --task train --for h100-80gb       (nothing is measured: what would fit)
+torchstone tune gpt2 --task train --for h100-80gb       (predicts what would fit; measures nothing)
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._tune_fitting import fitted
 
         return fitted(options)
-    from torchstone.cli._answer import show_tuned
     from torchstone.cli._tune_progress import TuneProgress
-    from torchstone.workflows.tune.campaign import TuneCampaign
+    from torchstone.workflows.tune.tune import TuneCampaign
 
     folder = writable(folder_of(options))
     request, busy = tune_asked(options), busy_of(options)
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         done.append(TuneCampaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
         return done[0]
 
-    code = measured(options, folder, progress, carry_out, show_tuned)
+    code = measured(options, folder, progress, carry_out)
     return _concluded(options, done[0]) or code if done else code
 
 

@@ -6,31 +6,19 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from torchstone.config._apply_layout import Layout, json_layout, yaml_layout
-from torchstone.config._apply_toml import toml_layout
-from torchstone.config.json_text import read_json
-from torchstone.config.positions import KeyPath, Position
-from torchstone.config.reading import Source
-from torchstone.config.toml_text import read_toml
-from torchstone.config.yaml_text import read_yaml
+from torchstone.config.layout import Layout
+from torchstone.config.source import FORMATS, MOST_BYTES, decoded, parsed
 from torchstone.core.errors import TorchstoneError, UsageError, unknown
 from torchstone.core.flushing import flush_folder
 
-_MOST_BYTES = 2**20
 _MOST_BACKUPS = 1000
 _BOM = b"\xef\xbb\xbf"
-_READERS: Mapping[str, tuple[Callable[[str, str], tuple[Any, Mapping[KeyPath, Position]]], Callable[[str], Layout]]] = {
-    ".yaml": (read_yaml, yaml_layout),
-    ".yml": (read_yaml, yaml_layout),
-    ".json": (read_json, json_layout),
-    ".toml": (read_toml, toml_layout),
-}
 
 
 class Configuration(msgspec.Struct, frozen=True):
@@ -40,20 +28,12 @@ class Configuration(msgspec.Struct, frozen=True):
     raw: bytes
     text: str
     data: Mapping[Any, Any]
+    layout: Layout
 
     @property
     def suffix(self) -> str:
         """Return the kind of file: .yaml, .yml, .json, .toml."""
         return self.path.suffix.lower()
-
-    def layout(self, text: str | None = None) -> Layout:
-        """Return where the keys stand, in this text or in what became of it."""
-        return _READERS[self.suffix][1](self.text if text is None else text)
-
-    def parsed(self, text: str) -> Source:
-        """Return what a changed text means. Raises UsageError if it is no longer sound."""
-        data, positions = _READERS[self.suffix][0](text, str(self.path))
-        return Source(str(self.path), data, positions)
 
     def encoded(self, text: str) -> bytes:
         """Return a changed text as the bytes of the file."""
@@ -62,28 +42,21 @@ class Configuration(msgspec.Struct, frozen=True):
 
 def read_writable(path: Path) -> Configuration:
     """Read a file that is to be changed. Raises UsageError, one line, for one that cannot be read or replaced."""
-    if path.suffix.lower() not in _READERS:
-        raise unknown("kind of file", path.suffix or path.name, _READERS)
+    if path.suffix.lower() not in FORMATS:
+        raise unknown("kind of file", path.suffix or path.name, FORMATS)
     try:
         _check_writable(path)
         with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)
+            raw = file.read(MOST_BYTES + 1)
     except OSError as fault:
         raise UsageError(f"{path}: {fault.strerror}") from None
-    if len(raw) > _MOST_BYTES:
-        raise UsageError(f"{path}: more than {_MOST_BYTES} bytes: too large for a configuration")
-    try:
-        text = raw.removeprefix(_BOM).decode("utf-8")
-    except UnicodeDecodeError as fault:
-        line = raw.count(b"\n", 0, fault.start) + 1
-        raise UsageError(f"{path}:{line}:1: not UTF-8 text") from None
-    try:
-        data = _READERS[path.suffix.lower()][0](text, str(path))[0]
-    except RecursionError:
-        raise UsageError(f"{path}:1:1: nested too deeply") from None
+    if len(raw) > MOST_BYTES:
+        raise UsageError(f"{path}: more than {MOST_BYTES} bytes: too large for a configuration")
+    text = decoded(raw, path)
+    data, layout = parsed(text, path)
     if not isinstance(data, dict):
-        raise UsageError(f"{path}:1:1: holds no mapping of names to values")
-    return Configuration(path, raw, text, data)
+        raise UsageError(f"{path}:1:1: must contain a mapping of names to values")
+    return Configuration(path, raw, text, data, layout)
 
 
 def _check_writable(path: Path) -> None:
@@ -96,7 +69,7 @@ def _check_writable(path: Path) -> None:
     if not facts.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise UsageError(f"{path} is read-only: chmod u+w it, or apply to a copy")
     if os.geteuid() not in (0, facts.st_uid):
-        raise UsageError(f"{path} belongs to somebody else, and a new file would be yours: apply to a copy")
+        raise UsageError(f"{path} belongs to another user and cannot be replaced: apply to a copy")
     folder = path.parent
     if not folder.stat().st_mode & 0o222:
         raise UsageError(f"{folder} is read-only: the backup goes there; apply to a copy elsewhere")
@@ -116,7 +89,7 @@ def replace(path: Path, before: bytes, after: bytes) -> Path:
     try:
         _check_writable(path)
         if path.read_bytes() != before:
-            raise UsageError(f"{path} was changed meanwhile: nothing written; apply again")
+            raise UsageError(f"{path} was changed meanwhile: nothing written; try again")
         facts = path.stat()
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -148,7 +121,7 @@ def _back_up(path: Path, before: bytes) -> Path:
             raise
         shutil.copystat(path, backup)
         return backup
-    raise UsageError(f"{path}.bak and {_MOST_BACKUPS - 1} more are there already: remove some; nothing written")
+    raise UsageError(f"{path}.bak and {_MOST_BACKUPS - 1} more backups exist already: remove some; nothing written")
 
 
 def _write(file: Any, data: bytes) -> None:

@@ -9,15 +9,13 @@ from typing import Any
 import msgspec
 
 from torchstone.config._apply_words import Part, Unfit, fitted, parts_of, word
-from torchstone.config.positions import KeyPath, key_text
-from torchstone.config.reading import read_file
+from torchstone.config.layout import KeyPath, key_text
 from torchstone.config.request import RunRequest, read_request
+from torchstone.config.source import read_file
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of
 
-# What a person writes side by side: where a key is missing, it is shown beside one of its group.
-_LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")
-_OF_THE_MODEL = ("sequence_length", "image_size")  # a model may have defaults of its own for these
+_OF_THE_MODEL = axes_of(AxisStage.ITEM)  # a model may have defaults of its own for these
 
 
 class Placed(msgspec.Struct):
@@ -59,7 +57,7 @@ def _in_run_file(
     tasks = [workload.task for workload in request.workloads]
     chosen = [i for i, of in enumerate(tasks) if of == (task or "train")] if listed and len(tasks) > 1 else [0]
     if len(chosen) != 1:
-        found.problems.append(f"which of its {len(tasks)} workloads is meant cannot be told ({', '.join(tasks)})")
+        found.problems.append(f"it has {len(tasks)} workloads ({', '.join(tasks)}); which one to change is not clear")
         return found
     found.workload = chosen[0]
     axes: KeyPath = ("workloads", chosen[0], "axes") if listed else ("axes",)
@@ -85,7 +83,7 @@ def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) ->
     for part in parts:
         there = [path for path in keys if word(path[-1]) in part.names]
         if len(there) == 1:
-            homes[part.setting in _LOADING] = there[0][:-1]
+            homes[part.setting in DATALOADER_AXES] = there[0][:-1]
             _change(found, there[0], keys[there[0]], part)
         elif there and any(not _says(part, path, keys[path]) for path in there):
             places = ", ".join(f"{key_text(path)} = {str(keys[path])[:40]}" for path in there)
@@ -93,7 +91,8 @@ def _in_any_file(keys: Mapping[KeyPath, Any], settings: Mapping[str, Scalar]) ->
         elif not there and not part.optional:
             missing.append(part)
     for part in missing:
-        group = part.setting in _LOADING
+        # People write a loader's settings side by side: what is missing is shown beside one of its group.
+        group = part.setting in DATALOADER_AXES
         home = homes.get(group, homes.get(not group, ()))
         found.missing.append((home, part.names[0], part.value))
         found.problems.append(f"no key for {part.setting} ({', '.join(part.names[:3])})")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "batch_size": (
@@ -42,12 +42,12 @@ _HUGGING_FACE = {
 _FLAGS = ("bf16", "fp16")  # of TrainingArguments: one key a format
 _TF32 = ("tf32", "allow_tf32")
 _MODES = ("torch_compile_mode", "compile_mode")
-_OURS_ALONE = ("feed", "mode")  # how torchstone measures: no training configuration says it
+_OURS_ALONE = axes_of(AxisStage.MEASUREMENT)  # no training configuration says it
 # What a script does that is not told: torch's own defaults. A setting without one must stand in the file.
 _UNTOLD: Mapping[str, Scalar] = {
     "num_workers": 0, "pin_memory": False, "prefetch_factor": 2, "precision": "fp32", "compile": "off",
     "grad_accumulation": 1, "gradient_checkpointing": False, "grad_clip": 0.0, "channels_last": False,
-    "fused": "auto", "threads": 0,
+    "fused": "auto", "sdpa": "auto", "threads": 0,
 }  # fmt: skip
 TRUTHS = {"true": "false", "yes": "no", "on": "off", "1": "0"}
 _LIGHTNING = {"fp32": "32-true", "tf32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -165,7 +165,7 @@ def _as_precision(wanted: str, key: str, old: Scalar) -> Scalar:
     text = str(old).lower()
     if key == "mixed_precision" and text in ("no", "fp16", "bf16"):
         if wanted not in _ACCELERATE:
-            raise Unfit(f"knows no {wanted}")
+            raise Unfit(f"does not support {wanted}")
         return _ACCELERATE[wanted]
     if text in (AXES["precision"].values or ()) or (old is None and key == "precision"):
         return wanted

@@ -15,11 +15,10 @@ import msgspec
 
 from torchstone.config._apply_edits import Edit, added, edited, inline, replaced, spelled
 from torchstone.config._apply_file import Configuration, read_writable, replace
-from torchstone.config._apply_layout import Layout
 from torchstone.config._apply_places import Placed, placed
-from torchstone.config.positions import KeyPath, key_text
-from torchstone.config.reading import Source
+from torchstone.config.layout import KeyPath, Layout, key_text, positions_of
 from torchstone.config.request import read_request
+from torchstone.config.source import Source, parsed
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 
@@ -55,29 +54,30 @@ def plan_changes(path: Path, settings: Mapping[str, Scalar], task: str | None = 
     """
     file = read_writable(path)
     found = placed(path, file.data, settings, task)
-    layout = file.layout()
+    layout = file.layout
     problems = list(found.problems)
     edits: list[Edit] = []
     expected = _leaves(file.data)
     for key, value in found.changes:
         if key not in layout or layout[key].kind not in ("scalar", "list"):
-            problems.append(f"{key_text(key)} comes from another part of the file, by an anchor, or is a folded text")
+            problems.append(f"{key_text(key)} comes from an anchor elsewhere in the file, or is a folded text")
             continue
         own, new = replaced(file.text, layout[key], value, file.suffix)
         edits += own
         expected = _set(expected, key, new)
     text = edited(file.text, edits)
-    if found.missing:
-        text = edited(text, _additions(file, text, file.layout(text), found))
-        for mapping, name, value in found.missing:
-            expected = _set(expected, (*mapping, name), value)
+    for mapping, name, value in found.missing:
+        expected = _set(expected, (*mapping, name), value)
     try:
-        after = file.parsed(text)
+        if found.missing:
+            text = edited(text, _additions(file, text, parsed(text, path)[1], found))
+        data, layout = parsed(text, path)
     except UsageError as fault:
         problems.append(f"it cannot be changed in place ({fault})")
     else:
-        problems += _surprises(after, expected)
+        problems += _surprises(data, expected)
         if found.workload is not None:
+            after = Source(str(path), data, positions_of(text, layout))
             problems += _unmeant(after, found.workload, settings)
     return Changes(path, file.raw, file.encoded(text), tuple(problems))
 
@@ -135,9 +135,9 @@ def _set(leaves: Leaves, path: KeyPath, value: Any) -> Leaves:
     return {**kept, **_leaves(value, path)}
 
 
-def _surprises(after: Source, expected: Leaves) -> Iterator[str]:
+def _surprises(after: Any, expected: Leaves) -> Iterator[str]:
     """Yield what the changed file means besides what was asked: a value that others refer to, say."""
-    found = _leaves(after.data)
+    found = _leaves(after)
     # By type and spelling: 1 is not true, 1.0 is not 1, and NaN is itself.
     wrong = [
         key
@@ -145,7 +145,7 @@ def _surprises(after: Source, expected: Leaves) -> Iterator[str]:
         if key not in found or key not in expected or repr(found[key]) != repr(expected[key])
     ]
     if wrong:
-        yield f"{', '.join(map(key_text, wrong))} would change, too"
+        yield f"{', '.join(map(key_text, wrong))} would change as well"
 
 
 def _unmeant(after: Source, workload: int, settings: Mapping[str, Scalar]) -> Iterator[str]:

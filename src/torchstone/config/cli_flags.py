@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case, Workload
 from torchstone.plugins.data_choice import has_end
 
-_OF_A_FUNCTION = "argument_"  # of a user's own function, as plugins/models/py.py records them
+_OF_A_FUNCTION = "argument_"  # of a user's own function, as plugins/models/py records them
 _OWN_FLAG = ("split", "limit")  # of the data's options
 
 
@@ -20,7 +20,7 @@ def workload_flags(workload: Workload) -> list[str]:
         words += ["--data", workload.data]
     for name, value in workload.data_options.items():
         own = name in _OWN_FLAG
-        words += [f"--{name}", word(value)] if own else ["--data-option", f"{name}={word(value)}"]
+        words += [f"--{name}", scalar_word(value)] if own else ["--data-option", f"{name}={scalar_word(value)}"]
     return words
 
 
@@ -44,9 +44,4 @@ def _options(fixed: Mapping[str, Scalar]) -> Iterator[str]:
         yield f"classes={fixed['classes']}"
     for name, value in fixed.items():
         if name.startswith(_OF_A_FUNCTION):
-            yield f"{name.removeprefix(_OF_A_FUNCTION)}={word(value)}"
-
-
-def word(value: Scalar) -> str:
-    """Return a value as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+            yield f"{name.removeprefix(_OF_A_FUNCTION)}={scalar_word(value)}"

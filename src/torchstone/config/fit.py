@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from torchstone.config.durations import share
-from torchstone.config.reading import Source
-from torchstone.core.errors import UsageError, unknown
+from torchstone.config.procedure import one_of, truth
+from torchstone.config.source import Source
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.fit import KEPT, SCHEDULES, Fit
 
 
@@ -30,9 +30,7 @@ def read_fit(source: Source) -> FitRequest:
     values: dict[str, Any] = {}
     for key, value in (given or {}).items():
         if key not in _READ:
-            near = get_close_matches(key, _READ, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault(("fit", key), f"unknown key.{hint} Known: {', '.join(_READ)}")
+            raise source.unknown_key(("fit", key), _READ)
         try:
             values[key] = _READ[key](value)
         except UsageError as fault:
@@ -47,45 +45,23 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(f"{value!r} is not true or false")
-    return value
-
-
-def _part(value: Any) -> float:
-    found = share(value)
-    if not 0.0 < found < 1.0:
-        raise UsageError(f"{value!r} is not a share between 0 and 1")
-    return found
-
-
 def _rise(value: Any) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else _part(value)
-
-
-def _word(words: tuple[str, ...]) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if value not in words:
-            raise unknown("value", str(value), words)
-        return str(value)
-
-    return read
+    return 0.0 if value == 0 and not isinstance(value, bool) else share(value)
 
 
 def _source(value: Any) -> str:
     from torchstone.plugins import registry
 
-    return _word(tuple(registry.names("data")))(value)
+    return one_of(tuple(registry.names("data")))(value)
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "epochs": _whole,
     "data": _source,
-    "schedule": _word(SCHEDULES),
+    "schedule": one_of(SCHEDULES),
     "warmup_share": _rise,
     "early_stop": _whole,
-    "validation": _part,
-    "augment": _truth,
-    "keep": _word(KEPT),
+    "validation": share,
+    "augment": truth,
+    "keep": one_of(KEPT),
 }

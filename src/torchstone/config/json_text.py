@@ -1,4 +1,4 @@
-"""JSON with positions. NaN and Infinity are not JSON; a duplicate key is an error."""
+"""JSON and where everything in it stands. NaN and Infinity are not JSON; a duplicate key is an error."""
 
 from __future__ import annotations
 
@@ -6,52 +6,38 @@ import json
 import re
 from typing import Any, NoReturn
 
-from torchstone.config.positions import KeyPath, Position, key_text
+from torchstone.config.layout import Layout, LayoutBuilder
 from torchstone.core.errors import UsageError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
-def read_json(text: str, name: str) -> tuple[Any, dict[KeyPath, Position]]:
-    """Return the data of a JSON text and where each key stands. Raises UsageError, one line, with its position."""
+def read_json(text: str, name: str) -> tuple[Any, Layout]:
+    """Return the data of a JSON text and its Layout. Raises UsageError, one line, with its position."""
     try:
         data = json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as fault:
         raise UsageError(f"{name}:{fault.lineno}:{fault.colno}: not JSON: {fault.msg}") from None
     except ValueError as fault:
         raise UsageError(f"{name}:1:1: not JSON: {fault}") from None
-    return data, _positions(text, name)
+    return data, _layout(text)
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
-def _positions(text: str, name: str) -> dict[KeyPath, Position]:
-    """Walk the tokens of sound JSON. `stack`: a list's present index, a mapping's present key (None before one)."""
-    positions: dict[KeyPath, Position] = {}
-    stack: list[str | int | None] = []
-    line, counted, line_start = 1, 0, 0
+def _layout(text: str) -> Layout:
+    build = LayoutBuilder()
     for match in _TOKEN.finditer(text):
-        token, start = match[0], match.start()
-        line += text.count("\n", counted, start)
-        line_start = max(line_start, text.rfind("\n", counted, start) + 1)
-        counted = start
-        if token in "}]":
-            stack.pop()
-        elif token == ",":
-            last = stack[-1]
-            stack[-1] = last + 1 if isinstance(last, int) else None
-        elif token != ":":
-            here = (line, start - line_start + 1)
-            if stack and stack[-1] is None:
-                stack[-1] = str(json.loads(token))
-                path = tuple(step for step in stack if step is not None)
-                if path in positions:
-                    raise UsageError(f"{name}:{here[0]}:{here[1]}: {key_text(path)}: the key is there twice")
-                positions[path] = here
-                continue
-            positions.setdefault(tuple(step for step in stack if step is not None), here)
-            if token in "{[":
-                stack.append(None if token == "{" else 0)
-    return positions
+        token, start, end = match[0], match.start(), match.end()
+        if token in "{[":
+            build.enter(start, mapping=token == "{", flow=True)
+        elif token in "}]":
+            build.leave(end)
+        elif token not in ":,":
+            if build.wants_key:
+                build.key(str(json.loads(token)), start, end)
+            else:
+                build.value(start, end)
+    return build.places

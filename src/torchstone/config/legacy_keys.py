@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, Position, moved
-from torchstone.config.reading import Source
+from torchstone.config.layout import KeyPath, Position, moved
+from torchstone.config.source import Source
 from torchstone.config.training_words import of_training_script
-from torchstone.core.errors import TorchstoneError, unknown
+from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.axis import AxisStage, axes_of
 from torchstone.plugins.model_choice import takes
 
 _AXES = {
@@ -24,7 +25,6 @@ _AXES = {
     "gradient_accumulation_steps": "grad_accumulation",
 }
 _LENGTH = "sequence_length"
-_TRAINING = ("learning_rate", "optimizer", "grad_accumulation")
 _PROCEDURE = {"warmup_iterations": "warmup", "training_iterations": "iterations"}
 _OTHERS = ("mixed_precision", "model_families", "hardware_types", "distributed_configs", "benchmark")
 # The part `benchmark:` of a finder of the best training settings: its words, and where they go. It trains, and loads.
@@ -50,7 +50,7 @@ def translated(source: Source) -> Source:
     if not foreign:
         return source
     if "workloads" in data:
-        raise source.fault((foreign[0],), "goes with `model` or `model_families`, not with `workloads`")
+        raise source.fault((foreign[0],), "needs `model` or `model_families`, not `workloads`")
     positions = dict(source.positions)
     result = {key: value for key, value in data.items() if key not in foreign}
     finder = _finder(source, positions)
@@ -60,7 +60,7 @@ def translated(source: Source) -> Source:
         moved(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
     _check_distributed(source)
-    training = {"training_iterations", "benchmark"} & set(data) or any(axis in axes for axis in _TRAINING)
+    training = {"training_iterations", "benchmark"} & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
     task = result.pop("task", None) or ("train" if training else "infer")
     shared: dict[str, Any] = {"task": task}
     shared.update({key: result.pop(key) for key in ("data", "options") if key in result})
@@ -72,7 +72,7 @@ def translated(source: Source) -> Source:
     if "model" in result:
         models.insert(0, (result.pop("model"), ("model",)))
     if not models:
-        raise source.fault((), "names no model: add --model NAME, or `model` or `model_families` in the file")
+        raise source.fault((), "has no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
     others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
     result["workloads"] = [
@@ -117,7 +117,7 @@ def _finder(source: Source, positions: dict[KeyPath, Position]) -> dict[str, dic
             found[kind][name] = value
             moved(positions, path, (kind, name))
         elif word not in _FINDER_TESTS:
-            raise source.fault(path, str(unknown("key", word, (*_FINDER, *_FINDER_TESTS))))
+            raise source.unknown_key(path, (*_FINDER, *_FINDER_TESTS))
         elif not isinstance(value, bool):
             raise source.fault(path, f"{value!r} is not true or false")
         elif value:
@@ -183,5 +183,5 @@ def _check_distributed(source: Source) -> None:
         if not isinstance(one, dict):
             raise source.fault(place, "must be a mapping with world_size and backend")
         if (size := one.get("world_size", 1)) != 1:
-            told = "one training is one process here; several devices and nodes in one training come with placements"
-            raise source.fault(place, f"only world_size 1 can be measured so far, not {str(size)[:20]}: {told}")
+            told = "a training runs in one process; several devices or nodes are not supported yet"
+            raise source.fault(place, f"only world_size 1 is supported, not {str(size)[:20]}: {told}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from torchstone.config.durations import duration_s, share
-from torchstone.config.reading import Source
+from torchstone.config.source import Source
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.procedure import HEAPS, Procedure
 
@@ -23,11 +22,6 @@ _SHORT: Mapping[str, str] = {
     "telemetry_period": "telemetry_period_s",
     "time_limit": "time_limit_s",
 }
-_WORDS = {
-    "isolation": ("auto", "fork", "spawn"),
-    "heap": HEAPS,
-    "settings": ("device", "torch"),
-}
 
 
 def read_procedure(source: Source) -> Procedure:
@@ -40,10 +34,7 @@ def read_procedure(source: Source) -> Procedure:
         path = ("procedure", key)
         name = _SHORT.get(key, key)
         if name not in _READ:
-            known = (*_READ, *_SHORT)
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault(path, f"unknown key.{hint} Known: {', '.join(known)}")
+            raise source.unknown_key(path, (*_READ, *_SHORT))
         if name in values:
             raise source.fault(path, f"{name} is given twice, by its long and its short name")
         try:
@@ -83,16 +74,19 @@ def _target(value: Any) -> float | None:
     return None if value is None else share(value)
 
 
-def _truth(value: Any) -> bool:
+def truth(value: Any) -> bool:
+    """Return a truth of a run file. Raises UsageError for what is none."""
     if not isinstance(value, bool):
         raise UsageError(f"{value!r} is not true or false")
     return value
 
 
-def _word(name: str) -> Callable[[Any], str]:
+def one_of(words: Sequence[str]) -> Callable[[Any], str]:
+    """Return what reads one of these words. It raises UsageError, with the nearest of them, for any other."""
+
     def read(value: Any) -> str:
-        if value not in _WORDS[name]:
-            raise unknown("value", str(value), _WORDS[name])
+        if value not in words:
+            raise unknown("value", str(value), words)
         return str(value)
 
     return read
@@ -111,17 +105,17 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "min_steps": _whole(1),
     "timeout_s": _positive_s,
     "seed": _whole(0),
-    "isolation": _word("isolation"),
-    "heap": _word("heap"),
-    "pin_threads": _truth,
-    "settings": _word("settings"),
+    "isolation": one_of(("auto", "fork", "spawn")),
+    "heap": one_of(HEAPS),
+    "pin_threads": truth,
+    "settings": one_of(("device", "torch")),
     "telemetry_period_s": duration_s,
-    "count_flops": _truth,
-    "phases": _truth,
+    "count_flops": truth,
+    "phases": truth,
     "time_limit_s": _limit,
-    "foresee": _truth,
-    "nvtx": _truth,
-    "profile": _truth,
+    "foresee": truth,
+    "nvtx": truth,
+    "profile": truth,
 }
 _OF_A_FIT = {"epochs", "fit"}  # said under `fit:`
 if set(_READ) | _OF_A_FIT != set(msgspec.structs.asdict(Procedure())):

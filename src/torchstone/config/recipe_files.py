@@ -38,8 +38,8 @@ def load_request(word: str | Path, model: str | None = None) -> RunRequest:
     """
     import msgspec
 
-    from torchstone.config.reading import read_file
     from torchstone.config.request import read_request
+    from torchstone.config.source import read_file
     from torchstone.core.schema.run import Source
 
     path = _file(word)

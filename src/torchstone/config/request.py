@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from torchstone.config.fit import FitRequest, read_fit
+from torchstone.config.layout import KeyPath
 from torchstone.config.legacy_keys import translated
-from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
-from torchstone.config.reading import Source
+from torchstone.config.source import Source
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.condition import Condition, comparison_of, parse
 from torchstone.core.schema.procedure import Procedure
@@ -80,7 +79,7 @@ def read_request(source: Source, model: str | None = None) -> RunRequest:
 
 def _with_model(source: Source, model: str) -> Source:
     if named := [key for key in ("model", "model_families", "workloads") if source.data.get(key) is not None]:
-        raise source.fault((named[0],), "names the models: leave out --model, which is for a file that names none")
+        raise source.fault((named[0],), "already names the models: leave out --model")
     return msgspec.structs.replace(source, data={**source.data, "model": model})
 
 
@@ -115,7 +114,7 @@ def _data(source: Source, item: Mapping[str, Any], path: KeyPath) -> tuple[str |
         return _text(source, item, path, "data"), {}
     here = (*path, "data")
     if value.get(_SOURCE) is None:
-        raise source.fault(here, f"'{_SOURCE}' is missing: what to read, for example {_SOURCE}: csv:reviews.csv")
+        raise source.fault(here, f"'{_SOURCE}' is missing: for example {_SOURCE}: csv:reviews.csv")
     options = _options(source, {key: inner for key, inner in value.items() if key != _SOURCE}, here)
     return _text(source, value, here, _SOURCE), options
 
@@ -133,18 +132,18 @@ def _axes(source: Source, value: Any, path: KeyPath) -> Mapping[str, tuple[Scala
 
 
 def _values(source: Source, name: str, value: Any, path: KeyPath) -> tuple[Scalar, ...]:
-    if name not in AXES:
-        raise source.fault(path, str(unknown("axis", name, AXES)))
+    with _placed(source, path):
+        axis = axis_named(name)
     given = value if isinstance(value, list) else [value]
     if not given:
-        raise source.fault(path, f"has no value; its default is {AXES[name].default}")
+        raise source.fault(path, f"has no value; its default is {axis.default}")
     parsed: dict[Scalar, None] = {}
     for index, one in enumerate(given):
         here = (*path, index) if isinstance(value, list) else path
         if isinstance(one, dict | list):
             raise source.fault(here, "must be a value or a list of values")
         with _placed(source, here, f"axis {name}: "):
-            parsed[AXES[name].parse(one)] = None
+            parsed[axis.parse(one)] = None
     return tuple(parsed)
 
 
@@ -225,6 +224,4 @@ def _text(source: Source, item: Mapping[str, Any], path: KeyPath, key: str) -> s
 def _only(source: Source, item: Mapping[str, Any], path: KeyPath, known: tuple[str, ...]) -> None:
     for key in item:
         if key not in known:
-            near = get_close_matches(key, known, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise source.fault((*path, key), f"unknown key.{hint} Known: {', '.join(known)}")
+            raise source.unknown_key((*path, key), known)

@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.positions import KeyPath, moved
-from torchstone.config.reading import Source
-from torchstone.core.errors import unknown
+from torchstone.config.layout import KeyPath, moved
+from torchstone.config.source import Source
+from torchstone.core.schema.axis import DATALOADER_AXES
 
-_LOADING = ("batch_size", "num_workers", "pin_memory", "prefetch_factor")  # under `data`; what else is there names it
 _TRAINING = {
     "use_amp": "precision", "learning_rate": "learning_rate", "gradient_accumulation_steps": "grad_accumulation",
     "optimizer": "optimizer", "gradient_checkpointing": "gradient_checkpointing",
@@ -31,10 +30,10 @@ def of_training_script(source: Source) -> Source:
     result = {key: value for key, value in source.data.items() if key != "training"}
     positions = dict(source.positions)
     if isinstance(data, dict):
-        for word in [word for word in _LOADING if word in data]:
+        for word in [word for word in DATALOADER_AXES if word in data]:  # what else is under `data` names it
             axes[word] = data[word]
             moved(positions, ("data", word), ("axes", word))
-        result["data"] = {key: value for key, value in data.items() if key not in _LOADING} or None
+        result["data"] = {key: value for key, value in data.items() if key not in DATALOADER_AXES} or None
     for word, value in training.items():
         path: KeyPath = ("training", word)
         if word == "epochs":
@@ -42,7 +41,7 @@ def of_training_script(source: Source) -> Source:
             result["fit"] = {"epochs": value, **fit} if isinstance(fit, dict) else fit
             moved(positions, path, ("fit", "epochs"))
         elif word not in _TRAINING:
-            raise source.fault(path, str(unknown("key", word, (*_TRAINING, "epochs"))))
+            raise source.unknown_key(path, (*_TRAINING, "epochs"))
         else:
             axes[_TRAINING[word]] = _precision(source, path, value) if word == "use_amp" else value
             moved(positions, path, ("axes", _TRAINING[word]))

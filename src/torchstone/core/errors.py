@@ -30,9 +30,9 @@ class ExitCode(IntEnum):
 
 _MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.NO: "the answer is no: a gate failed, a doubt under --strict, nothing was measured",
+    ExitCode.NO: "the answer is no: a gate failed, a finding under --strict, or nothing was measured",
     ExitCode.WRONG: "the request is wrong",
-    ExitCode.LACKING: "the machine lacks something: a library, a driver, memory, room on a disk",
+    ExitCode.LACKING: "the machine lacks something: a library, a driver, memory or disk space",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM",
 }
 
@@ -61,9 +61,13 @@ class Unsupported(TorchstoneError):
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not there: the nearest spelling first, then all there is."""
+    names = sorted(known)
+    return UsageError(f"unknown {what} '{name}'.{did_you_mean(name, names)} Known: {', '.join(names) or 'none'}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean '…'?" with the nearest spelling; "" where nothing is near."""
     import difflib  # which commands that succeed do not wait for
 
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    return UsageError(f"unknown {what} '{name}'.{hint} Known: {', '.join(names) or 'none'}")
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
 from torchstone.core.stats.quantile import needed

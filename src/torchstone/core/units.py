@@ -48,6 +48,11 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     return f"{significant(value / divisor, digits)} {name}".rstrip()
 
 
+def percent(share: float, decimals: int = 0) -> str:
+    """Return a share in percent: 0.05 → "5 %"."""
+    return f"{share:.{decimals}%}".replace("%", " %")
+
+
 def half_width(value: float, low: float | None, high: float | None) -> float | None:
     """Return the larger half of an interval relative to its value (0.012: ±1.2 %); None where there is none."""
     if low is None or high is None or value == 0:
@@ -86,3 +91,8 @@ def ratio(value: float, low: float | None, high: float | None) -> str:
     if not is_wide(value, low, high):
         return f"{value:.3g} [{low:.3g}, {high:.3g}]"
     return f"at least {low:.3g}" if low > 1.0 else f"at most {high:.3g}" if high < 1.0 else MISSING
+
+
+def change(value: float) -> str:
+    """Return a ratio as a change in percent: 1.031 → "+3.1 %"."""
+    return f"{100.0 * (value - 1.0):+.1f} %"

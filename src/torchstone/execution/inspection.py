@@ -1,4 +1,4 @@
-"""What is here: devices and versions. Runs in a process of its own, because it imports torch and wakes drivers."""
+"""Lists devices and versions of this machine, in a separate process: it imports torch and initialises drivers."""
 
 from __future__ import annotations
 

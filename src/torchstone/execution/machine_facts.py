@@ -1,4 +1,4 @@
-"""The host and the settings that move timings, read from the operating system without torch."""
+"""The host and the settings that move timings, read without torch; and whether this is the machine it was then."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import platform
 import re
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.core.schema.machine import Host
+from torchstone.core.schema.case import Placement
+from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 
 _ENVIRONMENT = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|OMP_(WAIT_POLICY|PROC_BIND|PLACES)|(KMP|MALLOC|TORCHINDUCTOR|NCCL)_\w+"
@@ -23,6 +24,9 @@ _KERNEL = {
     "clocksource": "sys/devices/system/clocksource/clocksource0/current_clocksource",
     "smt": "sys/devices/system/cpu/smt/control",
 }
+_HOST = ("hostname", "processor", "physical_cores", "logical_cores", "memory_bytes", "governor")
+_DEVICE = ("name", "memory_bytes", "uuid", "driver")
+_SOFTWARE = ("python", "torch", "transformers", "timm", "torchvision")
 
 
 def host(root: Path = Path("/")) -> Host:
@@ -131,3 +135,29 @@ def _sysctl(name: str) -> str | None:
     except (OSError, subprocess.SubprocessError):  # a sandbox without sysctl
         return None
     return done.stdout.strip() or None
+
+
+def of_host(then: Machine, now: Host, settings: Mapping[str, str | None]) -> list[str]:
+    """Return what differs of the host and its settings, each in a few words. No torch is needed to know them."""
+    found = list(_changed({n: getattr(then.host, n) for n in _HOST}, {n: getattr(now, n) for n in _HOST}))
+    return [*found, *_changed(then.settings, settings)]
+
+
+def of_devices(then: Machine, now: Machine, placements: Sequence[Placement]) -> list[str]:
+    """Return what differs of the devices in use and of the software."""
+    found: list[str] = []
+    for place in placements:
+        pair = (_facts(m.device(place.device, place.index)) for m in (then, now))
+        found += (f"{place} {words}" for words in _changed(*pair))
+    versions = ({n: m.software.get(n) for n in _SOFTWARE} for m in (then, now))
+    return [*found, *_changed(*versions)]
+
+
+def _facts(device: DeviceInfo | None) -> Mapping[str, object]:
+    return {name: getattr(device, name, None) for name in _DEVICE}
+
+
+def _changed(then: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
+    for name in dict.fromkeys((*then, *now)):
+        if then.get(name) != now.get(name):
+            yield f"{name} was {then.get(name)}, is {now.get(name)}"

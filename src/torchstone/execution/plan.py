@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named, axis_values
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.condition import Condition, without
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.model import InputSpec, ModelCard
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import effective
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Plan, Slot
@@ -26,7 +26,7 @@ from torchstone.plugins.model_choice import SHAPES
 from torchstone.plugins.protocols import DataSource, Engine, ModelSource
 
 # What to do where the user's own batches are used as they come.
-INSTEAD = "return the Dataset, of which loaders of any kind are made"
+INSTEAD = "return the Dataset, so that torchstone can build the DataLoader"
 _NATIVE_BEFORE_FP32 = ("bf16", "tf32")  # fp16 needs a loss scaler, and can diverge all the same: only who asks gets it
 
 
@@ -53,7 +53,7 @@ def sketch(request: WorkloadRequest) -> Sketch:
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, request.options)
     if request.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
-        raise UsageError(f"model {request.model} cannot {request.task}; it can {', '.join(card.tasks)}")
+        raise UsageError(f"{request.model} does not support task '{request.task}' (supported: {', '.join(card.tasks)})")
     data, data_card, data_options = _data(request, card)
     if data_card is not None and _wants_more_classes(data_card, card):
         # A head with as many classes as the data has, where the model may have any number.
@@ -82,7 +82,7 @@ def _wants_the_loader(request: WorkloadRequest) -> bool:
 
 def _left_open(request: WorkloadRequest, engine: Engine) -> tuple[str, ...]:
     """Return the axes that the user's own data may decide: whether there is any is known when the code has run."""
-    axes = ["batch_size", *LOADER_AXES]
+    axes = list(DATALOADER_AXES)
     if _wants_the_loader(request):
         axes.append("feed")
     return tuple(axis for axis in axes if axis in engine.axes and axis not in request.axes)
@@ -95,8 +95,8 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
     for one in configurations:
         if (axis := data.refuses(one)) is not None:
             raise UsageError(
-                f"{sketch.workload.model}: {axis}={one[axis]} cannot be: {data.why}, with {axis}={data.fixed[axis]}; "
-                f"{INSTEAD}"
+                f"{sketch.workload.model}: {axis}={one[axis]} not possible: {data.why}, with "
+                f"{axis}={data.fixed[axis]}; {INSTEAD}"
             )
     return msgspec.structs.replace(sketch, configurations=configurations, left_open=())
 
@@ -113,9 +113,9 @@ def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | No
     asked = request.data or ("example" if card.input.kind == "own" else made)
     if asked == "example":
         if card.input.kind != "own":
-            raise UsageError(f"data example: {request.model} brings no example batch; use synthetic, or name data")
+            raise UsageError(f"data example: {request.model} returns no example batch; give --data synthetic")
         if request.data_options:
-            raise UsageError(f"data example: takes no option, and got {', '.join(request.data_options)}")
+            raise UsageError(f"data example takes no option, got {', '.join(request.data_options)}")
         return "example", None, {}
     asked = with_source(asked)
     scheme, path = data_choice.source_of(asked)
@@ -145,12 +145,7 @@ def _configurations(
 ) -> Iterator[Mapping[str, Scalar]]:
     allowed = [a for a in engine.axes if card.input.kind in SHAPES.get(a, (card.input.kind,))]
     for name in request.axes:
-        if name not in AXES:
-            raise unknown("axis", name, AXES)
-        if name not in allowed:
-            raise UsageError(
-                f"axis {name} does not go with task {request.task} and {request.model}; it has: {', '.join(allowed)}"
-            )
+        axis_named(name, allowed, f"task {request.task} and {request.model}")
     defaults = dict(card.defaults)
     # Who asks for one of a loader's axes means a loader: with resident batches, all their values measure the same.
     if fed or any(name in request.axes for name in LOADER_AXES):
@@ -172,9 +167,7 @@ def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> S
 def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
     if asked is None:
         return (defaults.get(name, AXES[name].default),)
-    if not asked:
-        raise UsageError(f"axis {name} has no value; write {name}={AXES[name].default}")
-    return tuple(dict.fromkeys(AXES[name].parse(value) for value in asked))
+    return axis_values(name, asked)
 
 
 def place(word: str, found: Inspected, machine: Machine) -> Placement:
@@ -205,7 +198,7 @@ def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, st
     if machine.device(kind, placement.index) is not None:
         return placement, None
     why = found.missing.get(kind) or f"there are {sum(d.kind == kind for d in machine.devices)} of kind {kind}"
-    return placement, f"device {word} is not here: {why}"
+    return placement, f"device {word} not found: {why}"
 
 
 def arrange(

@@ -1,4 +1,4 @@
-"""Looks at a finished run with every check there is."""
+"""Runs every check on a finished run."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def with_split(task: str, data: str, card: DataCard, options: dict[str, Scalar])
     asked = options.get("split")
     if not card.splits:
         if asked is not None:
-            raise UsageError(f"data {data}: comes in one piece; leave out split={asked}")
+            raise UsageError(f"data {data}: has no splits; leave out split={asked}")
         return options
     if asked is not None and asked not in card.splits:
         raise UsageError(f"data {data}: {unknown('split', str(asked), card.splits)}")

@@ -59,7 +59,7 @@ class Device(Protocol):
         """Say why this device cannot do that value of that axis, or None if it can."""
 
     def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
-        """Return what somebody who knows the device would set for the sake of speed, and why; None: as torch has it.
+        """Return what somebody who knows the device would set for the sake of speed, and why; None: PyTorch's default.
 
         Asked of `threads` (a number) and of `channels_last` (a truth), where they are left to the device.
         """

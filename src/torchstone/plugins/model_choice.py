@@ -28,7 +28,7 @@ def source_of(model: str) -> tuple[str, str]:
             return schemes[0], model
         if PurePath(model).suffix in _WEIGHTS:
             told = f"builtin:NAME@{model} (torchstone list models), or py:FILE.py:FUNCTION that loads it"
-            raise UsageError(f"model {model}: weights do not say of which network they are; write {told}")
+            raise UsageError(f"model {model}: weights do not name their network; write {told}")
         every = [name for found in listed.values() for name in found]
         raise unknown("model", model, every)
     if scheme not in registry.names("models"):

@@ -1,9 +1,10 @@
 """To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
 
-Those that stand between torchstone and a machine (devices, telemetry, launchers) are in extend_machine.py.
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py.
 
-A plug-in is one file in its family's folder; the file's name is the plug-in's name; the file ends with
-`PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point group `torchstone.<family>`.
+A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
+package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point
+group `torchstone.<family>`.
 
 No plug-in imports torch or another heavy library at module top: the controller loads plug-ins to ask what they
 are, and must never import torch. What starts a library is done inside `probe`, `open`, `load` or `prepare`, which
@@ -24,7 +25,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device
 
 # ── models/ ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,8 +208,8 @@ class Searcher(Protocol):
 
     describes: str
 
-    def search(self, brief: Brief) -> Generator[Probe, Reading, Sequence[Point]]:
-        """Yield one Probe after another, be sent its Reading, and return the points worth a final duel, best first.
+    def search(self, brief: SearchProblem) -> Generator[Probe, ProbeResult, Sequence[Point]]:
+        """Yield a Probe, be sent its ProbeResult, and so on; return the points for the final round, best first.
 
         Equal readings lead to equal probes: `resume` sends those of the record again, and goes on where they end.
         """

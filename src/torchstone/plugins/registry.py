@@ -1,4 +1,4 @@
-"""The second door: which plug-ins there are, and loading one by name. Listing imports none of them.
+"""The registry: which plug-ins there are, and loading one by name. Listing imports none of them.
 
 A third party's plug-in has a name of its own. One that takes the name of ours is never used: `hf:gpt2` in a record
 must mean the same everywhere. Two packages that offer the same name are both left out until one of them is removed.
@@ -29,7 +29,7 @@ _SINGULAR = {
 
 @cache
 def names(family: str) -> tuple[str, ...]:
-    """Return the names of a family's plug-ins, sorted: file names, and entry points `torchstone.<family>`."""
+    """Return the names of a family's plug-ins, sorted: files, packages, and entry points `torchstone.<family>`."""
     return tuple(sorted(_own(family) | set(_foreign(family))))
 
 
@@ -54,7 +54,7 @@ def load(family: str, name: str) -> Any:
         raise MissingError(f"{what} of {_package(entries[0])} cannot be imported: {said}") from error
     if isinstance(plugin, type) or not isinstance(getattr(plugin, "describes", None), str):
         raise MissingError(
-            f"{what} of {_package(entries[0])} is no plug-in: {entries[0].value} must name an object of a Protocol in "
+            f"{what} of {_package(entries[0])} is not a plug-in: {entries[0].value} must be an object of a Protocol in "
             "torchstone.extend, with a text `describes`"
         )
     return plugin
@@ -85,9 +85,10 @@ def shadowed(family: str) -> list[tuple[str, str]]:
 
 @cache
 def _own(family: str) -> frozenset[str]:
-    return frozenset(
-        file.stem for file in (_HERE / _FOLDERS.get(family, family)).glob("*.py") if not file.name.startswith("_")
-    )
+    """Return the names of our plug-ins of a family: a file, or a package where a plug-in takes several files."""
+    folder = _HERE / _FOLDERS.get(family, family)
+    places = [*folder.glob("*.py"), *(file.parent for file in folder.glob("*/__init__.py"))]
+    return frozenset(place.stem for place in places if not place.name.startswith("_"))
 
 
 def _foreign(family: str) -> dict[str, list[Any]]:

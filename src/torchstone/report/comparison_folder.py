@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from torchstone.analysis.compare.inputs import Participant, device_of
+from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.analysis.rows import case_rows
+from torchstone.core.charts.drawing import draw
+from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.report.charts import comparison as charts
 from torchstone.report.charts import training_comparison as training_charts
-from torchstone.report.charts.comparison import Spec
-from torchstone.report.charts.pictures import draw
 
 # Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
 _MEANS = {
@@ -36,7 +36,7 @@ _GAUGES = {
 }  # fmt: skip
 
 
-def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Path]:
+def write_analysis(participants: Sequence[ComparedInput], folder: Path) -> list[Path]:
     """Write plots and statistics below `folder`/analysis_results; return the files.
 
     Raises MissingError without vl-convert, TorchstoneError if a file cannot be written.
@@ -52,7 +52,7 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     }
     try:
         written = [
-            draw(spec, top / "plots" / f"{name}.svg") for name, spec in pictures.items() if spec is not None
+            draw(one, top / "plots" / f"{name}.svg") for name, one in pictures.items() if one is not None
         ]  # fmt: skip
         table = top / "stats" / "comparative_statistics.csv"
         table.parent.mkdir(parents=True, exist_ok=True)
@@ -63,20 +63,20 @@ def write_analysis(participants: Sequence[Participant], folder: Path) -> list[Pa
     return [*written, table]
 
 
-def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[Participant]) -> Spec | None:
+def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput]) -> Picture | None:
     """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
     curves = training_charts.curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
-    panels = [*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves)]
-    return charts.whole(quantity.name.capitalize(), panels) if panels else None
+    panels = (*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves))
+    return Picture(quantity.name.capitalize(), panels) if panels else None
 
 
 def _file_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:60] or "run"
 
 
-def _averages(one: Participant) -> Iterator[dict[str, Scalar]]:
+def _averages(one: ComparedInput) -> Iterator[dict[str, Scalar]]:
     for run in one.runs:
         device, rows = device_of(run), case_rows(run)
         yield {
@@ -93,7 +93,7 @@ def _mean(values: Sequence[Scalar]) -> float | None:
     return fmean(known) if known else None
 
 
-def _reached(one: Participant, run: Run) -> dict[str, Scalar]:
+def _reached(one: ComparedInput, run: Run) -> dict[str, Scalar]:
     """Return what a training to an end reached, its means over epochs, and those of its gauges over all its time."""
     metrics = one.trainings.get(run.head.run_id)
     epochs = metrics.epochs if metrics else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,30 @@ _VERDICTS = {
 
 
 _TOLD = 20.0  # times as fast: a bound beyond says no more than that there is next to nothing else
+
+
+def answer_words(diagnosis: Diagnosis) -> str:
+    """Return the cause with what it costs, and what was measured to help, in two sentences."""
+    if not diagnosis.causes:
+        return "No cause was found: the step was not measured in its phases, or has none."
+    first, applied = diagnosis.causes[0], diagnosis.applied
+    text = f"{first.title[:1].upper()}{first.title[1:]}: {limit_words(first)}."
+    if applied is None or applied.gain is None:
+        return text
+    return f"{text} With {applied.what_if.name} it is {gain_words(applied)} times as fast, measured live."
+
+
+def about_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield what was diagnosed, how fast it is, and what fed it, a sentence each."""
+    work, size = diagnosis.case.workload, diagnosis.case.configuration.get("batch_size")
+    yield f"{work.task} {work.model}, batch_size {size}, on {diagnosis.case.placement}; run {diagnosis.run_id}."
+    if diagnosis.throughput is not None:
+        step = units.quantity(diagnosis.step_s, "s")
+        yield f"{units.significant(diagnosis.throughput, 4)} {work.item}s/s, a step takes {step}."
+    if diagnosis.fed is not None:
+        yield f"The step was {diagnosis.fed}."
+    if diagnosis.unmeasured is not None:
+        yield f"Nothing was measured for this report: {diagnosis.unmeasured}."
 
 
 def limit_words(cause: Cause) -> str:
@@ -67,7 +91,7 @@ def open_remedies(cause: Cause, tried: Sequence[Tried]) -> list[str]:
 def in_own_code(cause: Cause, tried: Sequence[Tried]) -> list[str]:
     """Return how to do in a program of one's own what was measured to help."""
     helped = _axes([one for one in tried if one.helps])
-    return [remedy.text for remedy in cause.remedies if remedy.how and remedy.axis in helped]
+    return [remedy.how for remedy in cause.remedies if remedy.how is not None and remedy.axis in helped]
 
 
 def _axes(tried: Sequence[Tried]) -> set[str]:

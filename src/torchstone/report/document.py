@@ -6,12 +6,12 @@ the answer first; a renderer decides how it looks, and what there is no room for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
+from torchstone.core.charts.picture import Picture
 from torchstone.core.schema.estimate import Severity
 
 
@@ -75,11 +75,15 @@ class Table(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
 
 
 class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
-    """A picture: its Vega-Lite specification, and a sentence that says what it shows to who cannot see it."""
+    """A picture (core/charts), and a sentence that says what it shows to who cannot see it.
+
+    `name`, `suffix`: of the file that is drawn of it, beside the page.
+    """
 
     name: str
     says: str
-    specification: Mapping[str, Any]
+    picture: Picture
+    suffix: str = ".svg"
 
 
 class Doubt(msgspec.Struct, frozen=True, tag="doubt", tag_field="kind"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Head
 from torchstone.storage.index import current
@@ -17,7 +17,7 @@ class Answered(msgspec.Struct, frozen=True):
     """A tune that found something, without its trials."""
 
     head: Head
-    answer: Answer
+    answer: TuneResult
 
 
 def answers(folder: Path) -> Iterator[Answered]:
@@ -27,4 +27,4 @@ def answers(folder: Path) -> Iterator[Answered]:
             "SELECT head, answer FROM runs WHERE answer IS NOT NULL ORDER BY started_utc DESC, run_id DESC"
         )
         for head, answer in found:
-            yield Answered(decode(head.encode(), Head), decode(answer.encode(), Answer))
+            yield Answered(decode(head.encode(), Head), decode(answer.encode(), TuneResult))

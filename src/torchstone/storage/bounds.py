@@ -1,4 +1,4 @@
-"""The numbers of a stored trial, which may come from anywhere, within what statistics can take."""
+"""Bounds for the numbers of a stored trial, which may be untrusted, as the statistics need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database behind the index: its tables, opening it, and making it anew when it is old or damaged."""
+"""The database behind the index: its tables, opening it, and rebuilding it when it is old or damaged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchstone.core.errors import TorchstoneError, UsageError
-from torchstone.storage.filesystem import is_network
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 5
@@ -18,6 +17,13 @@ _LAYOUT = 3
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 _FILE = "torchstone.sqlite"
+# fmt: off
+_NETWORK = frozenset((
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
+    "orangefs", "wekafs", "virtiofs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse",
+    "fuse.beegfs",
+))
+# fmt: on
 _TABLES = """
 CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, name TEXT NOT NULL, started_utc TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL,
@@ -49,7 +55,7 @@ def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection
         yield connection
     except sqlite3.Error as fault:
         raise TorchstoneError(
-            f"the index {folder / _FILE}: {fault}. It may be deleted: records make it anew"
+            f"the index {folder / _FILE}: {fault}. It can be deleted; it is rebuilt from the records"
         ) from fault
     finally:
         connection.close()
@@ -69,7 +75,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_unwritable(fault: sqlite3.Error) -> bool:
-    """Say whether a full or failing disk is at fault: the records can make the index anew in memory."""
+    """Say whether a full or failing disk is at fault: the index can then be rebuilt in memory."""
     code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # above are the details
     return code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
@@ -101,7 +107,7 @@ def _prepared(path: Path | None, folder: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         if _version_of(connection) // 1000 > _LAYOUT:
             raise UsageError(
-                f"{path}: this index was made by a newer torchstone: upgrade torchstone, or delete the index"
+                f"{path}: this index was written by a newer torchstone: upgrade torchstone, or delete the index"
             )
         if _version_of(connection) != VERSION:
             make(connection)
@@ -136,3 +142,25 @@ def make(connection: sqlite3.Connection, anew: bool = False) -> None:
         for statement in _TABLES.split(";")[:-1]:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def is_network(folder: Path, mounts: Path = Path("/proc/mounts")) -> bool:
+    """Say whether `folder` lies on a network file system; False where the system does not tell.
+
+    SQLite's write-ahead log breaks on those that live on another machine.
+    """
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:  # not Linux
+        return False
+    target = os.path.realpath(folder)
+    best, kind = "", ""
+    for line in lines:
+        parts = line.split(" ")
+        if len(parts) < 3:
+            continue
+        point = parts[1].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):  # of two mounts on one point the later one is seen
+            best, kind = point, parts[2]
+    return kind in _NETWORK

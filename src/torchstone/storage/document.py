@@ -19,8 +19,8 @@ from torchstone.core.schema.document import Document, document_bytes
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
 from torchstone.storage.bounds import bounded
-from torchstone.storage.reading import Said, as_said, checked_id, read_bounded
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import Said, as_said, checked_id, read_bounded
+from torchstone.storage.record_writer import unwritten
 
 
 class _Headed(msgspec.Struct):
@@ -60,7 +60,7 @@ def read_document(path: Path) -> Run:
     cases = {case.case_id for case in found.head.plan.cases}
     for trial in found.trials:
         if trial.case_id not in cases:
-            raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} is of no case of this run's plan")
+            raise UsageError(f"{path}: trial {trial.trial_id[:80]!r} has a case_id that is not in the run's plan")
     head = as_said(found.head, msgspec.json.decode(data, type=_Headed).head)
     trials = tuple(map(bounded, found.trials))
     return Run(head, trials, found.findings, found.end, found.answer, found.comparison)

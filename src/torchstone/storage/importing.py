@@ -21,7 +21,7 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.query import read_run
-from torchstone.storage.reading import read_record, record_path
+from torchstone.storage.record_reader import read_record, record_path
 
 _MOST_FILES = 100_000
 
@@ -29,7 +29,7 @@ _MOST_FILES = 100_000
 def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
     """Take what `path` holds into the records of an output folder; return each run's id and whether it was new.
 
-    A longer record of a run replaces a shorter one that it begins with. Nothing is believed beyond the schema. Raises
+    A longer record of a run replaces a shorter one that it begins with. Only what the schema allows is read. Raises
     UsageError if a file is no run, or a stored run of the same id holds something else; of a folder, after all else
     in it was taken in.
     """
@@ -48,7 +48,7 @@ def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
         raise UsageError(f"{path}: {what} in this folder")
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        raise UsageError(f"{faults[0]}{more}; the {len(taken)} sound runs of {path} are imported")
+        raise UsageError(f"{faults[0]}{more}; the {len(taken)} valid runs of {path} were imported")
     return taken
 
 
@@ -135,7 +135,7 @@ def _finished(run: Run) -> list[Trial]:
 
 
 def _write(run: Run, target: Path) -> None:
-    """Write the record anew from what was read: bytes that the schema does not know are left behind."""
+    """Write the record from what was read, without bytes that the schema does not know."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".importing_", dir=target.parent)

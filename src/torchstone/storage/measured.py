@@ -15,7 +15,7 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import REPLICATE_COLUMNS, Status
 from torchstone.storage.index import Problem, current
 
 # What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
@@ -155,8 +155,9 @@ def _trials(connection: sqlite3.Connection, figures: Sequence[str]) -> _Trials:
     read = _reader(figures)
     found: _Trials = {}
     rows = connection.execute(
-        "SELECT run_id, case_id, facts, figures FROM trials WHERE status = ? AND purpose = ? ORDER BY run_id, place",
-        (str(Status.OK), str(Purpose.REPLICATE)),
+        "SELECT run_id, case_id, facts, figures FROM trials WHERE status = :status AND purpose = :purpose "
+        "ORDER BY run_id, place",
+        REPLICATE_COLUMNS,
     )
     for run_id, case_id, facts, text in rows:
         found.setdefault((run_id, case_id), ([], facts))[0].append(read(text))

@@ -1,4 +1,4 @@
-"""Peaks that were measured are kept: one file a device, torch and number of threads, in the user's cache folder."""
+"""Stored peaks: one file per device, torch version and number of threads, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keep(peaks: Peaks, where: Path) -> Path:
             file.write(msgspec.json.encode(peaks))
         Path(temporary).replace(path)
     except OSError as fault:
-        raise MissingError(f"the peaks cannot be kept in {where}: {fault.strerror}; set TORCHSTONE_CACHE") from None
+        raise MissingError(f"the peaks cannot be stored in {where}: {fault.strerror}; set TORCHSTONE_CACHE") from None
     return path
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.errors import UsageError
+from torchstone.core.errors import UsageError, did_you_mean
 from torchstone.core.figures import Figures, figures
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.claim import IMPORTED_FROM
 from torchstone.core.schema.codec import decode
@@ -19,9 +19,8 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
-from torchstone.storage.index import current
-from torchstone.storage.reading import MOST_LINE_BYTES, read_bounded, read_record
-from torchstone.storage.storing import CUT_OFF
+from torchstone.storage.index import CUT_OFF, current
+from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
@@ -67,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
     head: Head
     findings: tuple[Finding, ...]
     trials: tuple[TrialRow, ...]
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
 
 
@@ -104,7 +103,7 @@ def find(folder: Path, word: str) -> Entry:
         ).fetchone()
         return Entry(
             row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
-            _trials(connection, row.run_id), decode(answer.encode(), Answer) if answer is not None else None,
+            _trials(connection, row.run_id), decode(answer.encode(), TuneResult) if answer is not None else None,
             decode(comparison.encode(), Comparison) if comparison is not None else None,
         )  # fmt: skip
 
@@ -133,7 +132,7 @@ def read_run(path: Path) -> Run:
     if (tool := foreign.recognised(path)) is not None:
         runs = foreign.looked_at(tool, path)
         if len(runs) != 1:
-            raise UsageError(f"{path} holds {len(runs)} runs: `torchstone import {path}`, and name one of them")
+            raise UsageError(f"{path} contains {len(runs)} runs: type torchstone import {path}, then name one of them")
         return runs[0]
     with read_bounded(path) as file:
         beginning = file.readline(MOST_LINE_BYTES)[:24]
@@ -145,7 +144,7 @@ def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
     if word == "latest":
         if row := connection.execute(f"{_SELECT} {_NEWEST} LIMIT 1").fetchone():
             return RunRow(*row)
-        raise UsageError("no run is stored here yet: `torchstone run demo` makes one")
+        raise UsageError("no run is stored here yet; to make one, type torchstone run demo")
     if row := connection.execute(f"{_SELECT} WHERE run_id = ?", (word,)).fetchone():
         return RunRow(*row)
     if _is_path(word):
@@ -159,7 +158,7 @@ def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
         return RunRow(*starting[0])
     if starting:
         more = f", … ({len(starting)} in all)" if len(starting) > 8 else ""
-        raise UsageError(f"'{word}' fits several runs: {', '.join(row[0] for row in starting[:8])}{more}")
+        raise UsageError(f"'{word}' matches several runs: {', '.join(row[0] for row in starting[:8])}{more}")
     raise _none(connection, word)
 
 
@@ -172,11 +171,8 @@ def _is_path(word: str) -> bool:
 
 def _none(connection: sqlite3.Connection, word: str) -> UsageError:
     known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
-    import difflib
-
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else " `torchstone runs` lists what is stored."
-    return UsageError(f"no run '{word}' (a path, an id, the beginning of one, a name, or latest).{hint}")
+    hint = did_you_mean(word, known) or " `torchstone runs` lists what is stored."
+    return UsageError(f"no run '{word}' (give a path, an id or its prefix, a name, or latest).{hint}")
 
 
 def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]:
@@ -213,4 +209,5 @@ def entry_of(run: Run, path: Path) -> Entry:
 
 def _trial_row(t: Trial) -> TrialRow:
     duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
-    return TrialRow(t.trial_id, t.case_id, t.number, t.order, t.outcome, duration_s, t.facts, figures(t), t.purpose)
+    outcome = Outcome(t.outcome.status, t.outcome.message)
+    return TrialRow(t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose)

@@ -1,4 +1,4 @@
-"""How far trials of the same code usually differ on this machine, from the runs that are stored."""
+"""The usual variation between trials of the same code on this machine, from the stored runs."""
 
 from __future__ import annotations
 

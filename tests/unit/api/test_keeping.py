@@ -454,7 +454,7 @@ def test_one_thing_that_cannot_be_put_back_does_not_keep_the_others_from_it(monk
 
 def test_without_memory_for_the_copy_it_says_how_much_it_takes(monkeypatch):
     monkeypatch.setattr(keeping, "available_bytes", lambda: 100)
-    with pytest.raises(MissingError, match=r"a copy of 4\.00 KiB has to be kept, and the host has 100 B free"):
+    with pytest.raises(MissingError, match=r"a copy of 4\.00 KiB, but the host has 100 B free"):
         kept(nn.Linear(31, 32))
     kept(nn.Linear(3, 2))
 

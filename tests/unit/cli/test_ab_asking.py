@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from torchstone.cli._ab_asking import gate_of, rules_of, sides_of
+from torchstone.cli._ab_request import gate_of, rules_of, sides_of
 from torchstone.cli._parsing import Parser
 from torchstone.cli.ab_command import add_arguments, fails
 from torchstone.core.errors import UsageError

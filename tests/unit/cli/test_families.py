@@ -52,5 +52,5 @@ def test_an_axis_of_texts_goes_to_the_models_that_read() -> None:
     lengths = {str(sketch(w).workload.family): w.axes.get("sequence_length") for w in found.workloads}
     both = (32, 64)
     assert lengths == {"embedding": both, "text_generation": both, "vision": None, "audio": None, "multimodal": both}
-    with pytest.raises(UsageError, match="axis audio_s does not go with infer, train"):
+    with pytest.raises(UsageError, match="axis audio_s does not apply to infer, train"):
         request("distilbert", "--axis", "audio_s=0.5")

@@ -90,8 +90,8 @@ def test_conditions_of_flags_go_with_those_of_the_file(tmp_path):
     ("words", "said"),
     [
         (["--exclude", "batch_size>=x"], "--exclude axis batch_size: 'x' is not a whole number"),
-        (["--first", "nonsense"], "--first 'nonsense' is no condition"),
-        (["--exclude", "optimizer=sgd"], "--exclude optimizer=sgd: no workload has all of its axes .task infer"),
+        (["--first", "nonsense"], "--first 'nonsense' is not a condition"),
+        (["--exclude", "optimizer=sgd"], "--exclude optimizer=sgd: no workload has all of these axes .task infer"),
     ],
 )
 def test_a_condition_that_cannot_mean_anything_is_refused(words, said):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from torchstone.config.applying import check_target, diff_text, plan_changes, write
-from torchstone.config.reading import read_file
 from torchstone.config.request import read_request
+from torchstone.config.source import read_file
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.execution import plan
@@ -153,12 +153,12 @@ def test_nothing_to_change_writes_nothing(tmp_path):
     [
         ("a: {batch_size: 8}\nb: {batch_size: 9}", "batch_size is in several places (a.batch_size = 8, b."),
         ("a: &d {batch_size: 8}\nb:\n  <<: *d", "several places (a.batch_size = 8, b.batch_size = 8)"),
-        ("batch_size: &b 8\neval: *b", "eval would change, too"),
+        ("batch_size: &b 8\neval: *b", "eval would change as well"),
         ("batch_size: ${size}", "batch_size is '${size}', not a number"),
         ("batch_size: [8, 16]", "batch_size is a list"),
         ("batch_size: true", "batch_size is True, not a number"),
         ("batch_size: 2020-01-02", "not a number"),
-        ("batch_size: >\n  8\n", "batch_size comes from another part of the file, by an anchor, or is a folded text"),
+        ("batch_size: >\n  8\n", "batch_size comes from an anchor elsewhere in the file, or is a folded text"),
         ("name: x", "no key for batch_size (batch_size, per_device_train_batch_size, per_gpu_train_batch_size)"),
     ],
 )  # fmt: skip
@@ -340,8 +340,8 @@ def line_of(path: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("c.yaml", "a: 1\na: 2\n", "c.yaml:2:1: a: the key is there twice"),
-        ("c.json", '{"a": 1,\n "a": 2}', "c.json:2:2: a: the key is there twice"),
+        ("c.yaml", "a: 1\na: 2\n", "c.yaml:2:1: a: duplicate key"),
+        ("c.json", '{"a": 1,\n "a": 2}', "c.json:2:2: a: duplicate key"),
         ("c.toml", "a = 1\na = 2\n", "c.toml:2:"),
         ("c.yaml", "a: [1\nb: 2", "c.yaml:2:2: not YAML"),
         ("c.yaml", "a: !include b.yaml", "c.yaml:1:4: not YAML"),
@@ -349,8 +349,8 @@ def line_of(path: Path) -> str:
         ("c.json", '{"a":' * 50_000, "nested too deeply"),
         ("c.toml", "a = \n", "c.toml:1:5: not TOML"),
         ("c.yaml", b"a: \xff", "c.yaml:1:1: not UTF-8 text"),
-        ("c.yaml", "- 1", "holds no mapping"),
-        ("c.yaml", "", "holds no mapping"),
+        ("c.yaml", "- 1", "must contain a mapping"),
+        ("c.yaml", "", "must contain a mapping"),
         ("c.ini", "a=1", "unknown kind of file '.ini'"),
         ("c.yaml", "a: " + "x" * 2**20, "too large"),
     ],

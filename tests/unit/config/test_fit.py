@@ -3,7 +3,7 @@
 import pytest
 
 from torchstone.config.fit import read_fit
-from torchstone.config.reading import Source
+from torchstone.config.source import Source
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.fit import Fit
 

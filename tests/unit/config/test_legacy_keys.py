@@ -52,7 +52,7 @@ def test_every_key_goes_to_the_models_of_every_family(tmp_path: Path) -> None:
 
 def test_lengths_that_no_model_takes_are_refused(tmp_path: Path) -> None:
     (only,) = asked(tmp_path, {"sequence_lengths": [8], "model": "hf:vit-tiny"}).workloads
-    with pytest.raises(UsageError, match="axis sequence_length does not go with task infer and hf:vit-tiny"):
+    with pytest.raises(UsageError, match="axis sequence_length does not apply to task infer of hf:vit-tiny"):
         sketch(only)
 
 
@@ -67,7 +67,7 @@ def test_a_model_that_is_not_there_is_told_by_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("configs", "says"),
     [
-        ([{"world_size": 2, "backend": "nccl"}], "only world_size 1 can be measured so far, not 2: .* with placements"),
+        ([{"world_size": 2, "backend": "nccl"}], "only world_size 1 is supported, not 2: .* not supported yet"),
         ([{"world_size": "all"}], "not all: "),
         ([3], "must be a mapping with world_size and backend"),
         ({"world_size": 1}, "must be a list"),

@@ -50,7 +50,7 @@ def test_data_may_be_named_beside_how_it_is_loaded(tmp_path):
     ("text", "said"),
     [
         ("training: 3\n", "default.yaml:1:1: training: must be a mapping with use_amp"),
-        ("training: {use_apm: true}\n", "1:12: training.use_apm: unknown key 'use_apm'. Did you mean 'use_amp'?"),
+        ("training: {use_apm: true}\n", "1:12: training.use_apm: unknown key. Did you mean 'use_amp'?"),
         ("training: {use_amp: 3}\n", "training.use_amp: 3 is not true or false"),
         ("data: {batch_size: 0}\ntraining: {use_amp: true}\n", "1:8: axes.batch_size: 0 is too small"),
         ("data: {root: there}\ntraining: {use_amp: true}\n", "data: 'source' is missing"),

@@ -29,6 +29,10 @@ def test_quantities(value, unit, text):
     assert units.quantity(value, unit) == text
 
 
+def test_a_share_is_in_percent_with_a_space():
+    assert [units.percent(0.05), units.percent(0.0217, 1), units.percent(1.5)] == ["5 %", "2.2 %", "150 %"]
+
+
 def test_the_relative_half_width_is_the_larger_side():
     assert units.spread(100.0, 95.0, 106.0) == "±6.0 %"
     assert units.spread(100.0, None, None) == ""
@@ -51,3 +55,7 @@ def test_a_ratio_too_wide_to_be_shown_keeps_the_bound_that_holds():
     assert units.ratio(0.3, 0.1, 0.6) == "at most 0.6"
     assert units.ratio(1.1, 0.6, 2.0) == units.MISSING
     assert units.ratio(1.1, None, None) == "1.1"
+
+
+def test_a_ratio_as_a_change():
+    assert [units.change(ratio) for ratio in (1.031, 0.6, 1.0)] == ["+3.1 %", "-40.0 %", "+0.0 %"]

@@ -128,7 +128,7 @@ def test_what_is_excluded_is_not_planned():
         "infer", "builtin:mlp", axes={"batch_size": (1, 2, 4)}, exclude=(parse("batch_size>=2,precision=fp32"),)
     )
     assert [c["batch_size"] for c in sketch(ask).configurations] == [1]
-    with pytest.raises(UsageError, match="infer builtin:mlp: no point is left of 1: batch_size=1 removes 1"):
+    with pytest.raises(UsageError, match="infer builtin:mlp: none of 1 settings is left: batch_size=1 removes 1"):
         sketch(WorkloadRequest("infer", "builtin:mlp", exclude=(parse("batch_size=1"),)))
 
 
@@ -168,9 +168,9 @@ def test_what_comes_first_comes_first_in_every_round():
             "write builtin:NAME@outputs/a model.pth .*, or py:FILE.py:FUNCTION that",
         ),
         (WorkloadRequest("infer", "builtin:mlp", "manual"), "is text, but builtin:mlp takes image"),
-        (WorkloadRequest("infer", "builtin:mlp", "example"), "brings no example"),
+        (WorkloadRequest("infer", "builtin:mlp", "example"), "returns no example"),
         (WorkloadRequest("infer", "builtin:mlp", axes={"batchsize": (1,)}), "Did you mean 'batch_size'"),
-        (WorkloadRequest("infer", "builtin:mlp", axes={"optimizer": ("sgd",)}), "does not go with task infer"),
+        (WorkloadRequest("infer", "builtin:mlp", axes={"optimizer": ("sgd",)}), "does not apply to task infer"),
         (WorkloadRequest("infer", "builtin:mlp", axes={"batch_size": ()}), "has no value"),
         (WorkloadRequest("infer", "builtin:mlp", options={"wieghts": "random"}), "Did you mean 'weights'"),
     ],

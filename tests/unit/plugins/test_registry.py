@@ -65,7 +65,7 @@ def test_ours_wins_over_one_of_the_same_name_and_it_is_told(installed):
     [
         (ImportError("no module named tensorsoup"), "of package theirs 1.0 cannot be imported: ImportError: no module"),
         (ZeroDivisionError("oops"), "cannot be imported: ZeroDivisionError: oops"),
-        (SimpleNamespace, "is no plug-in: theirs.module:PLUGIN must name an object"),
+        (SimpleNamespace, "is not a plug-in: theirs.module:PLUGIN must be an object"),
         (SimpleNamespace(), "with a text `describes`"),
     ],
     ids=["import", "raises", "class", "no text"],
@@ -102,3 +102,17 @@ def test_real_entry_points_have_what_the_fakes_have():
         None,
     )
     assert list(EntryPoints([entry]).select(group="torchstone.plugins.models")) == [entry]
+
+
+def test_a_plugin_is_a_file_or_a_package_and_what_a_family_shares_is_neither(tmp_path, monkeypatch):
+    family = tmp_path / "checks"
+    for name in ("single.py", "_shared.py", "several/__init__.py", "several/part.py", "_ground/__init__.py"):
+        (family / name).parent.mkdir(parents=True, exist_ok=True)
+        (family / name).write_text("raise AssertionError('listing imports nothing')\n")
+    (family / "left" / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(registry, "_HERE", tmp_path)
+    registry._own.cache_clear()
+    try:
+        assert registry._own("checks") == {"single", "several"}
+    finally:
+        registry._own.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series
@@ -25,7 +25,7 @@ POWER = [Series("device_power_w", "nvml", AT, tuple(200.0 for _ in AT))]
 
 def panels(spec):
     assert spec is not None
-    return spec["concat"]
+    return spec.panels
 
 
 def participant(letter, card, by):
@@ -34,7 +34,7 @@ def participant(letter, card, by):
     losses: dict[str, Any] = {"steady": {"loss": curve, "peak_reserved_bytes": [2.0**31]}}
     steps = [[0.01 * by] * 3, [0.03 * by] * 3]
     run = a_stored_run(steps[0], sizes[0], (sizes[1], steps[1]), machine=a_gpu(card), series=POWER, **losses)
-    return Participant(letter, card, letter, (run,))
+    return ComparedInput(letter, card, letter, (run,))
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,11 @@ def both():
 
 def test_a_line_a_device_over_batch_sizes(both):
     (panel,) = charts.over_batch_size(charts.QUANTITIES[0], charts.points(both))
-    assert [(v["line"], v["x"], round(v["y"])) for v in panel["data"]["values"]] == [
+    assert [(v["line"], v["x"], round(v["y"])) for v in panel.values] == [
         ("A100", 8, 800), ("A100", 32, 1067), ("RTX 4070", 8, 400), ("RTX 4070", 32, 533),
     ]  # fmt: skip
     (latency,) = charts.over_batch_size(charts.QUANTITIES[1], charts.points(both))
-    assert latency["data"]["values"][0]["y"] == pytest.approx(10.0), "steps, where nothing was asked"
+    assert latency.values[0]["y"] == pytest.approx(10.0), "steps, where nothing was asked"
     utilization = next(one for one in charts.QUANTITIES if one.name == "utilization")
     assert charts.over_batch_size(utilization, charts.points(both)) == [], "what nobody measured is not drawn"
 
@@ -59,24 +59,24 @@ def test_s3_74_efficiency_over_hardware():
     shares = {"A100": {"mfu_datasheet": 0.31, "mfu_measured": 0.4}, "MI300X": {"mfu_datasheet": 0.22}}
     drawn = [charts.Point("train vit", card, card, 8, row) for card, row in shares.items()]
     (panel,) = charts.over_batch_size(named["efficiency"], drawn)
-    assert [(v["line"], round(v["y"])) for v in panel["data"]["values"]] == [("A100", 31), ("MI300X", 22)]
+    assert [(v["line"], round(v["y"])) for v in panel.values] == [("A100", 31), ("MI300X", 22)]
     assert charts.over_batch_size(named["energy"], drawn) == []
 
 
 def test_settings_that_vary_within_a_run_are_lines_of_their_own():
     cases = [a_case({"precision": word}) for word in ("fp32", "bf16")]
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3))
-    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
     assert [point.line for point in drawn] == ["A100, precision fp32", "A100, precision bf16"]
 
 
 def test_loss_curves_are_thinned_and_labelled_by_device(both):
     small, large = panels(charts.losses(both))
-    assert (small["title"], large["title"]) == ("batch size 8", "batch size 32")
-    assert len(small["data"]["values"]) == 2 * 200
-    assert {value["line"] for value in small["data"]["values"]} == {"A100", "RTX 4070"}
+    assert (small.title, large.title) == ("batch size 8", "batch size 32")
+    assert len(small.values) == 2 * 200
+    assert {value["line"] for value in small.values} == {"A100", "RTX 4070"}
     nothing = a_stored_run([0.01] * 3)
-    assert charts.losses([Participant("A", "A", "A", (nothing,))]) is None
+    assert charts.losses([ComparedInput("A", "A", "A", (nothing,))]) is None
 
 
 def of_two_rates(model="net:cnn"):
@@ -88,12 +88,12 @@ def of_two_rates(model="net:cnn"):
 
 def test_cases_that_differ_in_the_learning_rate_alone_are_one_point():
     """Not of the convergence, which the learning rate decides."""
-    drawn = charts.points([Participant("A", "A100", "A", (of_two_rates(),))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (of_two_rates(),))])
     named = {one.name: one for one in charts.QUANTITIES}
     (speed,) = charts.over_batch_size(named["throughput"], drawn)
-    assert [(v["line"], v["x"], round(v["y"])) for v in speed["data"]["values"]] == [("A100", 8, 600)]
+    assert [(v["line"], v["x"], round(v["y"])) for v in speed.values] == [("A100", 8, 600)]
     (fall,) = charts.over_batch_size(named["convergence"], drawn)
-    assert [(v["line"], round(v["y"], 3)) for v in fall["data"]["values"]] == [
+    assert [(v["line"], round(v["y"], 3)) for v in fall.values] == [
         ("A100, learning_rate 0.001", -1.005), ("A100, learning_rate 0.01", -1.005),
     ]  # fmt: skip
 
@@ -102,19 +102,19 @@ def test_a_learning_rate_that_follows_the_batch_makes_no_lines():
     cases = [a_case({"batch_size": size, "learning_rate": 1e-4 * size}) for size in (8, 32)]
     falling: dict[str, Any] = {"steady": {"loss": [2.0 * 0.99**i for i in range(60)]}}
     run = a_stored_run([0.01] * 3, cases[0], (cases[1], [0.02] * 3), **falling)
-    drawn = charts.points([Participant("A", "A100", "A", (run,))])
+    drawn = charts.points([ComparedInput("A", "A100", "A", (run,))])
     named = {one.name: one for one in charts.QUANTITIES}
     (fall,) = charts.over_batch_size(named["convergence"], drawn)
-    assert [(v["line"], v["x"]) for v in fall["data"]["values"]] == [("A100", 8), ("A100", 32)]
+    assert [(v["line"], v["x"]) for v in fall.values] == [("A100", 8), ("A100", 32)]
 
 
 def test_loss_curves_of_one_batch_size_are_named_by_what_varies_among_them():
     one, other = of_two_rates(), of_two_rates("net:mlp")
-    (panel,) = panels(charts.losses([Participant("A", "A100", "A", (one, of_two_rates()))]))
-    assert {v["line"] for v in panel["data"]["values"]} == {"A100, learning_rate 0.001", "A100, learning_rate 0.01"}
-    assert len(panel["data"]["values"]) == 2 * 60, "of a case that was measured twice, the newest"
-    both = panels(charts.losses([Participant("A", "A100", "A", (one, other))]))
-    assert [panel["title"] for panel in both] == ["net:cnn, batch size 8", "net:mlp, batch size 8"]
+    (panel,) = panels(charts.losses([ComparedInput("A", "A100", "A", (one, of_two_rates()))]))
+    assert {v["line"] for v in panel.values} == {"A100, learning_rate 0.001", "A100, learning_rate 0.01"}
+    assert len(panel.values) == 2 * 60, "of a case that was measured twice, the newest"
+    both = panels(charts.losses([ComparedInput("A", "A100", "A", (one, other))]))
+    assert [panel.title for panel in both] == ["net:cnn, batch size 8", "net:mlp, batch size 8"]
 
 
 GAUGES = (
@@ -137,10 +137,10 @@ def trained(one, telemetry=()):
 
 def test_trainings_have_a_line_for_what_they_saw_and_one_for_what_they_did_not(both):
     loss, accuracy = panels(training_charts.epochs([trained(one) for one in both]))
-    assert [value["line"] for value in loss["data"]["values"]] == [
+    assert [value["line"] for value in loss.values] == [
         "A100 - Train", "A100 - Val", "RTX 4070 - Train", "RTX 4070 - Val",
     ]  # fmt: skip
-    assert [value["y"] for value in accuracy["data"]["values"]] == [0.5, 0.4, 0.5, 0.4]
+    assert [value["y"] for value in accuracy.values] == [0.5, 0.4, 0.5, 0.4]
     assert training_charts.epochs(both) is None
 
 
@@ -150,7 +150,7 @@ def test_several_trainings_of_one_side_are_lines_of_their_own(both):
     twice = msgspec.structs.replace(one, trainings={**one.trainings, "again": metrics})
     loss, _ = panels(training_charts.epochs([twice]))
     run_id = metrics.run_id
-    assert [v["line"] for v in loss["data"]["values"]] == [
+    assert [v["line"] for v in loss.values] == [
         f"A100 {run_id} - Train", f"A100 {run_id} - Val", "A100 again - Train", "A100 again - Val",
     ]  # fmt: skip
 
@@ -158,14 +158,14 @@ def test_several_trainings_of_one_side_are_lines_of_their_own(both):
 def test_s1_66_gauges_of_a_training_are_drawn_over_time(both):
     first, second = trained(both[0], GAUGES), trained(both[1], GAUGES[1:])
     device, host = training_charts.over_time(training_charts.curves("utilization", [first, second]))
-    assert [tuple(v.values()) for v in device["data"]["values"]] == [
+    assert [tuple(v.values()) for v in device.values] == [
         ("A100 - Train", 0.0, 20.0), ("A100 - Train", 1.0, 90.0), ("A100 - Train", 2.0, 70.0),
     ]  # fmt: skip
-    assert [tuple(v.values()) for v in host["data"]["values"]] == [
+    assert [tuple(v.values()) for v in host.values] == [
         ("RTX 4070 - Train", 0.5, 1.5), ("RTX 4070 - Train", 2.0, 1.0),
     ], "cores: 1.5 s of CPU in the first second, 2 s in the next two"  # fmt: skip
     (memory,) = training_charts.over_time(training_charts.curves("memory", [first, second]))
-    assert [v["y"] for v in memory["data"]["values"]] == [1.0, 3.0, 2.0] * 2, "GiB"
+    assert [v["y"] for v in memory.values] == [1.0, 3.0, 2.0] * 2, "GiB"
     assert training_charts.curves("throughput", [first]) == []
     assert training_charts.curves("memory", [trained(both[0])]) == []
 
@@ -176,10 +176,10 @@ def test_long_trainings_are_drawn_in_minutes_and_thinned(both):
     (curve,) = training_charts.curves("utilization", [trained(both[0], [series])])
     assert len(curve.points) == 200
     (panel,) = training_charts.over_time([curve])
-    last = panel["data"]["values"][-1]
+    last = panel.values[-1]
     assert last["x"] == pytest.approx(3590.5 / 60), "the mean of the last 18 readings"
     assert last["y"] == pytest.approx(100 * 3590.5 / 3600)
-    assert panel["encoding"]["x"]["title"].endswith("min")
+    assert panel.x.title.endswith("min")
 
 
 def test_a_training_is_no_dot_over_batch_size(both, tmp_path):
@@ -217,5 +217,5 @@ def test_a_folder_that_cannot_be_written(both, tmp_path):
 
 def test_a_loss_that_is_no_number_is_not_drawn():
     run = a_stored_run([0.01] * 3, a_case(), steady={"loss": [2.0, 1.0, math.nan, math.inf]})
-    (panel,) = panels(charts.losses([Participant("A", "a", "A", (run,))]))
-    assert [value["y"] for value in panel["data"]["values"]] == [2.0, 1.0]
+    (panel,) = panels(charts.losses([ComparedInput("A", "a", "A", (run,))]))
+    assert [value["y"] for value in panel.values] == [2.0, 1.0]

@@ -118,7 +118,7 @@ def test_the_whole_models_are_the_published_ones(name, full):
     """By their parameters, on the meta device: nothing of that size is built."""
     import transformers
 
-    from torchstone.plugins.models._hf_families import MODELS
+    from torchstone.plugins.models.hf.families import MODELS
 
     kinds = {
         "resnet": (transformers.ResNetModel, transformers.ResNetConfig()),

@@ -14,7 +14,7 @@ from torchstone.plugins.checking import look
 from torchstone.storage.bounds import bounded
 from torchstone.storage.document import read_document, write_document
 from torchstone.storage.query import entry_of
-from torchstone.storage.record import read_record
+from torchstone.storage.record_reader import read_record
 
 ODD = {
     "too large": [1e308] * 12,

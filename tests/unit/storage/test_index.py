@@ -14,10 +14,10 @@ from torchstone.core.schema.machine import Host
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status
 from torchstone.storage import database
-from torchstone.storage.filesystem import is_network
+from torchstone.storage.database import is_network
 from torchstone.storage.index import rebuild, sync
 from torchstone.storage.query import find, locate, read_run, runs, trainings
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 
 IMPORTS = "import sys\nfrom pathlib import Path\nfrom torchstone.storage.query import find, runs\n"
 
@@ -110,7 +110,7 @@ def test_a_run_has_many_names(tmp_path):
     assert find(tmp_path, "20261101").row.run_id == "20261101-aa"
     assert find(tmp_path, "night").row.run_id == "20261102-ab"
     assert locate(tmp_path, "20261101-aa") == tmp_path / "records" / "20261101-aa.jsonl"
-    with pytest.raises(UsageError, match="fits several runs: 20261102-ab, 20261101-aa"):
+    with pytest.raises(UsageError, match="matches several runs: 20261102-ab, 20261101-aa"):
         find(tmp_path, "2026")
     with pytest.raises(UsageError, match=r"no run 'nigth'.*Did you mean 'night'"):
         find(tmp_path, "nigth")

@@ -1,1 +1,1 @@
-"""What measured Cases say to somebody who must choose: which settings, why, and what to change."""
+"""Advice from measured Cases: which settings to choose, why, and what to change."""

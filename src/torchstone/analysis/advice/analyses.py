@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.grouping import equal_but_for, groups
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, followers
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.stats.ratio import log_mean, ratio
 
@@ -25,7 +24,6 @@ _FIRST = {"precision": ("fp32", "tf32", "bf16", "fp16")}
 _ALARMS = 0.05
 _SAME_MEMORY = 0.01
 _IO = ("loader", "transfer")
-_FOLLOWS = {"batch_size": ("learning_rate",)}  # which often follows it, and changes no speed
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -73,7 +71,7 @@ def analyses(run: RunSummary) -> list[Analysis]:
 
 
 def _along(axis: str, cases: Sequence[CaseSummary]) -> Iterator[Analysis]:
-    for alike in equal_but_for((axis, *_FOLLOWS.get(axis, ())), cases):
+    for alike in equal_but_for((axis, *followers(axis)), cases):
         by_value = {str(case.configuration.get(axis)): case for case in reversed(alike)}
         if len(by_value) < 2 or "None" in by_value:
             continue
@@ -96,7 +94,7 @@ def _place(axis: str, value: Scalar) -> tuple[float, str]:
 
 def _where(case: CaseSummary, cases: Sequence[CaseSummary], axis: str) -> Mapping[str, Scalar]:
     names = [n for n in case.configuration if len({str(c.configuration.get(n)) for c in cases}) > 1]
-    return {name: case.configuration[name] for name in names if name not in (axis, *_FOLLOWS.get(axis, ()))}
+    return {name: case.configuration[name] for name in names if name not in (axis, *followers(axis))}
 
 
 def _analysis(
@@ -110,10 +108,10 @@ def _analysis(
 
 def _lines(cases: Sequence[CaseSummary], values: Sequence[Scalar]) -> list[Line]:
     first = cases[0].estimates["throughput"]
-    least, rounds = _memory(cases[0]), InRounds(cases)
+    least, rounds = cases[0].peak_memory_bytes, InRounds(cases)
     found = []
     for case, value in zip(cases, values, strict=True):
-        rate, held = case.estimates["throughput"], _memory(case)
+        rate, held = case.estimates["throughput"], case.peak_memory_bytes
         low, high = _interval(case, cases[0], rounds, len(cases) - 1) if case is not cases[0] else (1.0, 1.0)
         found.append(
             Line(
@@ -135,11 +133,6 @@ def _interval(
     rates = (one.estimates["throughput"], other.estimates["throughput"])
     means = [log_mean(e.value, e.low, e.high, e.trials, e.level) for e in rates]
     return ratio(means[0], means[1]) if means[0] is not None and means[1] is not None else (None, None)
-
-
-def _memory(case: CaseSummary) -> float | None:
-    figures = memory_figures(case.placement.device)
-    return next((case.estimates[name].value for name in figures if name in case.estimates), None)
 
 
 def _parameters(case: CaseSummary) -> float | None:

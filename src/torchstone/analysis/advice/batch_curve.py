@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.setting import Setting
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.ratio import LogMean, pooled, ratio
@@ -23,10 +26,8 @@ _LEVEL = 0.05
 _ASSUMED_DEVIATION = 0.10  # of the log of a trial, where no point has two: trials of the same code differ so
 _FEWEST = 3
 _SATURATED = 0.95
-_LOW = 0.8  # of the top: below, small batches are worth a word
 _FELL = 0.97
 _FITS = 0.25  # largest relative residual of a straight line that is still worth telling
-_TIGHT = 0.9
 _WORTH = 1.1  # times the largest batch: a smaller step up is not worth trying
 
 
@@ -76,7 +77,7 @@ def read_curve(points: Sequence[BatchPoint], rounds: InRounds | None = None) -> 
         points=ordered,
         top=top,
         saturated=next(p for p in ordered if p.throughput >= _SATURATED * top.throughput),
-        low=first.throughput < _LOW * top.throughput and noise.above(top, first),
+        low=first.throughput < (1.0 - rules.FIXED_COST.least) * top.throughput and noise.above(top, first),
         rising=at == len(ordered) - 1 and ordered[-2].throughput < _SATURATED * top.throughput
         and noise.above(top, ordered[-2]),
         fell=min(beyond, key=lambda p: p.throughput, default=None),
@@ -150,7 +151,7 @@ def _overhead_s(points: Sequence[BatchPoint], noise: _Noise) -> float | None:
 
 
 def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | None = None) -> list[Advice]:
-    """Return what the curve says: S4-58 (low at small batch), S4-59 (optimum), S4-60 (decline), S2-31, saturation.
+    """Return what the curve says: low at small batches, the optimum, the decline beyond it, where it stops to rise.
 
     `ran_out`: the smallest batch size beyond the curve that ran out of memory.
     """
@@ -163,12 +164,12 @@ def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | Non
         found.append(_rising(curve, ran_out))
     elif curve.saturated.batch != curve.points[-1].batch:
         seen = f"from batch_size {curve.saturated.batch} on, throughput is within 5 % of the top"
-        found.append(Advice(f"{seen}: larger batches cost memory and buy next to nothing"))
+        found.append(Advice(f"{seen}: larger batches use more memory without a significant speed-up"))
     return found
 
 
 def ratios(curve: Curve) -> list[tuple[int, float | None]]:
-    """Return (batch size, how many times the throughput of the smallest one) of every other point: S2-35, S3-42.
+    """Return (batch size, how many times the throughput of the smallest one) of every other point.
 
     None in place of a ratio whose interval holds 1: the two cannot be told apart.
     """
@@ -182,6 +183,14 @@ def times(ratio: float | None, same: str) -> str:
     return same if ratio is None else f"{units.significant(ratio, 2)}×"
 
 
+def speed_up(curve: Curve, item: str) -> str:
+    """Return how many times the throughput of the smallest batch size each other one has, in words."""
+    first = curve.points[0]
+    told = (f"{size}: {times(ratio, 'not significant')}" for size, ratio in ratios(curve))
+    rate = f"{units.significant(first.throughput, 3)} {item}s/s"
+    return f"speed-up over batch_size {first.batch} ({rate}): {', '.join(told)}"
+
+
 def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
     first, top = curve.points[0], curve.top
     seen = f"at batch_size {first.batch}, throughput is {100 * first.throughput / top.throughput:.0f} % of the top"
@@ -191,26 +200,22 @@ def _low(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
             for p in (first, top)
         ]
         seen += f": a step costs about {units.quantity(curve.overhead_s, 's', 2)} whatever its size, {', '.join(parts)}"
-    remedies = [f"batch_size={curve.saturated.batch}", "fewer synchronisations (.item(), prints) in the step"]
-    if configuration.get("compile") == "off":
-        remedies.append("compile=reduce-overhead")
-    if configuration.get("feed") == "loader":
-        remedies.append("more of the loader's work in its workers")
-    return Advice(seen, ("fixed overhead of a step", "low occupancy", "launch overhead"), tuple(remedies))
+    rule, setting = rules.FIXED_COST, _setting(configuration)
+    return Advice(seen, tuple(rule.usual(setting)), rules.texts(rule, setting, curve.saturated.batch))
 
 
 def _optimum(curve: Curve, configuration: Mapping[str, Scalar]) -> Advice:
     size, first = curve.top.batch, curve.top is curve.points[0]
     remedies = [f"batch_size={size} for production"]
-    if _trains(configuration):
+    if _setting(configuration).trains:
         remedies.append(f"for a larger effective batch, batch_size={size} with grad_accumulation")
     where = "the smallest" if first else "between the smallest and the largest"
     causes = () if first else ("a step with enough to do at once", "memory that still suffices")
     return Advice(f"throughput is highest at batch_size {size}, {where}", causes, tuple(remedies))
 
 
-def _trains(configuration: Mapping[str, Scalar]) -> bool:
-    return "grad_accumulation" in configuration  # an axis of training only
+def _setting(configuration: Mapping[str, Scalar]) -> Setting:
+    return Setting(configuration, trains="grad_accumulation" in configuration)  # an axis of training only
 
 
 def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]) -> Advice:
@@ -218,18 +223,10 @@ def _decline(curve: Curve, fell: BatchPoint, configuration: Mapping[str, Scalar]
     seen = f"beyond it, throughput falls: by {lost:.0f} % at batch_size {fell.batch}"
     if fell.retries:
         seen += f"; the allocator flushed its cache {fell.retries:.0f} times there: memory is short"
-    elif fell.memory_share is not None and fell.memory_share > _TIGHT:
+    elif fell.memory_share is not None and fell.memory_share > SAFE_SHARE:
         seen += f"; {100 * fell.memory_share:.0f} % of the memory is in use there"
-    causes = ["memory pressure", "swapping", "access patterns"]
-    remedies = []
-    if _trains(configuration):
-        causes.append("growth of the backward pass")
-        remedies.append("grad_accumulation instead of a larger batch")
-    if configuration.get("precision") in ("fp32", "tf32"):
-        remedies.append("precision=bf16")
-    if configuration.get("gradient_checkpointing") is False:
-        remedies.append("gradient_checkpointing=true")
-    return Advice(seen, tuple(causes), (*remedies, "another architecture"))
+    rule, setting = rules.PRESSURE, _setting(configuration)
+    return Advice(seen, tuple(rule.usual(setting)), rules.texts(rule, setting))
 
 
 def _rising(curve: Curve, ran_out: int | None) -> Advice:
@@ -239,7 +236,7 @@ def _rising(curve: Curve, ran_out: int | None) -> Advice:
     fits = 2 * top.batch
     if top.memory_share is not None:
         seen += f", with {100 * top.memory_share:.0f} % of the memory in use"
-        fits = int(min(2.0, _TIGHT / top.memory_share) * top.batch)  # memory grows no faster than the batch
+        fits = int(min(2.0, SAFE_SHARE / top.memory_share) * top.batch)  # memory grows no faster than the batch
     if ran_out is not None:
         seen += f"; {ran_out} ran out of memory"
         fits = min(fits, (top.batch + ran_out) // 2)

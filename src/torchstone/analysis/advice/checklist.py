@@ -1,11 +1,13 @@
-"""What to have looked at before a long training begins, and what is known of each (seed S2-49)."""
+"""What to have looked at before a long training begins, and what is known of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.analysis.advice import usual
-from torchstone.analysis.advice.choices import SAFE_SHARE, choice_of
+from torchstone.analysis.advice import rules, usual
+from torchstone.analysis.advice.choices import choice_of
+from torchstone.analysis.advice.curves import setting_of
+from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
@@ -29,22 +31,22 @@ def checklist(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine)
         )
     mixed = case.configuration.get("precision")
     lines.append(_line(f"precision: {mixed}", done=mixed not in ("fp32", None) or len(formats) > 1, todo="try bf16"))
-    lines.append(_memory(chosen.memory_share))
+    lines.append(_memory(chosen.memory_share, setting_of(case, machine)))
     rate = units.quantity(chosen.throughput, "items/s")
     lines.append(_line(f"throughput known: {rate}", done=chosen.throughput is not None, todo="torchstone run"))
     return lines
 
 
-def _memory(share: float | None) -> str:
+def _memory(share: float | None, setting: Setting) -> str:
     if share is None:
         return "[ ] memory: how much the device has is not known"
     low, high = usual.MEMORY
     told = f"peak memory {units.quantity(share, 'ratio')} of the device's"
-    if share > SAFE_SHARE:
-        return f"[ ] {told}: likely to run out; a smaller batch, bf16, or gradient_checkpointing"
+    if share > rules.FULL_MEMORY.least:
+        return f"[ ] {told}: likely to run out; {'; '.join(rules.texts(rules.FULL_MEMORY, setting))}"
     told = f"[x] {told}, {usual.place_in(usual.MEMORY, share)}"
     if share > high:
-        return f"{told}, and safe up to {100 * SAFE_SHARE:.0f} %"
+        return f"{told}, and safe up to {100 * rules.FULL_MEMORY.least:.0f} %"
     return f"{told}: a larger batch may fit; whether it is faster is measured" if share < low else told
 
 

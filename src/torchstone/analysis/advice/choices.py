@@ -18,15 +18,13 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import ended_well, replicates
 from torchstone.core.stats.ratio import log_mean, ratio
 
 NEAR_THE_TOP = 0.95
 SAFE_SHARE = 0.9
 AS_FAST = 0.98  # how much of the top throughput may be given up for memory where intervals see no difference
 _GB = 1e9
-_OF_A_DEVICE = ("peak_reserved_bytes", "peak_allocated_bytes")
-MEMORY = (*_OF_A_DEVICE, "peak_rss_bytes")
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -42,14 +40,6 @@ class Chosen(msgspec.Struct, frozen=True):
     front: tuple[Choice, ...]
     same: tuple[tuple[Choice, float], ...] = ()
     wide: tuple[Choice, ...] = ()
-
-
-def memory_figures(device: str) -> tuple[str, ...]:
-    """Return the figures of peak memory on that kind of device (cpu, cuda, …): the first that was measured counts.
-
-    What the process takes of the host's memory counts on the CPU alone: of an accelerator's it says nothing.
-    """
-    return MEMORY if device == "cpu" else _OF_A_DEVICE
 
 
 def choose(choices: Sequence[Choice], rounds: InRounds | None = None) -> Chosen | None:
@@ -79,14 +69,14 @@ def unusable(choices: Sequence[Choice]) -> list[Choice]:
 def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choice:
     """Return what was measured of a Case, reduced to what a choice needs. `axes`: those that vary."""
     device = machine.device(case.placement.device, case.placement.index)
-    memory = _value(case, *memory_figures(case.placement.device))
+    memory = case.peak_memory_bytes
     rate = case.estimates.get("throughput")
     throughput = rate.value if rate is not None else None
     held = device.memory_bytes if device is not None else None
     return Choice(
         case_id=case.case_id,
         point={axis: case.configuration.get(axis) for axis in axes},
-        trials=sum(t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE for t in case.trials),
+        trials=len(replicates(ended_well(case.trials))),
         throughput=throughput,
         memory_bytes=memory,
         memory_share=memory / held if memory is not None and held else None,

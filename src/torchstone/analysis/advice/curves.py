@@ -4,47 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchstone.analysis.advice import batch_curve, phases, usual
+from torchstone.analysis.advice import batch_curve, phases, rules, usual
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
-from torchstone.analysis.advice.choices import SAFE_SHARE, choice_of, memory_figures
+from torchstone.analysis.advice.choices import choice_of
 from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.figures import PHASE
+from torchstone.core.schema.axis import followers
+from torchstone.core.schema.case import Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.ratio import log_mean
 
-_FOLLOWING = ("batch_size", "learning_rate")
+_FOLLOWING = ("batch_size", *followers("batch_size"))
+
+
+def setting_of(case: CaseSummary, machine: Machine) -> Setting:
+    """Return what a record knows of a Case beside its figures."""
+    device = machine.device(case.placement.device, case.placement.index)
+    busy = case.estimates.get("device_utilization")
+    return Setting(
+        case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
+        busy.value if busy is not None else None, (device.precisions or None) if device is not None else None,
+        next((trial.facts for trial in case.trials if trial.outcome.status == Status.OK), {}),
+        case.workload.task == Task.TRAIN,
+    )  # fmt: skip
+
+
+def phases_s(case: CaseSummary) -> dict[str, float]:
+    """Return the mean time of each phase of a Case's step, as far as they were measured."""
+    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
+    return {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
 
 
 def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
     """Return what the phases of a Case's step say; nothing where they were not measured."""
-    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
-    found = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
-    busy = case.estimates.get("device_utilization")
-    setting = phases.Setting(
-        case.configuration, machine.host.logical_cores, case.placement.device != "cpu",
-        busy.value if busy is not None else None,
-    )  # fmt: skip
-    return phases.advise(found, setting)
+    return phases.advise(phases_s(case), setting_of(case, machine))
 
 
 def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
-    """Return how full an accelerator's memory is at its peak (S2-21, S2-31); nothing where that is not known."""
+    """Return how full an accelerator's memory is at its peak; nothing where that is not known."""
     share = choice_of(case, run.machine, ()).memory_share
     if case.placement.device == "cpu" or share is None:
         return []
     seen = f"peak memory is {units.quantity(share, 'ratio')} of the device's, {usual.place_in(usual.MEMORY, share)}"
-    if share > SAFE_SHARE:
-        return [Advice(f"{seen}: likely to run out", ("large batch",), ("a smaller batch", "gradient_checkpointing"))]
+    if share > rules.FULL_MEMORY.least:
+        rule, setting = rules.FULL_MEMORY, setting_of(case, run.machine)
+        return [Advice(f"{seen}: likely to run out", tuple(rule.usual(setting)), rules.texts(rule, setting))]
     if share >= usual.MEMORY[0]:
         return [Advice(seen)]
     if (size := ran_out(case, run.cases)) is not None:
         return [Advice(f"{seen}, and batch_size {size} ran out")]
-    return [Advice(seen, (), ("a larger batch, if throughput still rises with it",))]
+    return [Advice(seen, (), (f"{rules.LARGER_BATCH.text}, if throughput still rises with it",))]
 
 
 def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
@@ -91,8 +106,7 @@ def _point(case: CaseSummary, machine: Machine) -> BatchPoint | None:
         return None
     device = machine.device(case.placement.device, case.placement.index)
     held = device.memory_bytes if device is not None else None
-    figures = memory_figures(case.placement.device)
-    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
+    memory = case.peak_memory_bytes
     flushed = case.estimates.get("allocator_retries")
     return BatchPoint(
         size, rate.value, log_mean(rate.value, rate.low, rate.high, rate.trials, rate.level),

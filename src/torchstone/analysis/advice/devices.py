@@ -1,22 +1,22 @@
-"""An accelerator beside the CPU at equal batches: how many times as fast, and what holds it back (seed S4-61)."""
+"""An accelerator beside the CPU at equal batches: how many times as fast, and what holds it back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.advice import Advice
+from torchstone.analysis.advice.curves import phases_s
 from torchstone.analysis.advice.equal_settings import Pair, at_equal_settings
+from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.advice.speed import times_as_fast, times_words
 from torchstone.analysis.advice.trainings import Span
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
-from torchstone.core.figures import PHASE
-from torchstone.core.schema.phase import PHASES, TRANSFER
+from torchstone.core.schema.phase import TRANSFER
 
 _CPU = "cpu"
-_WORTH_IT = 1.5  # times the CPU's throughput: below, an accelerator buys little
-_COPYING = 0.10  # of a step spent on copying batches to the device: worth a remedy
 
 
 class Beside(NamedTuple):
@@ -68,32 +68,25 @@ def _reading(device: str, last: CaseSummary, gains: Mapping[int, Span]) -> Advic
     told = ", ".join(f"{times_words(gain)} times as fast at batch_size {size}" for size, gain in gains.items())
     seen = f"{device} beside the CPU: {told}"
     known = [gain.value for gain in gains.values() if not units.is_wide(gain.value, gain.low, gain.high)]
-    if not known or max(known) >= _WORTH_IT:
+    if not known or max(known) >= rules.LITTLE_GAIN.least:
         return Advice(seen)
     return _little(f"{seen}: little for an accelerator", last)
 
 
 def _little(seen: str, case: CaseSummary) -> Advice:
     """Return the advice on an accelerator that gains little. Where its copying was measured, that decides."""
-    share, configuration = _copying(case), case.configuration
-    copies = share is None or share >= _COPYING
+    share, setting = _copying(case), Setting(case.configuration, accelerator=True)
+    causes, remedies = tuple(rules.LITTLE_GAIN.usual(setting)), rules.texts(rules.LITTLE_GAIN, setting)
     if share is not None:
-        seen += f"; transfer is {100 * share:.0f} % of its step at batch_size {configuration['batch_size']}"
-    causes = ["a model or batches too small for it"]
-    remedies = ["a larger batch"]
-    if copies:
-        causes.append("transfers that it waits for")
-        pinned = "" if configuration.get("pin_memory") is True else "pin_memory=true and "
-        remedies.append(f"{pinned}more num_workers, where transfer or data is long")
-    if configuration.get("compile") != "reduce-overhead":
-        remedies.append("CUDA graphs for operations that repeat (compile=reduce-overhead)")
-    remedies += ["libraries optimized for the device", "the CPU, for a model that small"]
-    return Advice(seen, tuple(causes), tuple(remedies))
+        seen += f"; transfer is {100 * share:.0f} % of its step at batch_size {case.configuration['batch_size']}"
+    if share is None or share >= rules.TRANSFER.least:
+        causes = (*causes, "transfers that it waits for")
+        remedies = (*rules.texts(rules.TRANSFER, setting), *remedies)
+    return Advice(seen, causes, remedies)
 
 
 def _copying(case: CaseSummary) -> float | None:
     """Return the share of a step that goes into copying batches to the device; None where it was not measured."""
-    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
-    spent = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
+    spent = phases_s(case)
     step_s = sum(spent.values())
     return spent[TRANSFER] / step_s if TRANSFER in spent and step_s > 0.0 else None

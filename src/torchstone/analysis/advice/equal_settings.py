@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.speed import times_as_fast, times_words
 from torchstone.analysis.summary import CaseSummary
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 
 _NOT_THE_CPUS = ("pin_memory",)  # there is nothing to transfer to: it differs, and compares nothing
 
@@ -73,7 +73,7 @@ def _settings(case: CaseSummary) -> tuple[tuple[str, Scalar], ...]:
 
 def _against(pair: Pair, axes: Sequence[str]) -> str:
     own, cpu = pair.own.configuration, pair.cpu.configuration
-    return ", ".join(f"{axis} {_word(own.get(axis))}, on the CPU {_word(cpu.get(axis))}" for axis in axes)
+    return ", ".join(f"{axis} {scalar_word(own.get(axis))}, on the CPU {scalar_word(cpu.get(axis))}" for axis in axes)
 
 
 def _at_sizes(told: Mapping[str, Sequence[int]]) -> str:
@@ -81,15 +81,11 @@ def _at_sizes(told: Mapping[str, Sequence[int]]) -> str:
 
 
 def _named(configuration: Mapping[str, Scalar], axes: Sequence[str]) -> str:
-    return ", ".join(f"{axis} {_word(configuration.get(axis))}" for axis in axes)
+    return ", ".join(f"{axis} {scalar_word(configuration.get(axis))}" for axis in axes)
 
 
 def _to_measure(pair: Pair, axes: Sequence[str]) -> str:
     """Return what makes the next run hold both settings on both devices."""
-    both = {axis: dict.fromkeys(_word(case.configuration.get(axis)) for case in pair) for axis in axes}
+    both = {axis: dict.fromkeys(scalar_word(case.configuration.get(axis)) for case in pair) for axis in axes}
     flags = " ".join(f"--axis {axis}={','.join(values)}" for axis, values in both.items())
     return f"{flags}, on both devices in one run"
-
-
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from torchstone.analysis.summary import CaseSummary
-from torchstone.core.schema.trial import Purpose, Status
+from torchstone.core.schema.trial import ended_well, replicates
 from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.paired import Contrast, contrast
@@ -45,7 +45,6 @@ class InRounds:
 def _logs(case: CaseSummary, figure: str) -> dict[int, float]:
     """Return the logarithm of the figure in each round; what only probed it, or failed, is no part of one."""
     return {
-        trial.number: math.log(value) for trial in case.trials
-        if trial.outcome.status == Status.OK and trial.purpose == Purpose.REPLICATE
-        and (value := trial.figures.values.get(figure)) is not None and value > 0.0
+        trial.number: math.log(value) for trial in replicates(ended_well(case.trials))
+        if (value := trial.figures.values.get(figure)) is not None and value > 0.0
     }  # fmt: skip

@@ -13,7 +13,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.figures import loss_curve, raw
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Trial
+from torchstone.core.schema.trial import Trial, believed
 from torchstone.storage.query import read_run
 
 AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
@@ -50,8 +50,7 @@ def curves_of(run: Run) -> Curves:
     for trial in run.trials:  # in one pass: an imported run may have 100,000
         taken.setdefault(trial.case_id, []).append(trial)
     for case_id, trials in taken.items():
-        replicates = [trial for trial in trials if trial.purpose == Purpose.REPLICATE]
-        for trial in replicates or trials:
+        for trial in believed(trials):
             losses, items = loss_curve(trial), raw(trial, "items")
             if losses and items and sum(items) > 0.0:
                 found.setdefault(case_id, []).append(Curve(losses, fmean(items)))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for, lowest
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.axis import Scalar
@@ -54,9 +53,7 @@ def _reading(alike: Sequence[Training], cases: Mapping[str, CaseSummary]) -> Opt
 def _standing(name: str, best: Training, cases: Mapping[str, CaseSummary]) -> Standing:
     case = cases[best.case_id]
     speed = case.estimates.get("throughput")
-    figures = memory_figures(case.placement.device)
-    memory = next((case.estimates[name].value for name in figures if name in case.estimates), None)
     return Standing(
         name, case.configuration.get("learning_rate"), best.case_id, best.behaviour,
-        speed.value if speed is not None else None, memory, best.loss_end,
+        speed.value if speed is not None else None, case.peak_memory_bytes, best.loss_end,
     )  # fmt: skip

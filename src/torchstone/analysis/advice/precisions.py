@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.analysis.advice.speed import times_as_fast
 from torchstone.analysis.advice.trainings import Span, Training, Trainings, alike_but_for
 from torchstone.analysis.summary import CaseSummary
@@ -63,7 +62,7 @@ def _effect(
 ) -> PrecisionEffect:
     case, other = cases[one.case_id], cases[reference.case_id]
     found = of_losses(losses[one.case_id], losses[reference.case_id]) if one.loss_end and reference.loss_end else None
-    memory = [_value(c, *memory_figures(c.placement.device)) for c in (case, other)]
+    memory = [c.peak_memory_bytes for c in (case, other)]
     effect = PrecisionEffect(
         precision=str(one.point[AXIS]),
         against=str(reference.point[AXIS]),
@@ -86,7 +85,3 @@ def _with_losses(effect: PrecisionEffect, found: Equivalence) -> PrecisionEffect
         effect, verdict=found.verdict, difference=found.difference / level, low=found.low / level,
         high=found.high / level, units=found.units,
     )  # fmt: skip
-
-
-def _value(case: CaseSummary, *figures: str) -> float | None:
-    return next((case.estimates[name].value for name in figures if name in case.estimates), None)

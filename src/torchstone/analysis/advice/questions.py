@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchstone.analysis.advice import usual
+from torchstone.analysis.advice import rules, usual
 from torchstone.core import units
 from torchstone.core.schema.phase import BACKWARD, DATA, DECODE, FORWARD, PREFILL
 
-_MUCH = 0.10  # of the step spent on waiting for data
-_MOST = 0.50  # of the step in the passes of the model
-
 
 def three_questions(phases_s: Mapping[str, float], utilization: float | None) -> list[str]:
-    """Return seed S2-44's questions with their answers. `phases_s`: name → seconds, summing to the step."""
+    """Return the questions with their answers. `phases_s`: name → seconds, summing to the step."""
     step_s = sum(phases_s.values())
     if step_s <= 0.0:
         return []
     data_s = phases_s.get(DATA, 0.0)
     passes_s = sum(phases_s.get(name, 0.0) for name in (PREFILL, DECODE, FORWARD, BACKWARD))
-    loads, computes = data_s >= _MUCH * step_s, passes_s >= _MOST * step_s
+    loads, computes = data_s >= rules.LOADER.least * step_s, passes_s >= rules.COMPUTING.least * step_s
     waits = f"{100 * data_s / step_s:.0f} % of the step, {units.quantity(data_s, 's')}"
     passes = f"{100 * passes_s / step_s:.0f} % of the step"
     if utilization is None:

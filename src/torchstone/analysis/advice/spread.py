@@ -1,7 +1,8 @@
-"""Results that vary much from trial to trial, and what makes them steadier (seed S3-60)."""
+"""Results that vary much from trial to trial, and what makes them steadier."""
 
 from __future__ import annotations
 
+from torchstone.analysis.advice import rules
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
@@ -24,9 +25,9 @@ def read_spread(case: CaseSummary, procedure: Procedure) -> Advice | None:
     around = units.spread(rate.value, rate.low, rate.high)
     return Advice(
         f"throughput varies much: {around} over {rate.trials} trials",
-        ("other work on the machine", "too few trials", "warm-up that was not over", "changing clocks"),
+        (rules.OTHER_WORK, "too few trials", "warm-up that was not over", "changing clocks"),
         (
-            "end what else runs (torchstone machine check tells)", f"--trials {max(_TRIALS, 2 * rate.trials)}",
+            rules.END_OTHERS.text, f"--trials {max(_TRIALS, 2 * rate.trials)}",
             f"--warmup {max(_WARMUP, 2 * (procedure.warmup or 0))}",
             f"--budget {max(_BUDGET_S, 4 * procedure.budget_s):g}s for longer windows",
             "torchstone ab for the difference of two settings",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-DATA_S = 0.030  # of waiting for data in a step: more is much (S2-32)
-UTILIZATION = (0.70, 0.95)  # of the time a device is in use (S2-20, S2-34)
-MEMORY = (0.60, 0.80)  # of a device's memory at the peak (S2-21)
+DATA_S = 0.030  # of waiting for data in a step: more is much
+UTILIZATION = (0.70, 0.95)  # of the time a device is in use
+MEMORY = (0.60, 0.80)  # of a device's memory at the peak
 
 
 def band(limits: tuple[float, float]) -> str:

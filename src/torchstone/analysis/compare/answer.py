@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.analysis.compare.compare import Asked, ComparedRuns, Judged, compare
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.stats.logs import from_log
@@ -62,8 +62,8 @@ def _told(task: str, compared: ComparedRuns) -> tuple[str | None, str] | None:
     if open_:
         ahead = [_name(one) for one in open_ if Judgement.BETTER in verdicts[one.letter]]
         even = [_name(one) for one in open_ if Judgement.BETTER not in verdicts[one.letter]]
-        told = [f"cannot be told from {', '.join(even)}"] if even else []
-        told += [f"is behind {', '.join(ahead)} in some cases"] if ahead else []
+        told = [f"is not significantly different from {', '.join(even)}"] if even else []
+        told += [f"is slower than {', '.join(ahead)} in some cases"] if ahead else []
         return None, f"{_name(ranked[0])} leads, and {' and '.join(told)}; throughput: {order}"
     return ranked[0].letter, f"{_name(ranked[0])}; throughput relative to {baseline.letter}: {order}"
 
@@ -72,7 +72,7 @@ def _primaries(compared: ComparedRuns, task: str) -> Iterator[Judged]:
     return (one for one in compared.judged if one.task == task and one.comparison.metric == primary(task))
 
 
-def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
+def _of_two(a: ComparedInput, b: ComparedInput, found: Sequence[Judged], margin: float) -> tuple[str | None, str]:
     verdicts = [one.comparison.verdict for one in found]
     ratios = _ratio_words(a, found)
     decided = [v for v in verdicts if v in _DECIDED]
@@ -86,7 +86,7 @@ def _of_two(a: Participant, b: Participant, found: Sequence[Judged], margin: flo
         in_cases = f" in {better or worse} of {len(found)} cases" if len(found) > 1 else ""
         return winner.letter, f"{_name(winner)}{in_cases}, {ratios}{rest}"
     if not open_cases:
-        return None, f"the same within {100 * margin:g} %, {ratios}"
+        return None, f"equivalent within {100 * margin:g} %, {ratios}"
     return None, f"unclear, {ratios}{rest}{_settling(found)}"
 
 
@@ -94,11 +94,11 @@ def _settling(found: Sequence[Judged]) -> str:
     needed = [one.comparison.trials_to_settle for one in found if one.comparison.verdict == Judgement.UNCLEAR]
     known = [count for count in needed if count is not None]
     if known and len(known) == len(needed):
-        return f"; about {max(known)} more trials of each would settle it"
-    return "; more trials of these runs would not settle it: `torchstone ab` takes turns"
+        return f"; about {max(known)} more trials of each needed (80 % power at the observed ratio)"
+    return "; more trials of these runs do not help: use `torchstone ab`, which interleaves"
 
 
-def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
+def _ratio_words(a: ComparedInput, found: Sequence[Judged]) -> str:
     ratios = [one.comparison.ratio for one in found if one.comparison.ratio is not None]
     if len(ratios) == 1:
         (one,) = ratios
@@ -108,9 +108,8 @@ def _ratio_words(a: Participant, found: Sequence[Judged]) -> str:
             return "the interval of the ratio is wider than ±50 %"
         if one.is_wide:
             return f"{told} times {a.letter}'s throughput ({100 * one.level:.4g} % confidence)"
-        return (
-            f"{one.value:.3g} times {a.letter}'s throughput ({100 * one.level:.4g} % interval {low:.3g} to {high:.3g})"
-        )
+        interval = f"{100 * one.level:.4g} % confidence interval {low:.3g} to {high:.3g}"
+        return f"{one.value:.3g} times {a.letter}'s throughput ({interval})"
     values = [one.value for one in ratios]
     middle = from_log(fmean(map(math.log, values)))
     over = f"{min(values):.3g} to {max(values):.3g} over {len(values)} cases"
@@ -122,5 +121,5 @@ def _log(one: Judged) -> float:
     return math.log(one.comparison.ratio.value)
 
 
-def _name(one: Participant) -> str:
+def _name(one: ComparedInput) -> str:
     return one.letter if one.label == one.letter else f"{one.letter} ({one.label})"

@@ -9,15 +9,15 @@ import msgspec
 
 from torchstone.analysis.compare.matching import Taken, traits
 from torchstone.core.figures import figures, raw
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.fingerprints import fingerprint_of, furthest
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import portable
 from torchstone.core.schema.comparison import Differing
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.units import quantity, significant
 
-TOLERANCE = 1e-3  # of the largest entry: equal programs on one kind of device and one torch agree to far less
 _WORK = 0.01  # of the operations an item: more is another network, or other shapes
-SHAPES = ("batch_size", "sequence_length", "image_size", "audio_s", "new_tokens")  # what a step or an item consists of
+SHAPES = axes_of(AxisStage.BATCH, AxisStage.ITEM, AxisStage.GENERATION)  # what a step or an item consists of
 
 
 class Sameness(msgspec.Struct, frozen=True):
@@ -50,15 +50,15 @@ def _settings(a: Taken, b: Taken) -> Iterator[Differing]:
             continue
         matters = None
         if name == "batch_size":
-            matters = "a step is another amount of work: only figures an item are compared"
+            matters = "steps differ in work: only figures per item are compared"
         elif name in SHAPES:
-            matters = "an item is another amount of work"
+            matters = "items differ in work"
         elif axis.changes_result:
-            matters = "it changes what is computed: see that quality holds"
+            matters = "it changes the result: check the quality"
         yield Differing(name, str(mine[name]), str(yours[name]), matters)
     for name in ("count", "nodes"):
         if mine[name] != yours[name]:
-            yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), "this many share the work")
+            yield Differing(f"{name} of devices", str(mine[name]), str(yours[name]), "another number shares the work")
 
 
 def _against(a: Taken, b: Taken) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _against(a: Taken, b: Taken) -> Iterator[str]:
     for side, taken in (("baseline", a), ("candidate", b)):
         if not taken.trials:
             ends = [f"{t.outcome.status}: {(t.outcome.message or '')[:120]}" for t in taken.failed]
-            yield f"no trial of the {side} ended well{f' ({ends[0]})' if ends else ' (none was taken)'}"
+            yield f"no successful trial of the {side}{f' ({ends[0]})' if ends else ' (none was started)'}"
     for side, taken in (("baseline", a), ("candidate", b)):
         case_id = taken.case.case_id
         wrong = [f for f in taken.run.findings if f.subject == case_id and f.severity == Severity.ERROR]
@@ -82,11 +82,11 @@ def _against(a: Taken, b: Taken) -> Iterator[str]:
         yield f"not the same model: {counts[0]:,.0f} parameters and {counts[1]:,.0f}"
     work = [_work(taken) for taken in (a, b)]
     if not _reshaped(mine, yours) and work[0] and work[1] and abs(math.log(work[1] / work[0])) > _WORK:
-        each = [f"{quantity(one, 'FLOP')} an item" for one in work]
+        each = [f"{quantity(one, 'FLOP')} per item" for one in work]
         yield f"not the same work: {each[0]} and {each[1]}"
     moved = _moved(a, b)
     if moved is not None and _should_agree(a, b, mine, yours):
-        yield f"they compute different things from equal seeds: {moved}"
+        yield f"different results with the same seed: {moved}"
 
 
 def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _labels(a: Taken, b: Taken, settings: Sequence[Differing]) -> Iterator[str]:
         yield "settings compared: " + ", ".join(changed)
     for what, key in (("other code", _code), ("other weights or sizes", lambda taken: traits(taken.case)["fixed"])):
         if key(a) != key(b) and None not in (key(a), key(b)):
-            yield f"{what} under one name"
+            yield f"{what} under the same name"
     moved = _moved(a, b)
     if moved is not None and not any(one.matters for one in settings):
         yield f"first results differ ({moved})"
@@ -149,10 +149,7 @@ def _processor(taken: Taken) -> str | None:
 
 def _moved(a: Taken, b: Taken) -> str | None:
     """Return the two entries of the fingerprints that lie furthest apart; None where these agree or are not known."""
-    prints = [next((p for t in taken.trials if (p := raw(t, "fingerprint"))), ()) for taken in (a, b)]
-    pairs = [(x, y) for x, y in zip(*prints, strict=False) if math.isfinite(x) and math.isfinite(y)]
-    scale = max((abs(value) for pair in pairs for value in pair), default=0.0)
-    if scale <= 0.0:
+    far = furthest(fingerprint_of(a.trials), fingerprint_of(b.trials))
+    if far is None or not far.differ:
         return None
-    x, y = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    return f"{significant(x, 5)} and {significant(y, 5)}" if abs(x - y) > TOLERANCE * scale else None
+    return f"{significant(far.one, 5)} and {significant(far.other, 5)}"

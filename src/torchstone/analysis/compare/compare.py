@@ -19,7 +19,7 @@ from torchstone.analysis.compare.compared_figures import (
 )
 from torchstone.analysis.compare.contrast import Contrast, Drifts, Sides, contrast, drifts_of
 from torchstone.analysis.compare.environment_diff import differing, disturbed, lengths_apart, same_machine
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Matched, Taken, match
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement, Side, judge
@@ -58,7 +58,7 @@ class Judged(msgspec.Struct, frozen=True):
 class ComparedRuns(msgspec.Struct, frozen=True):
     """Everything that was compared. `levels`: of the intervals of the first figure of each Case, and of all others."""
 
-    participants: tuple[Participant, ...]
+    participants: tuple[ComparedInput, ...]
     matched: tuple[Matched, ...]
     judged: tuple[Judged, ...]
     margin: float
@@ -69,7 +69,7 @@ class _Drawn(msgspec.Struct, frozen=True):
     """A contrast before it is judged, and what it is of."""
 
     matched: Matched
-    candidate: Participant
+    candidate: ComparedInput
     metric: str
     contrast: Contrast
     values: tuple[Sequence[PerTrial], Sequence[PerTrial]]
@@ -79,13 +79,13 @@ class _Pair(msgspec.Struct, frozen=True):
     """Two sides of a matched Case, and what is to be said of them before any figure."""
 
     matched: Matched
-    candidate: Participant
+    candidate: ComparedInput
     same: Sameness
     differing: tuple[Differing, ...]
     sides: Sides
 
 
-def compare(participants: Sequence[Participant], asked: Asked) -> ComparedRuns:
+def compare(participants: Sequence[ComparedInput], asked: Asked) -> ComparedRuns:
     """Compare every participant with the first. Raises UsageError where no Case of it matches another's."""
     baseline, matched = participants[0], match(participants)
     pairs = [
@@ -94,7 +94,7 @@ def compare(participants: Sequence[Participant], asked: Asked) -> ComparedRuns:
         for candidate in participants[1:] if candidate.letter in each.sides
     ]  # fmt: skip
     if not pairs:
-        raise UsageError(f"no case in common with the baseline {baseline.letter}, only among the others: --baseline …")
+        raise UsageError(f"no case in common with the baseline {baseline.letter}: choose another with --baseline")
     values = {
         (each.label, letter): of_side(side, asked.prices.get(letter))
         for each in matched for letter, side in each.sides.items()
@@ -128,14 +128,14 @@ def _judged_apart(drawn: Sequence[_Drawn]) -> tuple[tuple[list[_Drawn], float], 
     return (first, level), (others, wide)
 
 
-def _pair(matched: Matched, baseline: Participant, candidate: Participant) -> _Pair:
+def _pair(matched: Matched, baseline: ComparedInput, candidate: ComparedInput) -> _Pair:
     a, b = matched.sides[baseline.letter], matched.sides[candidate.letter]
     same = sameness(a, b)
     apart = lengths_apart(a, b) if same_machine(a[-1], b[-1]) else None
     sides = Sides(a, b, apart[1] if apart is not None else None)
     found = [*same.differing, *differing(a[-1], b[-1])]
     if apart is not None and apart[0] > _FAR_S and not sides.in_turn:
-        matters = f"{quantity(apart[0], 's')} apart on one machine: what drifted between is not seen; ab takes turns"
+        matters = f"{quantity(apart[0], 's')} apart on one machine: drift between them is not measured; ab interleaves"
         found.append(Differing("time", a[-1].run.head.started_utc, b[-1].run.head.started_utc, matters))
     return _Pair(matched, candidate, same, tuple(found), sides)
 
@@ -152,7 +152,7 @@ def _by_run(
 
 
 def _draw(
-    pair: _Pair, baseline: Participant, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]],
+    pair: _Pair, baseline: ComparedInput, values: Mapping[tuple[str, str], Mapping[str, Sequence[PerTrial]]],
     drifts: Drifts,
 ) -> Iterator[_Drawn]:  # fmt: skip
     a, b = (values[pair.matched.label, letter] for letter in (baseline.letter, pair.candidate.letter))
@@ -163,12 +163,12 @@ def _draw(
             yield _Drawn(pair.matched, pair.candidate, metric, found, (a[metric], b[metric]))
 
 
-def _side(pair: _Pair, who: Participant) -> Side:
+def _side(pair: _Pair, who: ComparedInput) -> Side:
     newest = pair.matched.sides[who.letter][-1]
     return Side(who.label, newest.run.head.run_id, newest.case.case_id)
 
 
-def _not_comparable(pair: _Pair, baseline: Participant, margin: float) -> Judged:
+def _not_comparable(pair: _Pair, baseline: ComparedInput, margin: float) -> Judged:
     metric = primary(pair.matched.task)
     why = pair.same.against or "they have no figure in common"
     found = Comparison(
@@ -178,7 +178,7 @@ def _not_comparable(pair: _Pair, baseline: Participant, margin: float) -> Judged
     return Judged(pair.matched.label, pair.matched.task, BLOCK_OF[metric], unit_of(metric), found)
 
 
-def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin: float) -> Judged:
+def _judge(one: _Drawn, pair: _Pair, baseline: ComparedInput, level: float, margin: float) -> Judged:
     found, higher = one.contrast, higher_is_better(one.metric)
     low, high = map(from_log, found.difference.interval(level))
     ratio = Estimate(
@@ -192,7 +192,7 @@ def _judge(one: _Drawn, pair: _Pair, baseline: Participant, level: float, margin
         loser = disturbed(pair.differing, candidate=verdict == Judgement.WORSE)
         if loser is not None:
             side = "candidate" if verdict == Judgement.WORSE else "baseline"
-            labels.append(f"only the {side}, which is the worse, was disturbed ({loser}): measure it again")
+            labels.append(f"only the worse side ({side}) was disturbed ({loser}): measure it again")
             verdict = Judgement.UNCLEAR
     if verdict == Judgement.UNCLEAR and one.metric == primary(one.matched.task) and pair.sides.apart is not None:
         labels += _of_drift(found.difference, level)
@@ -212,8 +212,8 @@ def _of_drift(found: Difference, level: float) -> Iterator[str]:
     if whole > _MOSTLY_DRIFT * alone > 0.0:
         halves = [quantity(math.expm1(half), "ratio") for half in (alone, whole)]
         yield (
-            f"the spread of processes alone would leave ±{halves[0]}; what a machine drifts from one run to the next "
-            f"makes it ±{halves[1]}: `torchstone ab` takes turns, and has none of that"
+            f"the variation between processes alone gives ±{halves[0]}; drift between runs "
+            f"widens it to ±{halves[1]}; `torchstone ab` interleaves and avoids it"
         )
 
 

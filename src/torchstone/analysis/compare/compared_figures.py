@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -10,31 +10,25 @@ from torchstone.analysis.compare.matching import Taken
 from torchstone.core.figures import PERCENTILES, figures, raw
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
-from torchstone.core.schema.metric import FIGURES, Better
+from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.quantity import Better
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.correlated import mean
 from torchstone.core.stats.quantile import needed
 
 COST = "cost_per_million_items"
-_BLOCKS: Mapping[str, Sequence[str]] = {
-    "throughput": (
-        "throughput", "output_token_throughput", "token_throughput", "step_time", "epoch_time_s", "dataset_time_s",
-    ),
-    "latency": (
-        "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s", "latency_per_item_s",
-        "time_to_first_token_p50_s", "time_per_output_token_p50_s",
-    ),
-    "start": ("time_to_first_prediction_s", "first_step_time_s", "model_load_time_s"),
-    "memory": ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes", "kv_cache_bytes"),
-    "energy": ("energy_per_item_j", "average_power_w"),
-    "cost": (COST,),
-}  # fmt: skip
-BLOCK_OF = {name: block for block, names in _BLOCKS.items() for name in names}
-ORDER = tuple(BLOCK_OF)
+_COMPARED = (
+    "throughput", "output_token_throughput", "token_throughput", "step_time", "epoch_time_s", "dataset_time_s",
+    "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s", "latency_per_item_s",
+    "time_to_first_token_p50_s", "time_per_output_token_p50_s", "time_to_first_prediction_s", "first_step_time_s",
+    "model_load_time_s", *PEAKS, "kv_cache_bytes", "energy_per_item_j", "average_power_w",
+)  # fmt: skip
+BLOCK_OF = {**{name: str(FIGURES[name].group) for name in _COMPARED}, COST: "cost"}
 _A_BATCH = ("step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
             "time_to_first_prediction_s", "first_step_time_s", "time_to_first_token_p50_s")  # fmt: skip
 _OF_WHOLE_ANSWERS = ("throughput", "token_throughput")  # say nothing that the tokens given out do not say better
-_OF_STEPS = ("throughput", "latency")  # blocks whose figures move with the steps of a trial
+_OF_STEPS = (MetricGroup.THROUGHPUT, MetricGroup.LATENCY)  # groups whose figures move with the steps of a trial
 
 
 class PerTrial(msgspec.Struct, frozen=True):
@@ -76,7 +70,7 @@ def of_side(side: Sequence[Taken], price_an_hour: float | None) -> dict[str, lis
 
 def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, PerTrial]]:
     derived = [figures(trial) for trial in taken.trials]
-    for name in ORDER:
+    for name in BLOCK_OF:
         source = primary(str(taken.case.workload.task)) if name == COST else name
         if name == COST and price_an_hour is None:
             continue
@@ -103,7 +97,7 @@ def _templates(trials: Sequence[Trial]) -> tuple[Scalar, ...]:
 
 def moves_with_the_machine(metric: str) -> bool:
     """Say whether a machine's pace, which drifts, moves a figure: times and rates, but not bytes."""
-    return BLOCK_OF[metric] != "memory"
+    return BLOCK_OF[metric] != MetricGroup.MEMORY
 
 
 def comparable(task: str, *, shapes_differ: bool, figure: str) -> bool:

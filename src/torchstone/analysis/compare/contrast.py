@@ -14,6 +14,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats import comparing
 from torchstone.core.stats.comparing import ASSUMED_OF_MEMORY, ASSUMED_OF_TIMES, Difference, Part, Templates
 from torchstone.core.stats.nested import ASSUMED_SPREAD
+from torchstone.core.units import percent
 
 _RUNS = 3  # of one side: from here on the run is the replicate, which drift cannot fool
 _WORTH = 0.01  # a smaller drift widens the interval too, and is not worth a word
@@ -22,7 +23,7 @@ Drifts = Mapping[tuple[str, str], float]  # by run id and figure: how far it mov
 WELCH = "Welch's t on the log over batches of trials"
 PAIRED = "t on the log ratios of rounds"
 BY_RUNS = "Welch's t on the log over runs"
-ONE_TRIAL = f"one trial: the spread between processes is not seen, and taken to be {comparing.ASSUMED:.0%}"
+ONE_TRIAL = f"one trial: the variation between processes is not measured, {percent(comparing.ASSUMED)} is assumed"
 
 
 class Contrast(msgspec.Struct, frozen=True):
@@ -104,7 +105,7 @@ def _part(
     drifting = moves_with_the_machine(metric)
     moved = max((drifts.get((one.run.head.run_id, metric), 0.0) for one in side), key=abs) if drifting else 0.0
     # How far a run moved while it was taken, so little is known of where it would have been at the other's time.
-    label = "figures moved over its run, and their intervals are the wider for it" if abs(moved) > _WORTH else None
+    label = "figures drifted over its run, which widens their intervals" if abs(moved) > _WORTH else None
     assumed = ASSUMED_OF_TIMES if drifting else ASSUMED_OF_MEMORY
     return comparing.of_run(together, apart if drifting else None, moved, Templates(_templates(values), assumed)), label
 

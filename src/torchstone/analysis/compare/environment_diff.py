@@ -16,19 +16,19 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge, other_cpu_cores, steal_share
 
-DISTURBING = ("neighbours", "steal")  # what is no property of a machine, and slows whoever has it
+DISTURBING = ("other processes", "steal")  # disturbances of a run, not properties of its machine
 _BOTH = "both sides were disturbed"
 _SOFTWARE = {
-    "torch": "another torch brings other kernels: part of the difference is its",
+    "torch": "another torch version has other kernels: part of the difference is due to it",
     "python": None,
 }
 _PROCEDURE = {
     "heap": "the heap alone can move a small model by 13 %",
-    "isolation": "how processes start moves their figures",
-    "settings": "what was chosen for the device is part of the difference",
-    "seed": "another seed computes other numbers",
-    "nvtx": "ranges cost time in the measured windows",
-    "pin_threads": "threads that are bound to their cores take other times",
+    "isolation": "the way processes start changes their figures",
+    "settings": "settings chosen for the device are part of the difference",
+    "seed": "another seed gives other numbers",
+    "nvtx": "NVTX NVTX ranges cost time in the measured windows",
+    "pin_threads": "pinned threads change the timing",
     "warmup": None, "warmup_budget_s": None, "iterations": None, "epochs": None, "target": None, "budget_s": None,
     "min_steps": None, "trials": None, "within_s": None, "aim": None, "percentiles_s": None, "telemetry_period_s": None,
 }  # fmt: skip
@@ -52,13 +52,13 @@ def _gauge(name: str) -> Callable[[Trial], float | None]:
 
 _READINGS = (
     _Reading(
-        "neighbours", other_cpu_cores, "cores", 0.05, bad_from=0.15,
-        matters="other processes were busy beside one side: a 2-thread step takes 5 to 15 times as long beside one",
+        "other processes", other_cpu_cores, "cores", 0.05, bad_from=0.15,
+        matters="other processes were busy during one side: one makes a 2-thread step 5 to 15 times slower",
     ),
     _Reading("steal", steal_share, "ratio", 0.01, bad_from=0.02, matters="the hypervisor took CPU time from one side"),
     _Reading(
         "throttled", _gauge("device_throttled"), "ratio", 0.02, bad_from=0.05,
-        matters="heat or power held one side's clock down",
+        matters="one side was throttled by temperature or power",
     ),
     _Reading("device clock", _gauge("device_clock_hz"), "Hz", 0.02, relative=True),
     _Reading("device temperature", _gauge("device_temperature_c"), "°C", 5.0),
@@ -112,21 +112,21 @@ def _machine(a: Taken, b: Taken) -> Iterator[Differing]:
         equal_device = places[0].device == places[1].device
         matters = _SOFTWARE.get(name) if equal_device else None
         yield from _changed(name, one.software.get(name), other.software.get(name), matters)
-    yield from _changed("governor", one.host.governor, other.host.governor, "clocks were governed differently")
+    yield from _changed("governor", one.host.governor, other.host.governor, "different CPU frequency governors")
     yield from _mapping(one.settings, other.settings)
 
 
 def _mapping(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> Iterator[Differing]:
     for name in dict.fromkeys((*one, *other)):
-        yield from _changed(name, one.get(name), other.get(name), "a setting that can move timings")
+        yield from _changed(name, one.get(name), other.get(name), "can change timings")
 
 
 def _procedure(a: Taken, b: Taken) -> Iterator[Differing]:
     one, other = (msgspec.structs.asdict(taken.run.head.procedure) for taken in (a, b))
     for name, matters in _PROCEDURE.items():
         yield from _changed(name, one[name], other[name], matters)
-    yield from _changed("tool", _tool(a), _tool(b), "another tool measures by other rules")
-    yield from _changed("trials that ended well", len(a.trials), len(b.trials))
+    yield from _changed("tool", _tool(a), _tool(b), "the tools measure differently")
+    yield from _changed("successful trials", len(a.trials), len(b.trials))
 
 
 def _tool(taken: Taken) -> object:
@@ -169,7 +169,7 @@ def _findings(a: Taken, b: Taken) -> Iterator[Differing]:
     failed = [len(taken.failed) for taken in (a, b)]
     if failed[0] != failed[1]:
         words = [str(n) if n else None for n in failed]
-        yield Differing("failed trials", words[0], words[1], "what failed is not in the figures")
+        yield Differing("failed trials", words[0], words[1], "failed trials are not in the figures")
 
 
 def lengths_apart(a: Sequence[Taken], b: Sequence[Taken]) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""Who is compared: each RUN as typed becomes a Participant with a letter, a label, and one run or a folder of them."""
+"""Who is compared: each RUN as typed becomes a ComparedInput: a letter, a label, and one run or a folder of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run
 from torchstone.storage import foreign
 from torchstone.storage.query import locate, read_run
-from torchstone.storage.reading import read_bounded, record_path
+from torchstone.storage.record_reader import read_bounded, record_path
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
@@ -26,7 +26,7 @@ COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with
 _MOST_FILES = 10_000
 
 
-class Participant(msgspec.Struct, frozen=True):
+class ComparedInput(msgspec.Struct, frozen=True):
     """One side of a comparison. `word`: as it was typed; `runs`: one, or all that a folder holds.
 
     `trainings`: what the trainings in the folder reached, by the id of their run.
@@ -39,34 +39,34 @@ class Participant(msgspec.Struct, frozen=True):
     trainings: Mapping[str, TrainingMetrics] = {}
 
 
-def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[Participant]:
+def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[ComparedInput]:
     """Return the participants in the order given, the baseline first.
 
     Raises UsageError for fewer than two, for one that cannot be read, and for a run that comes twice.
     """
     if len(words) < 2:
-        raise UsageError("compare needs two runs or more (or one with --over AXIS): torchstone compare RUN RUN")
+        raise UsageError("compare needs two or more runs (or one with --over AXIS): torchstone compare RUN RUN")
     if len(words) > len(_LETTERS):
-        raise UsageError(f"{len(words)} runs are more than the {len(_LETTERS)} that fit beside each other")
+        raise UsageError(f"{len(words)} runs are too many: at most {len(_LETTERS)} can be compared")
     found = [_with_trainings(one) for one in _lettered(words, [_runs(word, folder) for word in words])]
     seen: dict[str, str] = {}
     for one in found:
         for run in one.runs:
             if run.head.run_id in seen:
                 raise UsageError(
-                    f"'{seen[run.head.run_id]}' and '{one.word}' are the same run {run.head.run_id}; name another"
+                    f"'{seen[run.head.run_id]}' and '{one.word}' are the same run {run.head.run_id}; give another"
                 )
         seen.update({run.head.run_id: one.word for run in one.runs})
     return _baseline_first(found, baseline)
 
 
-def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[Participant]:
+def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[ComparedInput]:
     """Return a participant for each value of an axis (or `device`) in one run: its trials were taken in turn.
 
     Raises UsageError where the axis has only one value there.
     """
     if over not in AXES and over != "device":
-        raise UsageError(f"--over {over}: no such axis; `torchstone list axes` has them, and there is device")
+        raise UsageError(f"--over {over}: no such axis; known: those of `torchstone list axes`, and device")
     runs = _runs(word, folder)
     value: Callable[[Case], Scalar] = lambda case: (
         case.placement.device if over == "device" else case.configuration.get(over)
@@ -74,10 +74,10 @@ def split(word: str, over: str, folder: Path, baseline: str | None = None) -> li
     values = list(dict.fromkeys(value(case) for run in runs for case in run.head.plan.cases))
     values = [one for one in values if one is not None]
     if len(values) < 2:
-        raise UsageError(f"--over {over}: '{word}' has one value of it, {values[0] if values else units.MISSING}")
+        raise UsageError(f"--over {over}: '{word}' has only one value, {values[0] if values else units.MISSING}")
     parts = [tuple(_only(run, lambda case, v=one: value(case) == v) for run in runs) for one in values]  # type: ignore[misc]  # v is bound at once
     found = [
-        Participant(letter, f"{over} {one}", f"{over}={one}", part)
+        ComparedInput(letter, f"{over} {one}", f"{over}={one}", part)
         for letter, one, part in zip(_LETTERS, values, parts, strict=False)
     ]
     return _baseline_first(found, baseline)
@@ -178,11 +178,11 @@ def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
     """
     path = record_path(folder, metrics.run_id)
     if not path.is_file():
-        raise UsageError(f"no run '{metrics.run_id}', which a {METRICS} names: bring its record to {path}")
+        raise UsageError(f"no run '{metrics.run_id}' of this {METRICS}: copy its record to {path}")
     return read_run(path)
 
 
-def _with_trainings(one: Participant) -> Participant:
+def _with_trainings(one: ComparedInput) -> ComparedInput:
     """Add what the trainings in a folder reached."""
     path = _path_of(one.word)
     if not _is_folder(path):
@@ -190,7 +190,7 @@ def _with_trainings(one: Participant) -> Participant:
     return msgspec.structs.replace(one, trainings={metrics.run_id: metrics for metrics in _trainings(path)})
 
 
-def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Participant]:
+def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[ComparedInput]:
     """Label each by the first of these that tells them all apart: its device, host, name, word."""
     firsts = [each[0].head for each in runs]
     choices: Mapping[str, list[str]] = {
@@ -200,7 +200,7 @@ def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[Par
         "word": [path.name if _is_folder(path := _path_of(word)) else word for word in words],
     }
     distinct = next((names for names in choices.values() if len(set(names)) == len(names) and all(names)), words)
-    return [Participant(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
+    return [ComparedInput(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
 
 
 def device_of(run: Run) -> DeviceInfo | None:
@@ -209,16 +209,16 @@ def device_of(run: Run) -> DeviceInfo | None:
     return run.head.machine.device(cases[0].placement.device, cases[0].placement.index) if cases else None
 
 
-def named(participants: Sequence[Participant], word: str, flag: str) -> Participant:
+def named(participants: Sequence[ComparedInput], word: str, flag: str) -> ComparedInput:
     """Return the participant that a letter, a label or a word as typed means. Raises UsageError naming the flag."""
     for one in participants:
         if word in (one.letter, one.label, one.word):
             return one
     known = ", ".join(f"{one.letter} ({one.label})" for one in participants)
-    raise UsageError(f"{flag} {word}: none of the compared is called so; there are {known}")
+    raise UsageError(f"{flag} {word}: not one of the compared runs: {known}")
 
 
-def _baseline_first(found: list[Participant], baseline: str | None) -> list[Participant]:
+def _baseline_first(found: list[ComparedInput], baseline: str | None) -> list[ComparedInput]:
     if baseline is None:
         return found
     first = named(found, baseline, "--baseline")

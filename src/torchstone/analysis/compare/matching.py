@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import Status, Trial, believed, ended_well
 
 _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
@@ -46,7 +46,7 @@ class Matched(msgspec.Struct, frozen=True):
     sides: Mapping[str, tuple[Taken, ...]]
 
 
-def match(participants: Sequence[Participant]) -> list[Matched]:
+def match(participants: Sequence[ComparedInput]) -> list[Matched]:
     """Return the Cases that at least two participants have, in the order of the first.
 
     Raises UsageError where there are none, naming what each has.
@@ -59,7 +59,7 @@ def match(participants: Sequence[Participant]) -> list[Matched]:
     found = [matched for which, group in groups.items() for matched in _matched(which, group, participants)]
     if not found:
         having = "; ".join(f"{one.letter} has {_listed(one)}" for one in participants)
-        raise UsageError(f"no case in common (same task, model and settings that vary): {having}")
+        raise UsageError(f"no case in common (same task, model and varied settings): {having}")
     return list(_distinct(found))
 
 
@@ -71,7 +71,7 @@ def _entries(run: Run) -> Iterator[_Entry]:
     yield from (_Entry(run, case) for case in cases)
 
 
-def left_out(participants: Sequence[Participant], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
+def left_out(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
     """Return in words, by letter, the Cases that are compared with none: the baseline, or all others, lack them."""
     base = [each for each in matched if participants[0].letter in each.sides]
     taken = {(letter, t.case.case_id) for each in base for letter, side in each.sides.items() for t in side}
@@ -84,7 +84,7 @@ def left_out(participants: Sequence[Participant], matched: Sequence[Matched]) ->
     return {letter: tuple(words) for letter, words in found.items() if words}
 
 
-def lost(participants: Sequence[Participant], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
+def lost(participants: Sequence[ComparedInput], matched: Sequence[Matched]) -> dict[str, tuple[str, ...]]:
     """Return in words, by letter, the Cases of the baseline that a candidate lacks, or has no trial of that ended well.
 
     A Case of which no trial of the baseline itself ended well is no loss.
@@ -128,7 +128,7 @@ def traits(case: Case) -> dict[str, Scalar]:
 
 
 def _matched(
-    which: tuple[str, str], group: Mapping[str, Sequence[_Entry]], participants: Sequence[Participant]
+    which: tuple[str, str], group: Mapping[str, Sequence[_Entry]], participants: Sequence[ComparedInput]
 ) -> Iterator[Matched]:
     # Beside a run that has no sides, both of a comparison of revisions are trials of its one Case.
     sided = all(one.side is not None for entries in group.values() for one in entries)
@@ -166,13 +166,11 @@ def _having(side: Sequence[Taken]) -> Sequence[Taken]:
 
 def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
     trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
-    good = tuple(t for t in trials if t.outcome.status == Status.OK)
-    # The best of many probes looks better than it is: once there are replicates, only they count.
-    replicates = tuple(t for t in good if t.purpose == Purpose.REPLICATE)
-    return Taken(run, case, replicates or good, tuple(t for t in trials if t.outcome.status != Status.OK))
+    failed = tuple(t for t in trials if t.outcome.status != Status.OK)
+    return Taken(run, case, believed(ended_well(trials)), failed)
 
 
-def _listed(one: Participant) -> str:
+def _listed(one: ComparedInput) -> str:
     cases = [case for run in one.runs for case in run.head.plan.cases]
     words = list(dict.fromkeys(_words(case) for case in cases))
     more = f" and {len(words) - 3} more" if len(words) > 3 else ""

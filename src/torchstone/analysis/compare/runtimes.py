@@ -6,7 +6,7 @@ import msgspec
 
 from torchstone.analysis.compare.comparability import sameness
 from torchstone.analysis.compare.compare import ComparedRuns
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.matching import Taken
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
@@ -51,7 +51,7 @@ def runtime_ratios(compared: ComparedRuns) -> list[RuntimeRatio]:
     return found
 
 
-def _ratio(case: str, baseline: Participant, candidate: Participant, a: Taken, b: Taken) -> RuntimeRatio | None:
+def _ratio(case: str, baseline: ComparedInput, candidate: ComparedInput, a: Taken, b: Taken) -> RuntimeRatio | None:
     one_s, other_s = _total_s(a, baseline), _total_s(b, candidate)
     if not one_s or not other_s:
         return None
@@ -61,7 +61,7 @@ def _ratio(case: str, baseline: Participant, candidate: Participant, a: Taken, b
     return made if made.same_work else msgspec.structs.replace(made, faster=None)
 
 
-def _total_s(taken: Taken, one: Participant) -> float | None:
+def _total_s(taken: Taken, one: ComparedInput) -> float | None:
     """Return how long a training to its end took; None where this is none, or only the part after a cut is known."""
     fit = taken.run.head.procedure.fit
     if not taken.trials or (fit is None and not any(RUNTIME in trial.facts for trial in taken.trials)):

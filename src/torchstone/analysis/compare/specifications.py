@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.compare.compare import ComparedRuns
 from torchstone.analysis.compare.compared_figures import primary
-from torchstone.analysis.compare.inputs import Participant, device_of
+from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.core import units
 from torchstone.core.schema.claim import total_runtime_s
 from torchstone.core.schema.reached import HELD_OUT, TRAIN, accuracies, accuracy_name
@@ -22,7 +22,7 @@ def specifications(compared: ComparedRuns) -> list[tuple[str, list[str]]]:
     return [(name, [column.get(name, units.MISSING) for column in columns]) for name in names]
 
 
-def _facts(one: Participant, compared: ComparedRuns) -> Iterator[tuple[str, str]]:
+def _facts(one: ComparedInput, compared: ComparedRuns) -> Iterator[tuple[str, str]]:
     newest = one.runs[-1]
     machine, device = newest.head.machine, device_of(newest)
     yield "Experiment", newest.head.name
@@ -62,7 +62,7 @@ def _models(runs: Sequence[Run]) -> str:
     return ", ".join(names[:_MOST_MODELS]) + (f" and {len(names) - _MOST_MODELS} more" if len(names) > 2 else "")
 
 
-def runtime_s(one: Participant) -> float | None:
+def runtime_s(one: ComparedInput) -> float | None:
     """Return how long all runs of a participant took; None where another tool does not tell of one, or there is none.
 
     What took no time was not taken.
@@ -72,7 +72,7 @@ def runtime_s(one: Participant) -> float | None:
     return sum(known) or None if len(known) == len(each) else None
 
 
-def reached_by(one: Participant) -> dict[str, float]:
+def reached_by(one: ComparedInput) -> dict[str, float]:
     """Return the accuracies of the newest training that tells any, as shares by fact (terms.reached)."""
     for run in reversed(one.runs):
         for trial in reversed(run.trials):
@@ -84,7 +84,7 @@ def reached_by(one: Participant) -> dict[str, float]:
     return {}
 
 
-def _throughputs(one: Participant, compared: ComparedRuns) -> Iterator[str]:
+def _throughputs(one: ComparedInput, compared: ComparedRuns) -> Iterator[str]:
     baseline = compared.participants[0]
     seen = set()
     for judged in compared.judged:

@@ -11,18 +11,17 @@ import msgspec
 from torchstone.analysis.advice.choices import NEAR_THE_TOP
 from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_of
 from torchstone.core import units
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import Best, Entrant
 from torchstone.core.stats.interval import over_trials
 from torchstone.storage.measured import Measured
 
-_CHOSEN = ("batch_size", "precision", "optimizer", "learning_rate", "grad_accumulation")  # change the result, and are
-# for the user to choose all the same; where a batch comes from is another question than how fast it is computed.
-_GIVEN = ("feed", "mode")
+# What is computed, and from where: another question than how fast. Precision and optimizer change the result, too, and
+# are for the user to choose all the same.
+_GIVEN = (*axes_of(AxisStage.ITEM, AxisStage.GENERATION, AxisStage.MEASUREMENT), "grad_clip")
 _SPEED = criterion("speed")
-_NO_SPEED = "learning_rate"
 _STAYS = (
     0.5  # of a trial's variance: what trials of a run have in common on a machine that drifts (core/stats/comparing.py)
 )
@@ -77,13 +76,13 @@ def given(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
 
 
 def chosen(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Return the axes that are for the user to choose."""
-    return {name: value for name, value in configuration.items() if not _is_given(name) and name != _NO_SPEED}
+    """Return the axes that are for the user to choose, and may change the speed."""
+    free = {name: value for name, value in configuration.items() if not _is_given(name)}
+    return {name: value for name, value in free.items() if AXES[name].follows is None}
 
 
 def _is_given(name: str) -> bool:
-    axis = AXES.get(name)
-    return name in _GIVEN or axis is None or (axis.changes_result and name not in _CHOSEN)
+    return name in _GIVEN or name not in AXES
 
 
 def entered(readings: Sequence[Measured], by: Criterion, key: Callable[[Measured], object]) -> list[Entered]:
@@ -189,7 +188,7 @@ def doubted(entrants: Sequence[Entered]) -> Iterator[str]:
         count = sum(check in one.offer.doubts for one in entrants)
         word = "INVALID" if finding.severity == Severity.ERROR else "SUSPECT"
         told = f"{count} of {len(entrants)} settings are {word} ({check}): {finding.message}"
-        yield f"{told}. `torchstone show {run_id}` says more"
+        yield f"{told}; see `torchstone show {run_id}`"
 
 
 def spreads(entrants: Sequence[Entered]) -> list[Entrant]:
@@ -237,16 +236,16 @@ def differing(entrants: Sequence[Entered]) -> Iterator[str]:
     """Yield what else differs between entrants that are compared: what part of a difference may be due to."""
     torches = dict.fromkeys(one.offer.torch for one in entrants)
     if len(torches) > 1:
-        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be its"
+        yield f"torch differs ({', '.join(str(version) for version in torches)}): part of a difference may be due to it"
     if len({one.offer.runs for one in entrants}) > 1 and len({one.offer.hosts for one in entrants}) == 1:
-        yield "not all were measured in one run: the machine's drift between runs is allowed for, not seen"
+        yield "measured in several runs: drift between runs is estimated, not measured"
     for device in dict.fromkeys(one.offer.device for one in entrants):
         hosts = dict.fromkeys(host for one in entrants if one.offer.device == device for host in one.offer.hosts)
         if len(hosts) > 1:
-            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may not be alike"
+            yield f"{device} stands for {len(hosts)} machines ({', '.join(hosts)}), which may differ"
     if doubts := dict.fromkeys(check for one in entrants for check in one.offer.doubts):
         devices = dict.fromkeys(one.offer.device for one in entrants if one.offer.doubts)
         whose = f" of {', '.join(devices)}" if len({one.offer.device for one in entrants}) > 1 else ""
-        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): `torchstone show` says why"
+        yield f"figures{whose} are SUSPECT ({', '.join(doubts)}): see `torchstone show`"
     if any(len(one.logs) == 1 for one in entrants):
-        yield "some stand on one trial, whose spread is taken from the others, or assumed"
+        yield "some have one trial; its variation is taken from the others or assumed"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from torchstone.analysis.advice.choices import MEMORY, memory_figures
 from torchstone.analysis.recommend.prices import Prices
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task
+from torchstone.core.schema.memory_figures import PEAKS, peak_memory
 from torchstone.storage.measured import Measured
 
 _GB = 1e9
@@ -17,7 +17,7 @@ _HOUR_S = 3600.0
 _RATES = {Task.GENERATE: ("output_token_throughput", "token")}
 # What must be read of every trial for any of these.
 FIGURES = (
-    "throughput", "output_token_throughput", "energy_per_item_j", *MEMORY, "step_time", "loss_rate_per_1000_items",
+    "throughput", "output_token_throughput", "energy_per_item_j", *PEAKS, "step_time", "loss_rate_per_1000_items",
     "achieved_flops",
 )  # fmt: skip
 
@@ -35,7 +35,7 @@ def criterion(name: str, prices: Prices | None = None) -> Criterion:
     if name == "price":
         if prices is None:
             raise UsageError(
-                "--by price needs what an hour of each device costs: --prices FILE (docs/recommending.md has one)"
+                "--by price needs the price per hour of each device: --prices FILE (example in docs/recommending.md)"
             )
         table = prices
         return Criterion(
@@ -52,8 +52,7 @@ def rate_of(one: Measured) -> tuple[str, str]:
 
 def memory_of(values: Mapping[str, float], one: Measured) -> float | None:
     """Return the peak memory of a trial, in bytes: on the CPU the process's, on an accelerator the device's own."""
-    figures = memory_figures(one.case.placement.device)
-    return next((values[name] for name in figures if name in values), None)
+    return peak_memory(values, one.case.placement.device)
 
 
 def _speed(values: Mapping[str, float], one: Measured) -> float | None:

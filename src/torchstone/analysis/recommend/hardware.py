@@ -27,7 +27,7 @@ from torchstone.analysis.recommend.candidates import (
 from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.suggested_command import run_command
 from torchstone.analysis.recommend.undecided import Tried, undecided
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import portable
 from torchstone.core.stats.best_of_many import Entrant, best_of
 from torchstone.core.stats.logs import from_log
@@ -211,14 +211,10 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
     unlike = [axis for axis in axes if len({str(point.get(axis)) for point in points.values()}) > 1]
     if unlike:
         told = "; ".join(
-            f"{axis} {', '.join(f'{_word(point.get(axis))} on {device}' for device, point in points.items())}"
+            f"{axis} {', '.join(f'{scalar_word(point.get(axis))} on {device}' for device, point in points.items())}"
             for axis in unlike
         )
-        yield f"settings differ between the devices at their best ({told}): part of the difference is theirs"
-
-
-def _word(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
 
 
 def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:

@@ -13,7 +13,8 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.comparison import Judgement, judge
-from torchstone.core.schema.metric import FIGURES, Better
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Better
 from torchstone.core.stats import change_points
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.ratio import log_mean
@@ -124,7 +125,7 @@ def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list
         entry = find(folder, word)
     except UsageError as fault:
         models = ", ".join(dict.fromkeys(portable(one.case.workload.model) for one in readings))
-        raise UsageError(f"{fault} Nor is it the beginning of a case_id, or part of a model's name: {models}") from None
+        raise UsageError(f"{fault} It is no prefix of a case_id or part of a model's name either: {models}") from None
     ours = {case.case_id for case in entry.head.plan.cases}
     return [one for one in readings if one.case_id in ours]
 
@@ -142,7 +143,7 @@ def _history(group: Sequence[Measured], metric: str, *, suspect: bool) -> Histor
         )
         for outlier in told.outliers:
             place = places[outlier]
-            points[place] = msgspec.structs.replace(points[place], counted=False, why="apart from its neighbours")
+            points[place] = msgspec.structs.replace(points[place], counted=False, why="outlier among its runs")
         segments = list(_segments(told, places))
         changes = list(_changes(told, places, group, metric))
         deviation = told.deviation if len(places) > 1 else None
@@ -159,7 +160,7 @@ def _point(one: Measured, metric: str, *, suspect: bool) -> Point:
     each = over_trials(values)
     why = None
     if min(values) <= 0.0:
-        why = "not above 0: it has no ratio"
+        why = "not above 0: no ratio"
     elif one.doubts and not suspect:
         why = f"SUSPECT: {', '.join(dict.fromkeys(f.check for f in one.doubts))}"
     return Point(one.run_id, one.started_utc, each.value, each.low, each.high, len(values), why is None, why)

@@ -97,7 +97,7 @@ def _worse_precisions(one: Convergence) -> Mapping[tuple[str, str], str]:
         if effect.verdict != Sameness.DIFFERENT:
             continue
         if effect.difference is None:
-            found["precision", effect.precision] = f"precision {effect.precision}: its loss breaks down"
+            found["precision", effect.precision] = f"precision {effect.precision}: its loss diverges"
         elif effect.difference > 0.0:
             more = f"{100 * effect.difference:.2g} % above that of {effect.against}"
             found["precision", effect.precision] = f"precision {effect.precision}: its loss ends {more}"
@@ -109,7 +109,7 @@ def _worse_optimizers(group: Optimizers) -> Iterator[tuple[tuple[str, str], str]
     for one in group.standings[1:]:
         ends, least = one.loss_end, best.loss_end
         if one.behaviour in UNSTABLE:
-            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss rises or breaks down"
+            yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss rises or diverges"
         elif ends is not None and least is not None and (ends.low or 0.0) > (least.high or math.inf):
             more = f"{ends.value:.3g}, that of {best.optimizer} at {least.value:.3g}"
             yield ("optimizer", one.optimizer), f"optimizer {one.optimizer}: its loss ends at {more}"

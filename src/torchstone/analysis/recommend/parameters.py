@@ -110,12 +110,12 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
 def _why_not(one: Entered, worse: Mapping[tuple[str, str], str]) -> str | None:
     share = one.offer.memory_share
     if share is not None and share > SAFE_SHARE:
-        return f"settings that take more than {100 * SAFE_SHARE:.0f} % of the device's memory"
+        return f"settings that use more than {100 * SAFE_SHARE:.0f} % of the device's memory"
     return next((why for (axis, value), why in worse.items() if str(one.offer.point.get(axis)) == value), None)
 
 
 def _nothing_else(why_not: str) -> str:
-    return f"nothing else was measured, or this would not be recommended: {why_not}"
+    return f"only measured setting; otherwise not recommended: {why_not}"
 
 
 def _far(count: int) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[
     if pick is None:
         return
     for axis, value in _unjudged(ranked, pick, losses):
-        what = "its loss was not compared" if task == Task.TRAIN else "its effect on answers is not in these figures"
+        what = "its loss was not compared" if task == Task.TRAIN else "its effect on the results was not measured"
         yield f"quality not measured: {axis} {value}, {what}"
     yield from dict.fromkeys(note for one in losses for note in one.notes)
     rates = {one.offer.point.get("batch_size"): one.offer.loss_rate_per_1000_items for one in ranked}
@@ -162,10 +162,8 @@ def _cautions(ranked: Sequence[Entered], pick: Entered | None, losses: Sequence[
     own = falls.get(pick.offer.point.get("batch_size"))
     steepest = min(falls, key=lambda size: falls[size], default=None)
     if own is not None and steepest is not None and own > _SLOWER_PER_ITEM * falls[steepest]:
-        slower = (
-            f"for each item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
-        )
-        yield f"{slower}: a larger batch may need another learning rate, and more items to the same loss"
+        slower = f"per item its loss falls {100 * own / falls[steepest]:.0f} % as fast as with batch_size {steepest}"
+        yield f"{slower}: a larger batch may need another learning rate and more items to reach the same loss"
 
 
 def _unjudged(ranked: Sequence[Entered], pick: Entered, losses: Sequence[Losses]) -> Iterator[tuple[str, str]]:

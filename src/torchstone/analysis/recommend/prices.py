@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.reading import MOST_BYTES, read_file
+from torchstone.config.source import MOST_BYTES, read_file
 from torchstone.core.datasheet import folded
 from torchstone.core.errors import UsageError
 
@@ -51,10 +51,10 @@ def read_prices(path: Path) -> Prices:
     source = read_file(path)
     data = source.data
     if strange := sorted(set(data) - {"currency", "prices"}):
-        raise source.fault((strange[0],), "unknown key; a price table has `currency` and `prices`")
+        raise source.unknown_key((strange[0],), ("currency", "prices"))
     listed = data.get("prices")
     if not isinstance(listed, dict) or not listed:
-        raise source.fault(("prices",), "must be a mapping of device names to the price of an hour")
+        raise source.fault(("prices",), "must be a mapping of device names to prices per hour")
     found = {str(name): _price(value, source.at(("prices", name)), name) for name, value in listed.items()}
     return _table(data.get("currency"), found, source.at(("currency",)), str(path))
 
@@ -64,20 +64,20 @@ def _from_csv(path: Path) -> Prices:
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
-            raise UsageError(f"{path}: more than {MOST_BYTES} bytes is no price table")
+            raise UsageError(f"{path}: more than {MOST_BYTES} bytes is too large for a price table")
         rows = list(_rows(path, raw.decode("utf-8-sig")))
     except OSError as fault:
         raise UsageError(f"cannot read {path}: {fault.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path}: not a CSV file in UTF-8: {fault}") from None
     if not rows:
-        raise UsageError(f"{path}: no price in it; its columns are {','.join(_COLUMNS)}")
+        raise UsageError(f"{path}: no prices; its columns must be {','.join(_COLUMNS)}")
     found: dict[str, float] = {}
     for place, (device, price, currency) in rows:
         if device in found:
-            raise UsageError(f"{place}: {device!r} is there twice")
+            raise UsageError(f"{place}: duplicate device {device!r}")
         if currency != rows[0][1][2]:
-            raise UsageError(f"{place}: currency {currency!r} beside {rows[0][1][2]!r}: one table has one currency")
+            raise UsageError(f"{place}: currency {currency!r} beside {rows[0][1][2]!r}: use one currency per table")
         found[device] = _price(price, place, device)
     return _table(rows[0][1][2], found, rows[0][0], str(path))
 
@@ -97,7 +97,7 @@ def _price(value: Any, place: str, device: str) -> float:
     except (TypeError, ValueError):
         price = math.nan
     if not 0.0 < price < math.inf:
-        raise UsageError(f"{place}: the price of {str(device)!r} is {value!r}, no number above 0")
+        raise UsageError(f"{place}: the price of {str(device)!r} is {value!r}, not a number above 0")
     if not str(device).strip():
         raise UsageError(f"{place}: a price without a device's name")
     return price

@@ -90,7 +90,7 @@ def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:
         if not found and readings:
             raise unknown("model", asked.model, models)
     if not found and readings:
-        raise UsageError(f"no case of task {asked.task} is stored here; `torchstone runs` lists what is")
+        raise UsageError(f"no case of task {asked.task} is stored here; `torchstone runs` lists the stored runs")
     return found
 
 

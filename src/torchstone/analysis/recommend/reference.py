@@ -13,6 +13,13 @@ def without_level(histories: Sequence[History]) -> list[History]:
     return [one for one in histories if not one.segments]
 
 
+def why_without_level(histories: Sequence[History]) -> str:
+    """Return why no run of these counts; of runs that are doubted, what counts them."""
+    reasons = dict.fromkeys(point.why for one in histories for point in one.points if point.why is not None)
+    told = "; ".join(reasons)
+    return f"{told} (--suspect counts them)" if any(why.startswith("SUSPECT") for why in reasons) else told
+
+
 def reference_lines(histories: Sequence[History]) -> Iterator[bytes]:
     """Yield a line for each case and machine that has a level: its value with its interval, since when, of how many."""
     for one in histories:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from torchstone.config.cli_flags import of_data, word, workload_flags
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.config.cli_flags import of_data, workload_flags
+from torchstone.core.schema.axis import AXES, Scalar, scalar_word
 from torchstone.storage.measured import Measured
 
 TRIALS = 5
-_FLAG = {"batch_size": "--batch-sizes", "sequence_length": "--sequence-lengths", "learning_rate": "--learning-rates",
-         "optimizer": "--optimizers"}  # fmt: skip
 
 
 def run_command(
@@ -26,6 +24,7 @@ def run_command(
         if name not in vary and name in AXES and (value != AXES[name].default or name in by_data)
     }  # fmt: skip
     for name, values in {**vary, **fixed}.items():
-        listed = ",".join(map(word, values))
-        words += [_FLAG[name], listed] if name in _FLAG else ["--axis", f"{name}={listed}"]
+        listed = ",".join(map(scalar_word, values))
+        flag = AXES[name].flag
+        words += [flag, listed] if flag is not None else ["--axis", f"{name}={listed}"]
     return shlex.join([*words, "--trials", str(trials)])

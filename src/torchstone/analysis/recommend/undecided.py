@@ -46,7 +46,7 @@ def _devices(entrants: Sequence[Entered]) -> tuple[str, ...]:
 
 def _not_allowed(one: Tried) -> Iterator[str]:
     if count := len(one.ran) - len(one.allowed):
-        yield f"{count} of {len(one.ran)} settings: they nearly fill the memory, or train worse"
+        yield f"{count} of {len(one.ran)} settings: they nearly fill the memory or train worse"
 
 
 def _best(entrants: Sequence[Entered]) -> Entered:

@@ -75,7 +75,7 @@ def bound(values: Mapping[str, float], top: Ceilings) -> Bound | None:
     ]
     first = [line for line in evidence if line.startswith(what)]
     if what in limits and near < _NEAR:
-        first.append(f"no limit is near: at its best rate this step would need {quantity(near, 'ratio')} of its time")
+        first.append(f"no limit is near: at peak rates this step would need {quantity(near, 'ratio')} of its time")
     if not limits:
         first.append(f"no peaks of this device are known: {MEASURE_THEM}")
     lines = dict.fromkeys((*first, *evidence))

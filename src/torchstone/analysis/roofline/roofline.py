@@ -16,11 +16,11 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import COPY, LAUNCH, MATMUL, SUSTAINED, TRIAD, Peaks
+from torchstone.core.schema.quantity import Unit
 
 _KEPT = 2.0  # a step that moves less than so many times the last cache may live in it: memory is no limit then
-MEASURE_THEM = "`torchstone machine peaks` measures them in half a minute"
+MEASURE_THEM = "measure them with `torchstone machine peaks` (half a minute)"
 
 
 class Ceilings(msgspec.Struct, frozen=True):
@@ -62,12 +62,12 @@ def ceilings(
     if own is None:
         missing.append(_unmeasured(machine, placement, threads))
     elif own.value(MATMUL + precision) is None:
-        missing.append(f"no product of matrices in {precision} was measured on {device.name}")
+        missing.append(f"no {precision} matrix product was measured on {device.name}")
     elif placement.device == "cpu" and own.disturbed:
-        busy = f"others kept {own.busy_cores or 0.0:g} cores busy while they were measured"
+        busy = f"other processes kept {own.busy_cores or 0.0:g} cores busy during their measurement"
         missing.append(f"the peaks of {device.name} may be higher: {busy}; `torchstone machine peaks --again`")
     elif placement.device != "cpu" and kept_up is None:
-        told = f"what {device.name} keeps up in {precision} was not measured, only bursts"
+        told = f"the sustained {precision} rate of {device.name} was not measured, only bursts"
         missing.append(f"{told}: `torchstone machine peaks --again`")
     if vendors is None:
         missing.append(f"no vendor's figure is known for {device.name} in {precision}")
@@ -90,7 +90,7 @@ def ceilings(
 def _unmeasured(machine: Machine, placement: Placement, threads: int | None) -> str:
     others = machine.best(placement.device, placement.index)
     if others is not None:
-        return f"peaks were measured with {others.threads} threads, and this ran with {threads}"
+        return f"peaks were measured with {others.threads} threads, but this ran with {threads}"
     return f"no peaks were measured of {placement} of {machine.host.hostname}: {MEASURE_THEM}"
 
 
@@ -111,18 +111,18 @@ def shares(estimates: Mapping[str, Estimate], top: Ceilings) -> dict[str, Estima
         return {}
     found: dict[str, Estimate] = {}
     if top.datasheet_flops is not None:
-        found["mfu_datasheet"] = _over(achieved, top.datasheet_flops, "over the datasheet's dense rate")
+        found["mfu_datasheet"] = _over(achieved, top.datasheet_flops, "of the datasheet's dense rate")
     if top.measured_flops is not None:
-        found["mfu_measured"] = _over(achieved, top.measured_flops, "over the best product measured, a burst")
+        found["mfu_measured"] = _over(achieved, top.measured_flops, "of the best measured matrix product (burst)")
         intensity, traffic = estimates.get("arithmetic_intensity"), estimates.get("traffic_per_step_bytes")
         attainable = top.measured_flops
         if intensity is not None and top.measured_bandwidth is not None and not in_cache(_value(traffic), top):
             attainable = min(attainable, intensity.value * top.measured_bandwidth)
-        share = _over(achieved, attainable, "over the roofline")
+        share = _over(achieved, attainable, "of the roofline")
         if share.value <= 1.0:
             found["roofline_share"] = share
     if top.sustained_flops is not None:
-        found["mfu_sustained"] = _over(achieved, top.sustained_flops, "over the product kept up for seconds")
+        found["mfu_sustained"] = _over(achieved, top.sustained_flops, "of the sustained matrix product")
     return found
 
 

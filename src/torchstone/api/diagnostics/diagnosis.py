@@ -19,18 +19,23 @@ from torchstone.api.diagnostics.sweep import sweep
 from torchstone.api.frame import frame_of
 from torchstone.api.keeping.keeping import Keeping
 from torchstone.api.recording import default_folder
+from torchstone.core.charts.drawing import draw, library
+from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.charts import sweep as charts
-from torchstone.report.charts.pictures import draw, library
-from torchstone.report.sweep_text import report_of
+from torchstone.report.diagnosis_text import write_page
+from torchstone.report.document import Chart
+from torchstone.report.documents import bottleneck_report, performance_report
+from torchstone.workflows.diagnose.diagnosis import Diagnosis
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
+from torchstone.workflows.diagnose.target import chosen_case, of_own_program
 
-PICTURES: dict[str, Callable[[Sequence[Row], str], charts.Spec]] = {
+PICTURES: dict[str, Callable[[Sequence[Row], str], Picture]] = {
     "throughput_vs_batch_size.png": charts.throughput,
     "time_breakdown.png": charts.time_breakdown,
     "memory_usage.png": charts.memory,
 }
-REPORT = "performance_report.md"
 
 
 class Diagnostics:
@@ -94,7 +99,7 @@ class Diagnostics:
         if self._swept is None:
             return f"Diagnostics({self._title}): nothing was measured yet"
         skipped = [f"skipped {device}: {why}" for device, why in self._swept.skipped.items()]
-        return "\n".join([str(self.summary), *skipped, f"pictures and report: {self.folder}"])
+        return "\n".join([str(self.summary), *skipped, f"pictures and reports: {self.folder}"])
 
     @property
     def summary(self) -> RunSummary:
@@ -103,7 +108,7 @@ class Diagnostics:
 
     @property
     def folder(self) -> Path:
-        """Where pictures and report of this run go unless told otherwise."""
+        """Where pictures and reports of this run go unless told otherwise."""
         return self._folder / "diagnostics" / self.summary.run_id
 
     def results(self) -> list[Row]:
@@ -127,24 +132,46 @@ class Diagnostics:
         return self._draw("memory_usage.png", path)
 
     def report(self, path: str | Path | None = None) -> str:
-        """Write performance_report.md, and return its text: what limits, what to change, what to doubt."""
-        target = Path(path) if path is not None else self.folder / REPORT
-        drawn = [name for name in PICTURES if (target.parent / name).is_file()]
-        text = report_of(self._done(), drawn)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        """Write performance_report.md, and return its text: what was measured, what limits, what to change and doubt.
+
+        Raises MissingError where it cannot be written.
+        """
+        return self._write_performance(Path(path) if path is not None else self.folder / performance_report.FILE)
+
+    def generate_bottleneck_report(self, path: str | Path | None = None) -> str:
+        """Write bottleneck_report.md and, beside it, performance_report.md; return the text of the first.
+
+        It has the causes of the recommended batch size's time, the largest first, as far as what was recorded tells
+        them. `torchstone diagnose` measures remedies as well, for models that it can import. Raises MissingError where
+        it cannot be written.
+        """
+        target = Path(path) if path is not None else self.folder / bottleneck_report.FILE
+        text = write_page(target, bottleneck_report.bottleneck_report(self._diagnosed()))
+        self._write_performance(target.parent / performance_report.FILE)
         return text
 
-    def generate_bottleneck_report(self) -> str:
-        """Do what `report` does: the name that earlier tools gave it."""
-        return self.report()
+    def _write_performance(self, target: Path) -> str:
+        """Write the report. It shows the pictures, and names the bottleneck report, that lie beside it."""
+        done = self._done()
+        shown = []
+        for name in (Path(name) for name in PICTURES if (target.parent / name).is_file()):
+            picture = self._picture(name.name)
+            shown.append(Chart(name.stem, picture.title, picture, name.suffix))
+        beside = (target.parent / bottleneck_report.FILE).is_file()
+        cause = next(iter(self._diagnosed().causes), None) if beside else None
+        case = chosen_case(done.summary, None)
+        return write_page(target, performance_report.of_sweep(done, case, cause, shown))
+
+    def _diagnosed(self) -> Diagnosis:
+        return diagnosed_from_record(of_own_program(self.summary))
 
     def _draw(self, name: str, path: str | Path | None) -> Path:
+        return draw(self._picture(name), Path(path) if path is not None else self.folder / name)
+
+    def _picture(self, name: str) -> Picture:
         summary = self.summary
-        host = summary.machine.host
-        subtitle = f"{summary.name}, run {summary.run_id}, {host.processor}"
-        target = Path(path) if path is not None else self.folder / name
-        return draw(PICTURES[name](self.results(), subtitle), target)
+        subtitle = f"{summary.name}, run {summary.run_id}, {summary.machine.host.processor}"
+        return PICTURES[name](self.results(), subtitle)
 
     def _done(self) -> Swept:
         if self._swept is None:
@@ -163,7 +190,7 @@ def run_kaggle_analysis(
     devices: Sequence[Any] | None = None,
     output_dir: str | Path | None = None,
 ) -> Diagnostics:
-    """Measure a model over batch sizes, leave record, three pictures and report, and return the Diagnostics.
+    """Measure a model over batch sizes, leave record, three pictures and two reports, and return the Diagnostics.
 
     As `Diagnostics` and its `run`. Raises MissingError, before anything is measured, where no picture could be drawn.
     """
@@ -173,5 +200,5 @@ def run_kaggle_analysis(
     diagnostics.plot_throughput_vs_batch_size()
     diagnostics.plot_time_breakdown()
     diagnostics.plot_memory_usage()
-    diagnostics.report()
+    diagnostics.generate_bottleneck_report()
     return diagnostics

@@ -71,7 +71,7 @@ class _Taker:
         has = (getattr(self._bench.model.samples, "fixed", None) or {}).get("batch_size")
         if has is None or case.configuration["batch_size"] == has:
             return None
-        why = f"the batches are used as they come, with {has} items each; pass the Dataset for other sizes"
+        why = f"the batches are used as they come, with {has} items each; pass the Dataset to vary the batch size"
         return Outcome(Status.UNSUPPORTED, why)
 
 

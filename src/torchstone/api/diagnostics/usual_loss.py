@@ -17,6 +17,6 @@ def cross_entropy(output: Any, target: Any) -> Any:
     logits = getattr(output, "logits", output)  # transformers' models answer with an object
     kind = str(target.dtype).removeprefix("torch.")
     if kind != "int64" or getattr(logits, "dim", int)() < 2:
-        why = "cross-entropy is taken by itself only where a model gives a number for each class and targets name one"
+        why = "cross-entropy is the default only for class scores with integer class targets"
         raise UsageError(f"Diagnostics: pass loss_fn=…: {why}; these are {kind} of shape {tuple(target.shape)}")
     return functional.cross_entropy(logits, target)

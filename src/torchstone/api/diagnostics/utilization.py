@@ -10,7 +10,7 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.analysis.advice import usual
+from torchstone.analysis.advice import rules, usual
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
@@ -23,7 +23,7 @@ _GAUGES = (
     "device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz",
     "device_throttled", "device_other_processes",
 )  # fmt: skip
-_IDLE, _FULL = 0.05, 0.9  # of the time; of the memory
+_IDLE = 0.05  # of the time
 
 
 class GaugeReading(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Utilization(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Return lines to print."""
         if not self.devices:
-            return "\n".join(("no accelerator is here", *(f"  {kind}: {why}" for kind, why in self.missing.items())))
+            return "\n".join(("no accelerator found", *(f"  {kind}: {why}" for kind, why in self.missing.items())))
         return "\n".join(line for use in self.devices for line in _lines(use, self.seconds))
 
     def __repr__(self) -> str:
@@ -115,23 +115,23 @@ def seen_of(device: DeviceInfo, gauges: dict[str, GaugeReading]) -> list[str]:
     busy, held = gauges.get("device_utilization"), gauges.get("device_memory_used_bytes")
     said = []
     if busy is None:
-        said.append("utilization cannot be read here")
+        said.append("utilization is not available")
     elif busy.mean < _IDLE:
-        said.append("next to idle: nothing ran on it, or what ran is not on this device")
+        said.append("almost idle: nothing ran on this device")
     elif usual.idle_words(busy.mean) is not None:
         said.append(
-            f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or for the launch of small steps; "
-            "Diagnostics tells which"
+            f"in use {100 * busy.mean:.0f} % of the time: it waits, usually for data or kernel launches; "
+            "use Diagnostics to see which"
         )
     else:
-        said.append(f"in use {100 * busy.mean:.0f} % of the time: computing limits, or the kernels are small")
-    if held is not None and device.memory_bytes and held.most > _FULL * device.memory_bytes:
+        said.append(f"in use {100 * busy.mean:.0f} % of the time: compute-bound, or the kernels are small")
+    if held is not None and device.memory_bytes and held.most > rules.FULL_MEMORY.least * device.memory_bytes:
         share = 100 * held.most / device.memory_bytes
-        said.append(f"{share:.0f} % of its memory was in use: larger batches will not fit")
+        said.append(f"{share:.0f} % of its memory was in use: larger batches may not fit")
     if (slow := gauges.get("device_throttled")) is not None and slow.most > 0.0:
-        said.append("a limit of power or heat held its clock down")
+        said.append("throttled by temperature or power")
     if (others := gauges.get("device_other_processes")) is not None and others.most > 0.0:
-        said.append(f"{others.most:.0f} other processes use it: timings beside them mean little")
+        said.append(f"{others.most:.0f} other processes use it: timings are unreliable")
     return said
 
 

@@ -142,8 +142,8 @@ def _refuse_more_than_there_is(needed_bytes: int) -> None:
     free = available_bytes()
     if free is not None and needed_bytes > free:
         raise MissingError(
-            f"to leave the module as it is, a copy of {units.quantity(needed_bytes, 'bytes')} has to be kept, and the "
-            f"host has {units.quantity(free, 'bytes')} free; `torchstone run` has processes of its own, and keeps none"
+            f"restoring the module afterwards needs a copy of {units.quantity(needed_bytes, 'bytes')}, but the "
+            f"host has {units.quantity(free, 'bytes')} free; `torchstone run` has its own processes and needs no copy"
         )
 
 

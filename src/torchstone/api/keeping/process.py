@@ -41,7 +41,7 @@ class RandomStates:
         self.look_at_devices()
 
     def look_at_devices(self) -> None:
-        """Keep the states of devices that have been woken since: nobody has drawn from those before."""
+        """Keep the states of devices initialised since: their generators were not used before."""
         for kind, module in _awake():
             if kind not in self._devices:
                 self._devices[kind] = module
@@ -174,7 +174,7 @@ def _flag(holder: Any, name: str) -> Switch:
 
 
 def _awake() -> Iterator[tuple[str, Any]]:
-    """Yield (kind, module) of the accelerators that this process has woken; asking must wake none."""
+    """Yield (kind, module) of the accelerators that this process has initialised, without initialising any."""
     import torch
 
     for kind in ("cuda", "xpu"):

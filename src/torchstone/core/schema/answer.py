@@ -1,4 +1,4 @@
-"""Quest and Answer: what a tune looks for, and what it found."""
+"""The specification of a tune and its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Constraints(msgspec.Struct, frozen=True):
     effective_batch: int | None = None  # batch_size × grad_accumulation
 
 
-class Quest(msgspec.Struct, frozen=True):
+class TuneSpec(msgspec.Struct, frozen=True):
     """What a tune looks for. `base` is a Case with a value for every axis; `axes` are those that vary."""
 
     objective: str  # a figure's short name: throughput, latency, efficiency, energy
@@ -54,19 +54,19 @@ class Choice(msgspec.Struct, frozen=True):
     throughput_high: float | None = None
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a tune found. Ratios and rates with an interval come from the duel, not from the search."""
+class TuneResult(msgspec.Struct, frozen=True):
+    """What a tune found. Ratios and rates with an interval come from the final round, not from the search."""
 
     recommended: Choice
     highest_throughput: Choice
     best_efficiency: Choice | None
     pareto: tuple[Choice, ...]  # throughput against memory: nothing measured beats one of these in both
     present: Choice | None
-    gain: Estimate | None  # recommended ÷ present, of the objective (above 1 is better), over rounds of the duel
+    gain: Estimate | None  # recommended ÷ present, of the objective (above 1 is better), over its rounds
     epoch_time_s: Estimate | None
     settings: Mapping[str, Scalar]  # what --apply writes
     why: tuple[str, ...]
-    searched_s: float  # trial-seconds of the search, the duel left out
+    searched_s: float  # trial-seconds of the search, without the final round
     everything_s: float | None  # what trying every point would have cost, estimated from the trials taken
     points: int
     probes: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -12,10 +13,25 @@ from torchstone.core.errors import UsageError, unknown
 Scalar = str | int | float | bool | None
 
 
+class AxisStage(StrEnum):
+    """The part of a step that an axis acts on."""
+
+    BATCH = "batch"  # how many items go together: the loader makes a batch, the device computes it
+    ITEM = "item"  # the size of an item, for loader and device alike
+    GENERATION = "generation"  # how much is generated for an item
+    LOADER = "loader"  # how batches are loaded and handed over; the device does not see it
+    HOST = "host"  # how many cores the process uses, for loading and computing
+    MODEL = "model"  # how the model is computed
+    OPTIMIZER = "optimizer"  # how the weights are updated
+    MEASUREMENT = "measurement"  # what is measured: no setting of a training
+
+
 class Axis(msgspec.Struct, frozen=True):
     """One thing that may vary. `values` lists the allowed words; None means any value of `kind` from `least` up.
 
     `before`: words that came later, and what the ids of older records have in their place (None: no such axis).
+    `follows`: the axis that it is usually set by, where it changes no speed itself. `flag`: its own flag of a command,
+    beside `--axis NAME=…`, which every axis has.
     """
 
     name: str
@@ -26,6 +42,9 @@ class Axis(msgspec.Struct, frozen=True):
     values: tuple[str, ...] | None = None
     least: float | None = None
     before: Mapping[str, Scalar] = {}
+    stage: AxisStage = AxisStage.MODEL
+    follows: str | None = None
+    flag: str | None = None
 
     def parse(self, text: str | int | float | bool | None, where: str = "") -> Scalar:
         """Return the value that `text` spells on this axis, or raise UsageError naming the axis and the fault."""
@@ -96,86 +115,96 @@ def _axes(*axes: Axis) -> Mapping[str, Axis]:
     return {axis.name: axis for axis in axes}
 
 
+_S = AxisStage
 # The shared vocabulary. An engine says which of these it has; a name means one thing everywhere.
 AXES: Mapping[str, Axis] = _axes(
-    Axis("batch_size", "int", 1, True, "items in one batch on one device", least=1),
-    Axis("sequence_length", "int", 128, True, "tokens (or frames) an item is padded or cut to", least=1),
-    Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no token ends it sooner", least=1),
-    Axis("image_size", "int", 224, True, "pixels on each side an image is resized to", least=1),
-    Axis("audio_s", "float", 1.0, True, "seconds of sound an item is padded or cut to", least=0.1),
+    Axis("batch_size", "int", 1, True, "items in one batch on one device",
+         least=1, stage=_S.BATCH, flag="--batch-sizes"),
+    Axis("sequence_length", "int", 128, True, "length in tokens (or frames) that items are padded or truncated to",
+         least=1, stage=_S.ITEM, flag="--sequence-lengths"),
+    Axis("new_tokens", "int", 32, True, "tokens generated after each prompt; no early stop",
+         least=1, stage=_S.GENERATION),
+    Axis("image_size", "int", 224, True, "side length in pixels that images are resized to", least=1, stage=_S.ITEM),
     Axis(
-        "precision",
-        "str",
-        "fp32",
-        True,
-        "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler; auto: bf16, else tf32, "
-        "where the device has it natively",
-        values=("fp32", "tf32", "bf16", "fp16", "auto"),
+        "audio_s", "float", 1.0, True, "length in seconds that audio items are padded or truncated to", least=0.1,
+        stage=_S.ITEM,
     ),
-    Axis(
-        "compile",
-        "str",
-        "off",
-        False,
-        "torch.compile and its mode",
-        values=("off", "default", "reduce-overhead", "max-autotune"),
-    ),
-    Axis("optimizer", "str", "adamw", True, "how weights are updated", values=("sgd", "adam", "adamw")),
-    Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer", least=0.0),
-    Axis("grad_accumulation", "int", 1, True, "batches whose gradients are added before one optimizer step", least=1),
-    Axis("grad_clip", "float", 0.0, True, "largest norm of the gradient; 0 leaves it unclipped", least=0.0),
-    Axis(
-        "gradient_checkpointing",
-        "bool",
-        False,
-        False,
-        "recompute activations in the backward pass instead of keeping them",
-    ),
-    Axis(
-        "channels_last",
-        "switch",
-        "auto",
-        False,
-        "image tensors and weights laid out as NHWC; auto: of convolution nets, where the device is faster with it",
-        values=("auto", "on", "off"),
-        before={"auto": False, "on": True},
-    ),
-    Axis(
-        "fused",
-        "switch",
-        "auto",
-        False,
-        "fused optimizer kernels: auto takes them where the device has them",
-        values=("auto", "on", "off"),
-    ),
-    Axis(
-        "sdpa",
-        "str",
-        "auto",
-        False,
-        "the only kernel that torch may take for scaled_dot_product_attention; auto: torch's own order",
-        values=("auto", "flash", "efficient", "cudnn", "math"),
-        before={"auto": None},
-    ),
-    Axis("threads", "int", 0, False, "threads for CPU operators; 0: one for each core that is ours", least=0),
-    Axis("num_workers", "int", 0, False, "processes that load data; 0 loads in the trial's own process", least=0),
-    Axis("pin_memory", "bool", False, False, "loader puts batches into page-locked memory, transfers do not wait"),
-    Axis("prefetch_factor", "int", 2, False, "batches each loader process keeps ready", least=1),
-    Axis(
-        "feed",
-        "str",
-        "resident",
-        False,
-        "resident: a few batches already on the device; loader: a DataLoader and a transfer each step, as where real "
-        "data are trained on and nobody says otherwise",
-        values=("resident", "loader"),
-    ),
-    Axis(
-        "mode",
-        "str",
-        "both",
-        False,
-        "what inference measures: latency (closed loop), throughput (back to back), or both in turn",
-        values=("both", "latency", "throughput"),
-    ),
-)
+    Axis("precision", "str", "fp32", True,
+         "number format of matrix products; bf16 and fp16 by autocast, fp16 with a loss scaler; auto: bf16, else tf32, "
+         "where the device has it natively",
+         values=("fp32", "tf32", "bf16", "fp16", "auto"), stage=_S.MODEL),
+    Axis("compile", "str", "off", False, "torch.compile and its mode",
+         values=("off", "default", "reduce-overhead", "max-autotune"), stage=_S.MODEL),
+    Axis("optimizer", "str", "adamw", True, "optimizer of the weights",
+         values=("sgd", "adam", "adamw"), stage=_S.OPTIMIZER, flag="--optimizers"),
+    Axis("learning_rate", "float", 5e-5, True, "step size of the optimizer",
+         least=0.0, stage=_S.OPTIMIZER, follows="batch_size", flag="--learning-rates"),
+    Axis("grad_accumulation", "int", 1, True, "batches whose gradients are accumulated before an optimizer step",
+         least=1, stage=_S.OPTIMIZER, flag="--grad-accumulation"),
+    Axis("grad_clip", "float", 0.0, True, "maximum norm of the gradient; 0: no clipping",
+         least=0.0, stage=_S.OPTIMIZER),
+    Axis("gradient_checkpointing", "bool", False, False,
+         "recompute activations in the backward pass instead of keeping them", stage=_S.MODEL),
+    Axis("channels_last", "switch", "auto", False,
+         "NHWC memory format of images and weights; auto: for convolutional networks, where it makes the device faster",
+         values=("auto", "on", "off"), before={"auto": False, "on": True}, stage=_S.MODEL),
+    Axis("fused", "switch", "auto", False, "fused optimizer kernels; auto: where the device has them",
+         values=("auto", "on", "off"), stage=_S.OPTIMIZER),
+    Axis("sdpa", "str", "auto", False,
+         "kernel of scaled_dot_product_attention; auto: PyTorch's order",
+         values=("auto", "flash", "efficient", "cudnn", "math"), before={"auto": None}, stage=_S.MODEL),
+    Axis("threads", "int", 0, False, "threads of CPU operators; 0: one per available core",
+         least=0, stage=_S.HOST),
+    Axis("num_workers", "int", 0, False, "DataLoader worker processes; 0: load in the trial's process",
+         least=0, stage=_S.LOADER, flag="--num-workers"),
+    Axis("pin_memory", "bool", False, False, "load batches into page-locked memory, so that transfers are asynchronous",
+         stage=_S.LOADER),
+    Axis("prefetch_factor", "int", 2, False, "batches prefetched by each worker", least=1, stage=_S.LOADER),
+    Axis("feed", "str", "resident", False,
+         "resident: a few batches already on the device; loader: a DataLoader and a transfer each step (the default "
+         "for training on real data)",
+         values=("resident", "loader"), stage=_S.MEASUREMENT),
+    Axis("mode", "str", "both", False,
+         "what inference measures: latency (closed loop), throughput (back to back), or both",
+         values=("both", "latency", "throughput"), stage=_S.MEASUREMENT),
+)  # fmt: skip
+
+
+def scalar_word(value: Scalar) -> str:
+    """Return a value as it is typed: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def axes_of(*stages: AxisStage) -> tuple[str, ...]:
+    """Return the names of the axes of these stages, in the order of the stages."""
+    return tuple(axis.name for stage in stages for axis in AXES.values() if axis.stage == stage)
+
+
+def followers(name: str) -> tuple[str, ...]:
+    """Return the names of the axes that are usually set by that one, and change no speed."""
+    return tuple(axis.name for axis in AXES.values() if axis.follows == name)
+
+
+LOADER_AXES = axes_of(AxisStage.LOADER)  # they mean something only where a loader feeds
+DATALOADER_AXES = axes_of(AxisStage.BATCH, AxisStage.LOADER)  # by the names of torch's DataLoader's arguments
+
+
+def axis_named(name: str, among: Iterable[str] | None = None, of: str = "") -> Axis:
+    """Return the Axis of that name. `among`: the axes that `of` has, for example "task infer and hf:bert-tiny".
+
+    Raises UsageError for a name that is no axis, with the nearest spelling, or an axis that `of` has not.
+    """
+    known = tuple(AXES if among is None else among)
+    if name not in AXES:
+        raise unknown("axis", name, known)
+    if name not in known:
+        raise UsageError(f"axis {name} does not apply to {of}; its axes: {', '.join(known)}")
+    return AXES[name]
+
+
+def axis_values(name: str, asked: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    """Return the values that the words `asked` spell on an axis, each once. Raises UsageError naming the axis."""
+    axis = axis_named(name)
+    if not asked:
+        raise UsageError(f"axis {name} has no value; write {name}={axis.default}")
+    return tuple(dict.fromkeys(axis.parse(value) for value in asked))

@@ -1,4 +1,4 @@
-"""Comparison: one figure of two Cases, the ratio that is believed, and what may be said of it."""
+"""Comparison: one figure of two Cases, the estimated ratio, and its verdict."""
 
 from __future__ import annotations
 

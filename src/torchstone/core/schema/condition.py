@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar, axis_named
 
 _ORDER: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -61,7 +61,7 @@ def parse(text: str) -> Condition:
     """Return the Condition that a text spells. Raises UsageError naming the axis, the value and what is wrong."""
     matches = [_COMPARISON.fullmatch(part) for part in text.split(",")]
     if not all(matches):
-        raise UsageError(f"'{text}' is no condition: {_FORM}")
+        raise UsageError(f"'{text}' is not a condition: {_FORM}")
     return Condition(tuple(_comparison(m[1], m[2], m[3].split("|")) for m in matches if m is not None))
 
 
@@ -75,16 +75,15 @@ def comparison_of(axis: str, given: Scalar | Sequence[Scalar]) -> Comparison:
 
 
 def _comparison(axis: str, sign: str, words: Sequence[Scalar]) -> Comparison:
-    if axis not in AXES:
-        raise unknown("axis", axis, AXES)
+    named = axis_named(axis)
     if not words:
         raise UsageError(f"axis {axis}: has no value to compare with")
     sign = "=" if sign == "==" else sign
-    if sign in _ORDER and AXES[axis].kind not in ("int", "float"):
+    if sign in _ORDER and named.kind not in ("int", "float"):
         raise UsageError(f"axis {axis}: its values have no order; write {axis}=… or {axis}!=…")
     if sign in _ORDER and len(words) > 1:
         raise UsageError(f"axis {axis}: {sign} takes one value, not {'|'.join(map(str, words))}")
-    return Comparison(axis, sign, tuple(AXES[axis].parse(word) for word in words))
+    return Comparison(axis, sign, tuple(named.parse(word) for word in words))
 
 
 def without(points: Sequence[Mapping[str, Scalar]], exclude: Iterable[Condition | str]) -> list[Mapping[str, Scalar]]:
@@ -99,5 +98,5 @@ def without(points: Sequence[Mapping[str, Scalar]], exclude: Iterable[Condition 
         removed.append(f"{condition} removes {len(left) - len(kept)}")
         left = kept
     if not left:
-        raise UsageError(f"no point is left of {len(points)}: {'; '.join(removed)}")
+        raise UsageError(f"none of {len(points)} settings is left: {'; '.join(removed)}")
     return left

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison
@@ -25,7 +25,7 @@ class Document(msgspec.Struct, frozen=True, tag="document", tag_field="record"):
     findings: tuple[Finding, ...]
     end: End | None
     rows: tuple[Mapping[str, Scalar], ...] = ()
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
     performance_summary: tuple[PerformanceSummary, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Estimate, Finding and Verdict: what is believed of a number, and why or why not."""
+"""Estimate, Finding and Verdict: a figure with its interval, and what the checks say of it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Verdict(StrEnum):
-    """Whether the numbers of a Case may be believed."""
+    """Whether the figures of a Case are valid."""
 
     VALID = "VALID"
     SUSPECT = "SUSPECT"

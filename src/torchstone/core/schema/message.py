@@ -21,7 +21,7 @@ from torchstone.core.schema.trial import Measurement, Outcome
 class Turns(msgspec.Struct, frozen=True):
     """Take turns with another process (ab/) instead of measuring windows.
 
-    `shift_bytes`: how far the heap is moved before anything is built, so that where things lie is luck that differs
+    `shift_bytes`: how far the heap is moved before anything is built, so that the memory layout varies
     from process to process, and not the same in all that are forked from one template.
     """
 

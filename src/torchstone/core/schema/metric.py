@@ -1,53 +1,41 @@
-"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence."""
+"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence, and how it is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
-
-class Unit(StrEnum):
-    """The units a quantity may have; `units.py` is the only place that prints them."""
-
-    SECOND = "s"
-    BYTE = "bytes"
-    JOULE = "J"
-    WATT = "W"
-    HERTZ = "Hz"
-    CELSIUS = "°C"
-    ITEM_RATE = "items/s"
-    TOKEN_RATE = "tokens/s"
-    FLOP = "FLOP"
-    FLOP_RATE = "FLOP/s"
-    RATIO = "ratio"
-    COUNT = "count"
-    NUMBER = "number"
+from torchstone.core.schema.quantity import Better, Pool, Unit
 
 
-class Better(StrEnum):
-    """Which direction is an improvement."""
+class MetricGroup(StrEnum):
+    """What a figure is about: figures of one group are shown together, groups in this order."""
 
-    HIGHER = "higher"
-    LOWER = "lower"
-    NEITHER = "neither"
+    THROUGHPUT = "throughput"
+    PHASES = "phases"
+    LATENCY = "latency"
+    START = "start"
+    MEMORY = "memory"
+    ENERGY = "energy"
+    ROOFLINE = "roofline"
+    TRAINING = "training"
+    DEVICE = "device"
+    RUNTIME = "runtime"
 
-
-class Pool(StrEnum):
-    """How values of one Metric become one figure, over the steps of a Trial or over its ranks."""
-
-    MEDIAN = "median"
-    MEAN = "mean"
-    SUM = "sum"
-    MAX = "max"
-    MIN = "min"
-    FIRST = "first"
-    LAST = "last"
-    ONLY = "only"
+    @property
+    def heading(self) -> str:
+        """The name of the group, as a heading has it."""
+        return {"start": "Start-up", "device": "Device and neighbours"}.get(self.value, self.value.capitalize())
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One thing that is measured or derived. `figure` names a per-trial figure; raw metrics hold step values."""
+    """One thing that is measured or derived: a per-trial figure of FIGURES, or the values of RAW.
+
+    Of figures: `title`, a few words without the unit; `group`; `rank`: in a table of Cases, the highest leaves first
+    where there is no room (None: it is not in that table).
+    """
 
     name: str
     unit: Unit
@@ -55,72 +43,63 @@ class Metric(msgspec.Struct, frozen=True):
     over_steps: Pool
     over_ranks: Pool
     meaning: str
+    title: str = ""
+    group: MetricGroup = MetricGroup.RUNTIME
+    rank: int | None = None
 
 
 _H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
 _U, _P = Unit, Pool
+_Row = tuple[str, Unit, Better, Pool, Pool, str]
+_Named = Mapping[MetricGroup, tuple[tuple[str, str, int | None], ...]]
 
 
-def _table(*rows: tuple[str, Unit, Better, Pool, Pool, str]) -> dict[str, Metric]:
-    return {row[0]: Metric(*row) for row in rows}
+def _table(*rows: _Row, named: _Named | None = None) -> dict[str, Metric]:
+    """Return the metrics by name. `named`: the name, title and rank of each, by group; None: raw values have none."""
+    if named is None:
+        return {row[0]: Metric(*row) for row in rows}
+    shown = {name: (title, group, rank) for group, members in named.items() for name, title, rank in members}
+    return {row[0]: Metric(*row, *shown[row[0]]) for row in rows}
 
 
 # Raw values, as Measurements and Series carry them.
 RAW = _table(
     ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
     ("latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one batch, closed loop: sent, computed, synchronised"),
-    ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time a step spent waiting for its batch"),
+    ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time that a step waits for its batch"),
     ("phase_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase of a step; phases and rest sum to the step"),
     ("host_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase by the host's clock, beside a device's own time"),
-    ("anatomy_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one step of the pass that is cut into phases"),
+    ("anatomy_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one step of the pass that is split into phases"),
     ("window_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "a whole window, synchronised at both ends"),
-    (
-        "window_span_s",
-        _U.SECOND,
-        _N,
-        _P.ONLY,
-        _P.MAX,
-        "begin and end of a window, seconds since the trial was asked for",
-    ),
-    ("turn_begin_s", _U.SECOND, _N, _P.FIRST, _P.MIN, "when a turn of a live comparison began, on the shared clock"),
+    ("window_span_s", _U.SECOND, _N, _P.ONLY, _P.MAX,
+     "begin and end of a window, in seconds since the trial was requested"),
+    ("turn_begin_s", _U.SECOND, _N, _P.FIRST, _P.MIN, "start of a turn of a live comparison, on the shared clock"),
     ("turn_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a turn of a live comparison, synchronised at both ends"),
-    ("items", _U.COUNT, _N, _P.SUM, _P.SUM, "items (images, sequences, samples) a step worked on"),
-    ("tokens", _U.COUNT, _N, _P.SUM, _P.SUM, "tokens a step worked on, padding left out; of generation: the prompts'"),
-    ("time_to_first_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch of prompts sent, to its first tokens here"),
+    ("items", _U.COUNT, _N, _P.SUM, _P.SUM, "items (images, sequences, samples) of a step"),
+    ("tokens", _U.COUNT, _N, _P.SUM, _P.SUM, "tokens of a step without padding; of generation: the prompts'"),
+    ("time_to_first_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "from sending a batch of prompts to its first tokens"),
     ("time_per_output_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch's mean time between its tokens"),
     ("output_token_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one token to the next, of the first generations"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
     ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
-    (
-        "fingerprint",
-        _U.NUMBER,
-        _N,
-        _P.FIRST,
-        _P.FIRST,
-        "what the first steps computed: losses, moments of the output, or a digest of the tokens",
-    ),
+    ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.FIRST,
+     "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
-    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from requesting the trial until its process runs"),
     ("flops", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
-    ("traffic_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "what one step reads and writes at least (core/schema/counted.py)"),
+    ("traffic_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "least traffic of a step: bytes read and written"),
     ("operators", _U.COUNT, _N, _P.ONLY, _P.SUM, "torch's operators of one step that make a device work"),
     ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors"),
     ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator"),
-    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by tensors, in the windows"),
-    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by the allocator, in the windows"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of tensors, in the windows"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of the allocator, in the windows"),
     ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator had to flush and try again"),
-    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak resident memory of the trial's process"),
     ("minor_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults without disk reads, over the steady windows"),
     ("major_faults", _U.COUNT, _L, _P.SUM, _P.SUM, "page faults with disk reads, over the steady windows"),
-    (
-        "involuntary_switches",
-        _U.COUNT,
-        _L,
-        _P.SUM,
-        _P.SUM,
-        "times the kernel took the core away, over the steady windows",
-    ),
+    ("involuntary_switches", _U.COUNT, _L, _P.SUM, _P.SUM,
+     "times the kernel took the core away, over the steady windows"),
     # Gauges, read by the controller while the trial runs.
     ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
     ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "device memory in use by everybody"),
@@ -129,26 +108,95 @@ RAW = _table(
     ("device_power_limit_w", _U.WATT, _N, _P.MEAN, _P.SUM, "what the device's driver holds its mean power below"),
     ("device_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the device's own energy counter, since some past moment"),
     ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the device's compute units"),
-    ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit holds the clock down"),
-    ("device_power_capped", _U.RATIO, _N, _P.MEAN, _P.MAX, "1 while the power limit, and nothing else, holds it down"),
+    ("device_throttled", _U.RATIO, _L, _P.MEAN, _P.MAX, "1 while a power or thermal limit throttles the clock"),
+    ("device_power_capped", _U.RATIO, _N, _P.MEAN, _P.MAX, "1 while the power limit alone throttles it"),
     ("device_other_processes", _U.COUNT, _L, _P.MAX, _P.MAX, "processes on the device that are not the trial"),
     ("package_energy_j", _U.JOULE, _L, _P.LAST, _P.SUM, "the CPU packages' energy counter (RAPL), unwrapped"),
-    (
-        "rss_bytes",
-        _U.BYTE,
-        _N,
-        _P.MAX,
-        _P.SUM,
-        "resident memory of the trial's processes; pages they share count in each",
-    ),
+    ("rss_bytes", _U.BYTE, _N, _P.MAX, _P.SUM,
+     "resident memory of the trial's processes; pages they share count in each"),
     ("process_cpu_s", _U.SECOND, _N, _P.LAST, _P.SUM, "CPU time the trial's processes have used"),
     ("host_busy_s", _U.SECOND, _N, _P.LAST, _P.MAX, "CPU time all processes of the host have used"),
-    ("host_steal_s", _U.SECOND, _L, _P.LAST, _P.MAX, "CPU time the hypervisor gave to others"),
+    ("host_steal_s", _U.SECOND, _L, _P.LAST, _P.MAX, "CPU time given to other virtual machines"),
     ("host_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.MAX, "host memory in use"),
     ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
     ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
     ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
-)
+)  # fmt: skip
+
+# Name, title and rank of every figure, by group.
+_NAMED: _Named = {
+    MetricGroup.PHASES: (
+        ("phase_data_s", "data", 6), ("phase_transfer_s", "transfer", 9), ("phase_prefill_s", "prefill", 8),
+        ("phase_decode_s", "decode", 8), ("phase_forward_s", "forward", 8), ("phase_backward_s", "backward", 8),
+        ("phase_optimizer_s", "optimizer", 8), ("phase_rest_s", "rest", 9), ("anatomy_step_s", "step in phases", None),
+    ),
+    MetricGroup.THROUGHPUT: (
+        ("throughput", "throughput", 1), ("token_throughput", "token throughput", 17),
+        ("output_token_throughput", "output token throughput", 1),
+        ("prompt_token_throughput", "prompt token throughput", None), ("step_time", "step time", 5),
+        ("step_time_mean", "mean step time", None), ("step_time_min", "fastest step", None),
+        ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
+        ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
+        ("data_wait_s", "data wait per step", None), ("epoch_time_s", "epoch time", None),
+        ("dataset_time_s", "data set time", None),
+    ),
+    MetricGroup.LATENCY: (
+        ("latency_per_batch_mean_s", "mean latency", None), ("latency_per_batch_p50_s", "latency p50", 2),
+        ("latency_per_batch_p90_s", "latency p90", None), ("latency_per_batch_p95_s", "latency p95", 5),
+        ("latency_per_batch_p99_s", "latency p99", 14), ("latency_per_batch_min_s", "min latency", None),
+        ("latency_per_batch_max_s", "max latency", None), ("latency_per_item_s", "latency per item", None),
+        ("time_to_first_token_mean_s", "mean time to first token", None),
+        ("time_to_first_token_p50_s", "time to first token p50", 1),
+        ("time_to_first_token_p90_s", "time to first token p90", None),
+        ("time_to_first_token_p95_s", "time to first token p95", 6),
+        ("time_to_first_token_p99_s", "time to first token p99", None),
+        ("time_per_output_token_mean_s", "mean time per output token", None),
+        ("time_per_output_token_p50_s", "time per output token p50", 1),
+        ("time_per_output_token_p90_s", "time per output token p90", None),
+        ("time_per_output_token_p95_s", "time per output token p95", 6),
+        ("time_per_output_token_p99_s", "time per output token p99", None),
+    ),
+    MetricGroup.START: (
+        ("time_to_first_prediction_s", "first prediction", 15), ("first_step_time_s", "first step", None),
+        ("model_load_time_s", "model load", 19), ("start_time_s", "process start", None),
+    ),
+    MetricGroup.MEMORY: (
+        ("peak_reserved_bytes", "peak device memory", 3), ("peak_allocated_bytes", "peak allocated memory", None),
+        ("peak_rss_bytes", "peak RSS", 11), ("mean_rss_bytes", "mean RSS", None), ("kv_cache_bytes", "KV cache", 7),
+        ("allocated_bytes", "allocated memory", None), ("reserved_bytes", "reserved memory", None),
+        ("mean_allocated_bytes", "mean allocated memory", None),
+        ("warmup_peak_allocated_bytes", "warm-up peak allocated memory", None),
+        ("warmup_peak_reserved_bytes", "warm-up peak device memory", None),
+        ("device_memory_used_bytes", "device memory in use", None),
+        ("mean_device_memory_used_bytes", "mean device memory in use", None),
+        ("allocator_retries", "allocator retries", None),
+    ),
+    MetricGroup.ENERGY: (
+        ("energy_j", "energy", None), ("energy_per_item_j", "energy per item", 13),
+        ("average_power_w", "mean power", 13),
+    ),
+    MetricGroup.ROOFLINE: (
+        ("flops_per_step", "FLOP per step", None), ("achieved_flops", "achieved FLOP/s", 12),
+        ("traffic_per_step_bytes", "traffic per step", None), ("operators_per_step", "operators per step", None),
+        ("arithmetic_intensity", "arithmetic intensity", None), ("mfu_datasheet", "MFU (datasheet)", None),
+        ("mfu_measured", "MFU (measured)", None), ("mfu_sustained", "MFU (sustained)", None),
+        ("roofline_share", "roofline share", None),
+    ),
+    MetricGroup.TRAINING: (
+        ("loss_first", "first loss", 18), ("loss_last", "last loss", 18), ("loss_end", "final loss", None),
+        ("loss_min", "min loss", None), ("loss_max", "max loss", None), ("loss_mean", "mean loss", None),
+        ("loss_std", "std of loss", None), ("loss_convergence_rate", "loss slope per step", None),
+        ("loss_rate_per_1000_items", "loss slope per 1,000 items", None),
+    ),
+    MetricGroup.DEVICE: (
+        ("device_utilization", "device utilization", 7), ("device_temperature_c", "device temperature", None),
+        ("device_clock_hz", "device clock", None), ("other_cpu_cores", "cores of other processes", None),
+        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None),
+    ),
+    MetricGroup.RUNTIME: (
+        ("steps", "steps", None), ("total_items", "items", None), ("total_time_s", "measured time", None),
+    ),
+}  # fmt: skip
 
 # Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
 FIGURES = _table(
@@ -156,64 +204,78 @@ FIGURES = _table(
     ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
     ("step_time", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
     ("step_time_mean", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step, issued back to back"),
-    ("step_time_min", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest step"),
-    ("step_time_max", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest step"),
+    ("step_time_min", _U.SECOND, _L, _P.MIN, _P.MAX, "minimum step time"),
+    ("step_time_max", _U.SECOND, _L, _P.MAX, _P.MAX, "maximum step time"),
     ("step_time_std", _U.SECOND, _L, _P.ONLY, _P.MAX, "standard deviation of the steps of one trial"),
     ("time_per_item_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "time of the window over its items"),
     ("latency_per_batch_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from sending a batch to its result"),
     ("latency_per_batch_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from sending a batch to its result"),
-    ("latency_per_batch_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 answer within this time"),
-    ("latency_per_batch_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 answer within this time"),
-    ("latency_per_batch_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 answer within this time"),
-    ("latency_per_batch_min_s", _U.SECOND, _L, _P.MIN, _P.MAX, "the fastest answer"),
-    ("latency_per_batch_max_s", _U.SECOND, _L, _P.MAX, _P.MAX, "the slowest answer"),
+    ("latency_per_batch_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the latency of a batch"),
+    ("latency_per_batch_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the latency of a batch"),
+    ("latency_per_batch_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the latency of a batch"),
+    ("latency_per_batch_min_s", _U.SECOND, _L, _P.MIN, _P.MAX, "minimum latency of a batch"),
+    ("latency_per_batch_max_s", _U.SECOND, _L, _P.MAX, _P.MAX, "maximum latency of a batch"),
     ("latency_per_item_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median latency of a batch over its items"),
     ("time_to_first_token_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time from prompts to first token"),
     ("time_to_first_token_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time from prompts to first token"),
-    ("time_to_first_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 get their first token by then"),
-    ("time_to_first_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 get their first token by then"),
-    ("time_to_first_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 get their first token by then"),
+    ("time_to_first_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the time to first token"),
+    ("time_to_first_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the time to first token"),
+    ("time_to_first_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the time to first token"),
     ("time_per_output_token_mean_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time between tokens after the first"),
     ("time_per_output_token_p50_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median batch's mean time between its tokens"),
-    ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "9 batches of 10 take no longer between tokens"),
-    ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "19 batches of 20 take no longer between tokens"),
-    ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99 batches of 100 take no longer between tokens"),
-    ("output_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "generated tokens over total time, prefill in it"),
+    ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the time per output token"),
+    ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the time per output token"),
+    ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the time per output token"),
+    (
+        "output_token_throughput",
+        _U.TOKEN_RATE,
+        _H,
+        _P.ONLY,
+        _P.SUM,
+        "generated tokens over total time, including prefill",
+    ),
     ("prompt_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "prompt tokens over the time to the first token"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
     ("time_to_first_prediction_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first answer of a fresh process"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first training step of a fresh process"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
-    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from asking for the trial to its process being live"),
+    ("start_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "from requesting the trial until its process runs"),
     ("data_wait_share", _U.RATIO, _L, _P.ONLY, _P.MAX, "share of the window spent waiting for data"),
     ("data_wait_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median time a step waits for its batch"),
     ("epoch_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time for one pass over the data set at this throughput"),
     ("dataset_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "expected time of inference over the data set at this rate"),
-    ("phase_data_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step waits for its batch (a device: stands idle)"),
-    ("phase_transfer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step takes to bring its batch to the device"),
+    ("phase_data_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time a step waits for its batch (of a device: idle time)"),
+    ("phase_transfer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's transfer of its batch to the device"),
     ("phase_prefill_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's pass over its prompts"),
     ("phase_decode_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's passes for the tokens after the first"),
     ("phase_forward_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's forward pass and loss"),
     ("phase_backward_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's backward pass"),
     ("phase_optimizer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's update: clipping, weights, zeroing"),
     ("phase_rest_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step between its phases"),
-    ("anatomy_step_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step of the pass cut into phases: the sum of its phases"),
+    (
+        "anatomy_step_s",
+        _U.SECOND,
+        _L,
+        _P.MEAN,
+        _P.MAX,
+        "mean step of the pass split into phases: the sum of its phases",
+    ),
     ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors after the last step"),
     ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator after the last step"),
-    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by tensors, in the windows"),
-    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most device memory held by the allocator, in the windows"),
-    ("warmup_peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most held by tensors before the windows"),
-    ("warmup_peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most held by the allocator before the windows"),
+    ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of tensors, in the windows"),
+    ("peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of the allocator, in the windows"),
+    ("warmup_peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak of tensors before the windows"),
+    ("warmup_peak_reserved_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak of the allocator before the windows"),
     ("mean_allocated_bytes", _U.BYTE, _L, _P.MEAN, _P.SUM, "mean device memory held by tensors (of imported results)"),
-    ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator had to flush its cache and try again"),
-    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "most resident memory of the trial's process"),
+    ("allocator_retries", _U.COUNT, _L, _P.LAST, _P.SUM, "times the allocator freed its cache and retried"),
+    ("peak_rss_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak resident memory of the trial's process"),
     ("mean_rss_bytes", _U.BYTE, _L, _P.MEAN, _P.SUM, "mean resident memory of the trial's processes while it ran"),
     ("energy_j", _U.JOULE, _L, _P.SUM, _P.SUM, "energy over the steady windows"),
     ("energy_per_item_j", _U.JOULE, _L, _P.ONLY, _P.SUM, "energy over the items of the steady windows"),
     ("average_power_w", _U.WATT, _L, _P.MEAN, _P.SUM, "mean power over the steady windows"),
     ("device_utilization", _U.RATIO, _N, _P.MEAN, _P.MEAN, "share of time in which a kernel ran (not: work done)"),
-    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "most device memory in use by everybody"),
-    ("mean_device_memory_used_bytes", _U.BYTE, _N, _P.MEAN, _P.SUM, "mean device memory in use by everybody"),
+    ("device_memory_used_bytes", _U.BYTE, _N, _P.MAX, _P.SUM, "peak device memory in use by all processes"),
+    ("mean_device_memory_used_bytes", _U.BYTE, _N, _P.MEAN, _P.SUM, "mean device memory in use by all processes"),
     ("device_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "mean temperature of the device"),
     ("device_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "mean clock of the device's compute units"),
     ("loss_first", _U.NUMBER, _N, _P.FIRST, _P.MEAN, "loss of the first step"),
@@ -223,21 +285,36 @@ FIGURES = _table(
     ("loss_mean", _U.NUMBER, _L, _P.MEAN, _P.MEAN, "mean loss of the kept steps"),
     ("loss_std", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "standard deviation of the loss over the kept steps"),
     ("loss_end", _U.NUMBER, _L, _P.MEAN, _P.MEAN, "mean loss of the last tenth of the kept steps"),
-    ("loss_convergence_rate", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "slope of ln(loss), a step: -0.01 is a fall by 1 %"),
+    ("loss_convergence_rate", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "slope of ln(loss) per step: -0.01 is a fall by 1 %"),
     ("loss_rate_per_1000_items", _U.NUMBER, _L, _P.ONLY, _P.MEAN, "slope of ln(loss), per 1,000 items"),
     ("flops_per_step", _U.FLOP, _N, _P.ONLY, _P.SUM, "floating-point operations of one step (2 per multiply-add)"),
     ("achieved_flops", _U.FLOP_RATE, _H, _P.ONLY, _P.SUM, "operations of a step over its mean time"),
-    ("traffic_per_step_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "what one step reads and writes at least"),
-    ("operators_per_step", _U.COUNT, _N, _P.ONLY, _P.SUM, "operators of one step, views and the optimizer's left out"),
+    ("traffic_per_step_bytes", _U.BYTE, _N, _P.ONLY, _P.SUM, "least traffic of a step: bytes read and written"),
+    ("operators_per_step", _U.COUNT, _N, _P.ONLY, _P.SUM, "operators of one step, without views and the optimizer's"),
     ("arithmetic_intensity", _U.NUMBER, _N, _P.ONLY, _P.MEAN, "operations of a step per byte of its least traffic"),
-    ("mfu_datasheet", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the vendor's dense rate of that precision"),
-    ("mfu_measured", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the best matrix product measured, a burst"),
-    ("mfu_sustained", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over the matrix product that is kept up for seconds"),
-    ("roofline_share", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved over what measured product and bandwidth allow here"),
-    ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores that other processes kept busy beside the trial"),
-    ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time that the hypervisor gave to others"),
-    ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults a step, without disk reads"),
+    ("mfu_datasheet", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved FLOP/s over the vendor's dense rate of that precision"),
+    (
+        "mfu_measured",
+        _U.RATIO,
+        _H,
+        _P.ONLY,
+        _P.MEAN,
+        "achieved FLOP/s over the fastest measured matrix product (burst)",
+    ),
+    ("mfu_sustained", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved FLOP/s over the sustained rate of a matrix product"),
+    (
+        "roofline_share",
+        _U.RATIO,
+        _H,
+        _P.ONLY,
+        _P.MEAN,
+        "achieved FLOP/s over the roofline of measured peak and bandwidth",
+    ),
+    ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores busy with other processes during the trial"),
+    ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time given to other virtual machines"),
+    ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults per step without disk reads"),
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
-    ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items worked on in the steady windows"),
-    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "length of the measured windows, whatever part of the data"),
+    ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items of the steady windows"),
+    ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "total time of the measured windows"),
+    named=_NAMED,
 )

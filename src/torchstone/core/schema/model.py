@@ -1,4 +1,4 @@
-"""What a model is and eats: what the controller may know of it, and what a trial holds."""
+"""A model and its inputs: what the controller may know of it, and what a trial holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchstone.core.schema.axis import Scalar
 
 
 class InputSpec(msgspec.Struct, frozen=True):
-    """What a model eats, by `kind`.
+    """The inputs of a model, by `kind`.
 
     text: `input_ids` and `attention_mask`. image: `pixel_values`, channels × side × side. image_text: both. audio:
     `waveform`, samples at `rate_hz`. features: `features`, length × width. own: the model brings its example batch.

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
-
-LOADER_AXES = ("num_workers", "pin_memory", "prefetch_factor")  # they mean something only where a loader feeds
 
 
 class OwnData(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a device was measured to do at best: each Rate with how it came about, and the conditions they hold under."""
+"""Measured peak rates of a device: each Rate with its method, and the conditions of the measurement."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heap: str = "fixed"
     # OpenMP's threads stay on a logical core each; False, None (older records): they wander as the system likes
     pin_threads: bool | None = None
-    settings: str | None = "device"  # device: what it is faster with; torch: as torch has it; None: in older records
+    settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's default; None: in older records
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from torchstone.core.schema.answer import Answer, Quest
+from torchstone.core.schema.answer import TuneResult, TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.estimate import Finding
@@ -67,7 +67,7 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     plan: Plan
     source: Source | None = None  # the recipe or file the request came from
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
-    quest: Quest | None = None  # what a tune looks for
+    quest: TuneSpec | None = None  # what a tune looks for
     contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
     usual: Usual | None = None  # moderates the spread of few trials
 
@@ -91,7 +91,7 @@ class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):
 class Answered(msgspec.Struct, frozen=True, tag="answer", tag_field="record"):
     """A line of a record: what a tune found."""
 
-    answer: Answer
+    answer: TuneResult
 
 
 class Compared(msgspec.Struct, frozen=True, tag="comparison", tag_field="record"):
@@ -124,7 +124,7 @@ class Run(msgspec.Struct, frozen=True):
     trials: tuple[Trial, ...]
     findings: tuple[Finding, ...]
     end: End | None
-    answer: Answer | None = None
+    answer: TuneResult | None = None
     comparison: Comparison | None = None
 
     def of_case(self, case_id: str) -> tuple[Trial, ...]:

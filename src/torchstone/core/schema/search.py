@@ -17,11 +17,11 @@ class Part(StrEnum):
     """What of a step a probe measures."""
 
     WHOLE = "whole"  # loader, transfer and device together: the only part whose value is the objective's
-    DEVICE = "device"  # batches resident on the device: what it can eat; the loader's axes do not matter
+    DEVICE = "device"  # batches resident on the device: its own throughput; the loader's axes do not matter
     LOADER = "loader"  # the loader alone: what it can feed; the device's axes do not matter
 
 
-class Brief(msgspec.Struct, frozen=True):
+class SearchProblem(msgspec.Struct, frozen=True):
     """What a searcher is given. `points` are all that may be tried; `axes` their values, in the user's order.
 
     `present` is the point the user has now, if it is known. `capacity_bytes` is what a trial's peak memory must stay
@@ -51,7 +51,7 @@ class Probe(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ProbeResult(msgspec.Struct, frozen=True):
     """What a probe told. `value`: higher is better; items/s for DEVICE and LOADER; None unless `status` is ok.
 
     `allowed`: it meets the user's constraints (memory, latency, …). `wait_share` is the share of the window spent
@@ -69,3 +69,8 @@ class Reading(msgspec.Struct, frozen=True):
     retries: float | None = None
     allowed: bool = True
     window_s: float | None = None
+
+
+# Their former names, which plug-ins of other packages import.
+Brief = SearchProblem
+Reading = ProbeResult

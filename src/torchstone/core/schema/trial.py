@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -100,3 +101,32 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
             ):
                 return m.values
         return ()
+
+
+class _Taken(Protocol):
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def purpose(self) -> Purpose: ...
+
+
+T = TypeVar("T", bound=_Taken)
+
+# What the index's columns say of a replicate that ended well (storage/database.py).
+REPLICATE_COLUMNS: Mapping[str, str] = {"status": str(Status.OK), "purpose": str(Purpose.REPLICATE)}
+
+
+def ended_well(trials: Iterable[T]) -> tuple[T, ...]:
+    """Return the trials that ended well."""
+    return tuple(trial for trial in trials if trial.outcome.status == Status.OK)
+
+
+def replicates(trials: Iterable[T]) -> tuple[T, ...]:
+    """Return the trials that no search chose for what they said: the best of many probes looks better than it is."""
+    return tuple(trial for trial in trials if trial.purpose == Purpose.REPLICATE)
+
+
+def believed(trials: Sequence[T]) -> tuple[T, ...]:
+    """Return the trials that stand behind a number: the replicates; the probes only where there is nothing else."""
+    return replicates(trials) or tuple(trials)

@@ -1,4 +1,4 @@
-"""Which of many is the best, when the best of many looks better than it is.
+"""Selection of the best of many, corrected for the winner's curse.
 
 Multiple comparisons with the best (Hsu, Annals of Statistics 9(5), 1981; Hsu, Multiple Comparisons, 1996, §4), with
 Bonferroni's inequality and Welch's intervals in the place of equal variances. With a probability of at least 1 - alpha,

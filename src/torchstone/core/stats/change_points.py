@@ -1,4 +1,4 @@
-"""At which places the level of a series changed: for histories of a figure, one value a run, in order of time.
+"""Change points of a series: where its level changed, for histories of a figure with one value per run.
 
 Circular binary segmentation (core/stats/segmentation.py), with three things of real histories allowed for:
 

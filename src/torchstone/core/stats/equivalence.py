@@ -1,4 +1,4 @@
-"""Are two losses the same within a margin: equivalence is shown, not concluded from a difference that was not found.
+"""Equivalence of two losses within a margin, shown by a test of equivalence, not by a non-significant difference.
 
 Two one-sided tests (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987; Lakens, Social
 Psychological and Personality Science 8(4), 2017, from whom the three verdicts are).

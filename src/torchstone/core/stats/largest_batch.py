@@ -1,4 +1,4 @@
-"""The largest batch whose peak memory keeps below a limit, by few looks at the peak: each may cost seconds."""
+"""The largest batch whose peak memory stays below a limit, with few evaluations: each may take seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at a comparison again and again while it goes on, with a bound on false alarms over all looks together."""
+"""Sequential looks at a running comparison, with a bound on false alarms over all looks together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spread of a few trials, moderated by what is known of spreads beside them.
+"""The standard deviation of a few trials, moderated by that of similar ones (empirical Bayes).
 
 Three trials tell their own spread badly: the t-interval pays for that with a factor of 4.3. What other cases of the
 same run, or earlier runs on the same machine, spread by says something of it, too. Smyth (Statistical Applications in

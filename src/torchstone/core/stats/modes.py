@@ -1,4 +1,4 @@
-"""Whether values come in two kinds: the best split of them, and how far its halves lie apart."""
+"""Bimodality: the best split of values into two groups, and the distance between them."""
 
 from __future__ import annotations
 

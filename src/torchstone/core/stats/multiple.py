@@ -1,4 +1,4 @@
-"""Many comparisons at once: which differences stand, and the level at which intervals say the same as the tests.
+"""Multiple comparisons: which differences are significant, and the matching level of their intervals.
 
 p: the two-sided probability at which an interval of level 1 - p just touches "no difference".
 """

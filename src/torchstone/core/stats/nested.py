@@ -1,6 +1,6 @@
-"""The mean of pair values that come in groups: pairs of processes forked from one template share something of it.
+"""The mean of grouped pair values: pairs of processes forked from the same template are correlated.
 
-A pair value is the logarithm of a ratio. What two programs owe to the luck of a template (where its libraries and its
+A pair value is the logarithm of a ratio. What two programs owe to the layout of a template (where its libraries and its
 heap lie) is the same in all its pairs, so pairs alone cannot show it: only several templates can. Until there are
 many, what is known of the spread between templates beforehand stands in for part of it (moderated variance: Smyth,
 Stat. Appl. Genet. Mol. Biol. 3, 2004).

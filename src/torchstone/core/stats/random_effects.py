@@ -1,4 +1,4 @@
-"""The mean of values that are known to different accuracy: what was measured in a quiet moment counts for more."""
+"""The random-effects mean: values weighted by their own accuracy and by the variation between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two figures can be told apart, from the values and intervals that are believed of them."""
+"""Whether two figures differ significantly, from their values and intervals."""
 
 from __future__ import annotations
 

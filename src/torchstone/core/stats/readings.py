@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
-from torchstone.core.schema.metric import RAW, Pool
+from torchstone.core.schema.metric import RAW
+from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import ENERGY_TICK, Series, Stage, Trial
 from torchstone.core.stats.integrate import beside, increase, inside, integral
 

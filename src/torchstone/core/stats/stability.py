@@ -1,4 +1,4 @@
-"""What a training does: its loss falls, stays, diverges, ceases to be a number; and the spikes on the way.
+"""Stability of a training: whether its loss falls, stays, diverges or becomes NaN; and its spikes.
 
 Losses: one a step, in order, any unit. How often each alarm is false, and how often it comes when it should, is
 simulated in tests/statistics/test_stability.py.

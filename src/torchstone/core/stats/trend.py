@@ -1,4 +1,4 @@
-"""Does a series rise, and by how much: robust against outliers, steps and any shape of noise."""
+"""Trend of a series: a robust test and slope, against outliers, steps and any shape of noise."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
@@ -20,13 +20,12 @@ from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, S
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
 from torchstone.execution.controller.rounds import OVER, Rounds, time_of
 from torchstone.execution.controller.session import Session
-from torchstone.execution.controller.skip_policy import Foresight, skipped
+from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.checking import look
-from torchstone.storage.reading import read_record, record_path
-from torchstone.storage.record import RecordWriter
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import RecordWriter, unwritten
 
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called
@@ -37,7 +36,7 @@ class OutOfTime(Exception):
     """The time limit of a run has come: what has not begun is left for `resume`."""
 
 
-class OpenRun:
+class ActiveRun:
     """A record being written. `so_far` is what it holds already: only its head where the run is new.
 
     The time limit of the session's Procedure counts from here, its `within_s` from `began_s` (None: from here, too).
@@ -73,7 +72,7 @@ class OpenRun:
         self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
         self._order = len(so_far.trials)
         self._round: int | None = None
-        self._foresight = Foresight(so_far)
+        self._foresight = SkipPolicy(so_far)
 
     def add(self, case: Case) -> None:
         """Add a Case that was not planned; one that is there already stays as it is."""
@@ -113,7 +112,7 @@ class OpenRun:
         if cut:
             given = self.session.procedure
             limit = f"time limit of {given.time_limit_s:g} s" if given.time_limit_s else f"{given.within_s:g} s"
-            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} were over"))
+            trial = msgspec.structs.replace(trial, outcome=Outcome(Status.INTERRUPTED, f"the run's {limit} had passed"))
         trial = self._record(case, trial, purpose)
         if cut:
             raise OutOfTime
@@ -141,7 +140,7 @@ class OpenRun:
             raise OutOfTime
         return left_s
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: TuneResult) -> None:
         """Record what a search found."""
         self._writer.append(Answered(answer))
 
@@ -198,17 +197,25 @@ def take_all(
     `began_s`: when its time began to run. `first`: conditions of cases that come first in every round. `absent`: why
     devices are not here: each of their Cases gets one trial that says so. `notes`: findings on what was asked for.
     """
+    cases = [case for case in head.plan.cases if case.placement in absent]
+    told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
+    return recorded(session, head, folder, lambda run, so_far: finish(run, so_far, first), notes, told, began_s)
+
+
+def recorded(
+    session: Session, head: Head, folder: Path, work: Callable[[ActiveRun, Run], Run], notes: Sequence[Finding] = (),
+    told: Sequence[Trial] = (), began_s: float | None = None,
+) -> Run:  # fmt: skip
+    """Begin the record of a run in `folder`; return what `work` makes of the open run and of what it holds: `told`."""
     with RecordWriter(record_path(folder, head.run_id), head) as writer:
         session.watcher.begins(head)
-        cases = [case for case in head.plan.cases if case.placement in absent]
-        told = [skipped(c, 0, order, absent[c.placement], Status.UNSUPPORTED) for order, c in enumerate(cases)]
         for trial in told:
             writer.append(trial)
         so_far = Run(head, tuple(told), (), None)
-        return finish(OpenRun(session, writer, so_far, folder, notes, began_s=began_s), so_far, first)
+        return work(ActiveRun(session, writer, so_far, folder, notes, began_s=began_s), so_far)
 
 
-def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:
+def finish(open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = ()) -> Run:
     """Take what the plan has and the record lacks, then further rounds where their number is open; end the run."""
     procedure, cases = open_run.session.procedure, so_far.head.plan.cases
     rounds = Rounds(procedure, so_far, first) if procedure.in_rounds else None
@@ -228,7 +235,7 @@ def finish(open_run: OpenRun, so_far: Run, first: Sequence[Condition] = ()) -> R
     return conclude(open_run, work)
 
 
-def further(open_run: OpenRun, rounds: Rounds, take: Callable[[Slot, int], None]) -> str | None:
+def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], None]) -> str | None:
     """Take round after round until no more are worth it; return why."""
     order = len(open_run.head.plan.slots)
     while True:
@@ -240,7 +247,7 @@ def further(open_run: OpenRun, rounds: Rounds, take: Callable[[Slot, int], None]
             return found.why
 
 
-def conclude(open_run: OpenRun, work: Callable[[], str | None]) -> Run:
+def conclude(open_run: ActiveRun, work: Callable[[], str | None]) -> Run:
     """Do the work, which may say why it ended; then end the run by how that went.
 
     Its status: done, interrupted (by Ctrl-C), or out of time.

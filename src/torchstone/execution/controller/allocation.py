@@ -1,9 +1,12 @@
-"""How long the windows of a trial should be, beside what its start costs.
+"""The length of a trial's windows, given the cost of its start.
 
 A trial pays for its process, the model and the warm-up before it measures anything. Its value differs from that of
 other trials by what differs between processes, which no longer window lowers, and by the noise of its own steps, which
 one does. The best length is the root of the ratio of costs times the ratio of variances (Kalibera & Jones, Rigorous
 benchmarking in reasonable time, ISMM 2013, §5), as for the turns of `ab` (workflows/ab/allocation.py).
+
+On a device whose energy counter moves seldom they are twenty of its ticks, or it tells nothing: energy is what many
+measure on a GPU for, and a trial there takes seconds before its first window, so that two more are cheap.
 """
 
 from __future__ import annotations
@@ -15,13 +18,17 @@ from statistics import fmean, variance
 import msgspec
 
 from torchstone.core.figures import closed_loop_only, raw
+from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.noise import relative_error
+from torchstone.core.stats.readings import FEWEST_TICKS, USUAL_TICK_S
 
 UNKNOWN_S = 0.5  # while nothing is known of a case
 _SHORTEST_S, _LONGEST_S = 0.3, 2.5
 _FEWEST = 3
 _LEAST_SHARE = 0.02  # of the variance within: so much is between processes, whatever three of them show
+_LEAST_FOR_ENERGY_S = 1.1 * FEWEST_TICKS * USUAL_TICK_S
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -69,3 +76,17 @@ def _error(trial: Trial) -> float | None:
 
 def _pace(trial: Trial) -> float:
     return fmean(_steps(trial))
+
+
+def least_window_s(case: Case) -> float:
+    """Return the least length of each window of a Case for its energy, in seconds, both together. 0: any will do."""
+    if case.placement.device != "cuda":  # others have no counter, or one that moves every millisecond
+        return 0.0
+    return _LEAST_FOR_ENERGY_S / (2.0 if case.configuration.get("mode") == "both" else 1.0)
+
+
+def for_objective(procedure: Procedure, objective: str, placement: Placement) -> Procedure:
+    """Return the Procedure of a search for that objective: for energy its windows are long enough, and end by time."""
+    if objective != "energy" or placement.device != "cuda":
+        return procedure
+    return msgspec.structs.replace(procedure, target=None, budget_s=max(procedure.budget_s, _LEAST_FOR_ENERGY_S))

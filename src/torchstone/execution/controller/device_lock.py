@@ -84,7 +84,7 @@ def _lock(descriptor: int, device: str, run_id: str, busy: WhenBusy) -> None:
         holder = _holder(descriptor) or "another torchstone"
         if busy.word == "refuse":
             raise MissingError(f"{device} is busy: {holder} measures on it; --when-busy wait waits for it") from None
-        busy.say(f"waiting for {device}: {holder} measures on it (--when-busy share does not wait)")
+        busy.say(f"waiting for {device}: {holder} is measuring on it (--when-busy share does not wait)")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:  # a file system without locks
         return
@@ -124,7 +124,7 @@ def _opened(name: str, say: Callable[[str], None]) -> int | None:
         finally:
             os.close(folder)
     except OSError as fault:
-        say(f"no lock on the device ({path}: {fault.strerror}): another torchstone may measure on it at the same time")
+        say(f"no lock on the device ({path}: {fault.strerror}): another torchstone may measure at the same time")
         return None
 
 

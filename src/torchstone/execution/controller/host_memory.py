@@ -1,4 +1,4 @@
-"""The kernel's own account of memory: what it would still let a trial have, and how often its OOM killer struck."""
+"""Memory as the kernel reports it: what a trial may still allocate, and the number of OOM kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told what happens while trials run: the command line draws it, the Python API may not care."""
+"""Observer of running trials: the command line draws its events, the Python API ignores them."""
 
 from __future__ import annotations
 

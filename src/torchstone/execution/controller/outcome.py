@@ -1,4 +1,4 @@
-"""What is known of a trial's end becomes its Outcome: its own last event, its signal or exit code, the OOM killer."""
+"""Derives a trial's Outcome from its last event, its signal or exit code, and the OOM killer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of
 _KERNEL = "by the kernel's out-of-memory killer"
 
 
-class Ending:
-    """Made before a trial starts, so that it knows how often the OOM killer had struck by then."""
+class TrialEnd:
+    """Created before a trial starts, to know the number of OOM kills by then."""
 
     def __init__(self) -> None:
         self._kills = oom_kills()
@@ -23,27 +23,27 @@ class Ending:
 
     def timed_out(self, timeout_s: float) -> Outcome:
         """Return the Outcome of a trial that had to be ended for its time."""
-        return Outcome(Status.TIMED_OUT, f"not done after {timeout_s:g} s{self._where()}", self._traceback())
+        return Outcome(Status.TIMED_OUT, f"timed out after {timeout_s:g} s{self._where()}", self._traceback())
 
     def died(self, wrong: str | None) -> Outcome:
         """Return the Outcome of a process that ended without its last event. `wrong`: its signal or exit code."""
         if wrong != _KILLED:
             said = f"{wrong or 'exited with code 0'}{self._where()}"
-            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it was done", self._traceback())
+            return Outcome(Status.CRASHED, said if wrong else f"{said}, before it finished", self._traceback())
         struck = self._struck()
         if struck:
             return Outcome(Status.OUT_OF_MEMORY, f"killed {_KERNEL}{self._where()}")
-        who = "not " if struck is False else "by somebody's kill -9, or "
+        who = "not " if struck is False else "by kill -9 from outside, or "
         return Outcome(Status.CRASHED, f"{_KILLED}{self._where()}, {who}{_KERNEL}")
 
     def said(self, outcome: Outcome) -> Outcome:
         """Return the Outcome of a trial that said how it ended."""
         if outcome.status == Status.CRASHED and _LOADER_KILLED in (outcome.message or "") and self._struck():
-            return Outcome(Status.OUT_OF_MEMORY, f"a process of the loader was killed {_KERNEL}", outcome.traceback)
+            return Outcome(Status.OUT_OF_MEMORY, f"a DataLoader worker was killed {_KERNEL}", outcome.traceback)
         return outcome
 
     def _struck(self) -> bool | None:
-        """Say whether the OOM killer has struck since; None where the kernel does not count."""
+        """Say whether the OOM killer has killed a process since; None where the kernel does not count."""
         now = oom_kills()
         if not now or len(now) != len(self._kills):
             return None

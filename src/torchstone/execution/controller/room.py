@@ -1,4 +1,4 @@
-"""Whether two processes find room on one device, as both sides of a live comparison must: it is not woken for that."""
+"""Whether two processes fit on one device, as both sides of a live comparison must. The device is not initialised."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def refuse_unshared(device: DeviceInfo | None) -> None:
     room = room_of(device)
     if device is not None and room is not None and not room.shared:
         raise MissingError(
-            f"{device.kind}:{device.index} admits one process (its compute mode is exclusive), and both sides of a "
-            f"live comparison are on it at once: {_APART}"
+            f"{device.kind}:{device.index} accepts one process only (compute mode exclusive), but both sides of a "
+            f"live comparison use it at once: {_APART}"
         )
 
 
@@ -45,7 +45,5 @@ def beside(outcome: Outcome, room: Room | None) -> Outcome:
     if outcome.status != Status.OUT_OF_MEMORY or room is None:
         return outcome
     left, whole = quantity(room.free_bytes, "bytes"), quantity(room.total_bytes, "bytes")
-    why = (
-        f"both sides are on the device at once, and the first left {left} of {whole}: take smaller batches, or {_APART}"
-    )
+    why = f"both sides share the device, and the first left {left} of {whole} free: use smaller batches, or {_APART}"
     return Outcome(outcome.status, f"{outcome.message or 'out of memory'}; {why}", outcome.traceback)

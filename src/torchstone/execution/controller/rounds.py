@@ -1,4 +1,4 @@
-"""How many trials a run takes where nobody said so: round after round, until the intervals are narrow or time is over.
+"""The number of trials of a run without --trials: rounds until the intervals are narrow enough or time is over.
 
 Many short trials instead of a few long ones: trials of the same code differ by more than the steps of one do. In each
 round every case that is not known well enough yet is measured once, in seeded random order. A case is known well
@@ -23,8 +23,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.core.stats.interval import over_trials
-from torchstone.execution.controller.allocation import usual_step_s, window_s
-from torchstone.execution.controller.energy_windows import least_window_s
+from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
 
 FEWEST = 8  # trials of a case before its interval may say that they are enough

@@ -1,4 +1,4 @@
-"""Says of a trial, from those already taken, why it cannot end well.
+"""Predicts from earlier trials which trials cannot succeed, and why, so that they are skipped.
 
 Only what is certain is said; in doubt, it is tried. A Case of which one trial ended well is never objected to.
 """
@@ -15,6 +15,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS, HOST_PEAK, PEAKS
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
@@ -24,8 +25,7 @@ from torchstone.execution.controller.host_memory import available_bytes
 _SIZES = ("batch_size", "sequence_length", "image_size")  # axes along which the memory of a step only grows
 # The first that was measured counts. The allocator gives back what is merely reserved before it gives up, so that only
 # what is allocated is certain to be needed.
-_DEVICE_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
-_HOST_PEAK = "peak_rss_bytes"
+_CERTAIN_FIRST = tuple(reversed(DEVICE_PEAKS))
 # Resident pages that a trial shares with the process it was forked from count in its peak, and are in use already.
 _SHARED_BYTES = 1 << 30
 # How far a straight line through few points is trusted: from batches at least twofold apart to one at most eight times
@@ -43,7 +43,7 @@ class _Known(msgspec.Struct):
     peaks: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class Foresight:
+class SkipPolicy:
     """What is known of a run's Cases. `so_far`: the trials taken before, where a run is resumed."""
 
     def __init__(self, so_far: Run, host_bytes: Callable[[], int | None] = available_bytes) -> None:
@@ -62,7 +62,7 @@ class Foresight:
         status = trial.outcome.status
         if status == Status.OK:
             known.ended_well = True
-            for metric in (*_DEVICE_PEAKS, _HOST_PEAK):
+            for metric in PEAKS:
                 if values := trial.values(metric):
                     known.peaks[metric] = max(*values, known.peaks.get(metric, 0.0))
         elif status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.UNSUPPORTED) and known.failed is None:
@@ -89,7 +89,7 @@ class Foresight:
             if trial.outcome.status != Status.OUT_OF_MEMORY or not _smaller(others, sizes):
                 continue
             if not any(others == well or _smaller(others, well) for well in fitted):  # else size is not the reason
-                return f"{_difference(others, sizes)} ran out of memory already, in trial {trial.trial_id}"
+                return f"{_difference(others, sizes)} ran out of memory before, in trial {trial.trial_id}"
         return self._too_large(case, alike)
 
     def _too_large(self, case: Case, alike: Mapping[_Sizes, _Known]) -> str | None:
@@ -108,7 +108,7 @@ class Foresight:
             if peak is not None and room is not None and known[-1][1] >= room / _BEYOND and peak.low > room:
                 need, have = units.quantity(peak.low, "bytes"), units.quantity(room, "bytes")
                 sizes = ", ".join(str(size) for size, _ in known)
-                return f"needs at least {need} of {have} {where} memory, to judge by batch_size {sizes}"
+                return f"needs at least {need} of {have} {where} memory, extrapolated from batch_size {sizes}"
         return None
 
     def _capacities(self, case: Case) -> Iterator[tuple[tuple[str, ...], str, Callable[[], float | None]]]:
@@ -116,8 +116,8 @@ class Foresight:
         placement = case.placement
         device = self._machine.device(placement.device, placement.index)
         if placement.device not in ("cpu", "mps") and device is not None:  # these share the host's, and may swap
-            yield _DEVICE_PEAKS, "device", lambda: device.memory_bytes
-        yield (_HOST_PEAK,), "host", self._host_room
+            yield _CERTAIN_FIRST, "device", lambda: device.memory_bytes
+        yield (HOST_PEAK,), "host", self._host_room
 
     def _host_room(self) -> float | None:
         room = self._host_bytes()

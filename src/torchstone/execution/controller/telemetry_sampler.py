@@ -14,7 +14,7 @@ from torchstone.plugins.machine_protocols import Gauge, Ticks
 _ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devices asked so far: it takes a while
 
 
-class Recorder:
+class TelemetrySampler:
     """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`."""
 
     def __init__(self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock) -> None:

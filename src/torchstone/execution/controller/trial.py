@@ -1,4 +1,4 @@
-"""One trial from the controller's side: block on its pipe, read gauges meanwhile, end it when its time is up."""
+"""One trial from the controller's side: wait on its pipe, sample telemetry, end it at its timeout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
 from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.outcome import Ending
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.outcome import TrialEnd
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
@@ -41,9 +41,9 @@ class TrialDrive:
         self._clock = clock
         self._measured: Measured | None = None
         self._ended: Ended | None = None
-        self._ending = Ending()
+        self._ending = TrialEnd()
         self._live_s: float | None = None
-        self._recorder: Recorder | None = None
+        self._recorder: TelemetrySampler | None = None
         self._next_reading_s = math.inf
         self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
         self._over = self._timed_out = self._in_window = False
@@ -75,7 +75,7 @@ class TrialDrive:
         self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
-            self._recorder = Recorder(self._live.pid, self._device, self._began_s, self._clock)
+            self._recorder = TelemetrySampler(self._live.pid, self._device, self._began_s, self._clock)
             self._next_reading_s = self._began_s
 
     def say(self, word: Word) -> None:
@@ -182,7 +182,7 @@ class TrialDrive:
             return self._ending.died(wrong)
         measuring = not self._request.rehearse and self._request.evaluation is None
         if self._ended.outcome.status == Status.OK and self._measured is None and measuring:
-            return Outcome(Status.CRASHED, "ended without having measured anything")
+            return Outcome(Status.CRASHED, "ended without any measurement")
         return self._ending.said(self._ended.outcome)
 
     def _measurements(self, began_s: float) -> tuple[Measurement, ...]:

@@ -1,4 +1,4 @@
-"""Hands batches to a step and keeps account: how long the step waited, how many items and tokens it took."""
+"""Feeds batches to a step and records how long it waited, and its items and tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only loop in torchstone: warm-up, and a window of steady steps."""
+"""The measuring loop: warm-up, then a window of steady steps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import msgspec
 
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.phase import REST
-from torchstone.execution.timing.clock import Clock
+from torchstone.execution.timing.clock import Clock, LatencyStopwatch
 from torchstone.execution.timing.feed import Feed
 from torchstone.execution.timing.segments import Segments, Steps
-from torchstone.execution.timing.stopping import Reason, StoppingRule
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp
+from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUp
 from torchstone.plugins.machine_protocols import Stopwatch
 from torchstone.plugins.protocols import Mark
 

@@ -1,4 +1,4 @@
-"""Which kernel a step's attention really ran: torch's order among those that are allowed depends on shapes and formats.
+"""Which kernel a step's attention ran: PyTorch's choice among those allowed depends on shapes and formats.
 
 The operators of one more step tell, as torch's profiler hears of them: a mode that watched them would itself turn some
 fast paths off. Compiled code that replays a graph of the device calls no operator, and there the names of kernels tell.

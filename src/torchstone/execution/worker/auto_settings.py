@@ -1,4 +1,4 @@
-"""What a trial sets for its device where the user says nothing: every `auto` becomes a value, and why is told.
+"""Resolves `auto` settings for the device of a trial: every `auto` becomes a value, with its reason.
 
 An engine is given values only. `precision: auto` is none of these: it changes what is computed, and so the plan has
 decided it before there is a Case.
@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
 from torchstone.plugins.machine_protocols import Device
 
@@ -37,14 +37,14 @@ def settle(case: Case, model: LoadedModel, device: Device, policy: str | None) -
     values, facts = dict(case.configuration), dict[str, Scalar]()
     for axis in (axis for axis in _CHOOSE if axis in values):
         if values[axis] != _LEFT[axis]:
-            found: Chosen = values[axis], f"{_word(values[axis])}: as asked"
+            found: Chosen = values[axis], f"{_word(values[axis])}: as requested"
         elif policy == DEVICE:
             found = _CHOOSE[axis](model, device, values)
         elif policy is None and axis == "fused":
             found = "auto", "auto: where torch has the kernels"
         else:
             now = _threads_now() if axis == "threads" else _word(_TORCHS[axis])
-            found = _TORCHS[axis], f"{now}: as torch has it"
+            found = _TORCHS[axis], f"{now}: PyTorch's default"
         values[axis], facts[SETTING + axis] = found
     if "channels_last" in values:  # to models and engines it is a truth
         values["channels_last"] = values["channels_last"] in (True, "on")
@@ -59,8 +59,8 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
     if samples is None:
         example = model.example
         return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
-    # What is the loader's own is among the facts of its model, as plugins/models/_own_data.py finds it.
-    own = {axis: model.facts.get(f"own_{axis}") for axis in ("batch_size", *LOADER_AXES)}
+    # What is the loader's own is among the facts of its model, as plugins/models/py/own_data.py finds it.
+    own = {axis: model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
     if case.placement.device in IN_HOST_MEMORY and PIN in settings:
@@ -75,26 +75,26 @@ def _threads(_model: LoadedModel, device: Device, values: Mapping[str, Scalar]) 
     """
     now, wished = _threads_now(), device.preference("threads", values)
     if wished is None:
-        return 0, f"{now}: torch's own choice"
+        return 0, f"{now}: PyTorch's default"
     number, why = int(wished[0] or 0), wished[1]
     if number < now:
-        return number, f"{number}: {why}; torch would take {now}"
-    return 0, f"{now}: torch's own choice, {why}" if number == now else f"{now}: torch's own choice"
+        return number, f"{number}: {why}; PyTorch's default is {now}"
+    return 0, f"{now}: PyTorch's default, {why}" if number == now else f"{now}: PyTorch's default"
 
 
 def _layout(model: LoadedModel, device: Device, values: Mapping[str, Scalar]) -> Chosen:
     convolutions = sum(parameter.dim() == 4 for parameter in model.module.parameters())
     if convolutions < 2:  # a vision transformer has one, that cuts the image into patches
-        return False, "off: the model is no convolution net"
+        return False, "off: the model has no convolutions"
     if model.objection is not None and (reason := model.objection("channels_last", True)):
         return False, f"off: {reason}"
-    wish, why = device.preference("channels_last", values) or (False, "torch's own choice")
+    wish, why = device.preference("channels_last", values) or (False, "PyTorch's default")
     return wish, f"{_word(wish)}: {why}"
 
 
 def _fused(model: LoadedModel, device: Device, _values: Mapping[str, Scalar]) -> Chosen:
     if model.optimizer is not None:
-        return "off", "off: the model brings its own optimizer"
+        return "off", "off: the model returns its own optimizer"
     if (reason := device.objection("fused", "on")) is not None:
         return "off", f"off: {reason}"
     # The engine falls back where torch refuses a parameter; its fact `fused_optimizer` says how it went.
@@ -111,7 +111,7 @@ def _attention(_model: LoadedModel, device: Device, _values: Mapping[str, Scalar
         "cudnn": cuda.cudnn_sdp_enabled(), "math": cuda.math_sdp_enabled(),
     }  # fmt: skip
     kernels = [name for name, on in enabled.items() if on and device.objection("sdpa", name) is None]
-    return "auto", f"auto: torch's own order among {', '.join(kernels)}"
+    return "auto", f"auto: PyTorch's order among {', '.join(kernels)}"
 
 
 def _threads_now() -> int:

@@ -39,9 +39,9 @@ def load_weights(module: Any, file: Path) -> None:
         library.load_model(module, str(file), strict=True)
     except RuntimeError as error:  # missing, unexpected, or of another shape: one tensor a line
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UsageError(f"{file}: the weights of another model: {' '.join(lines)[:400]}") from error
+        raise UsageError(f"{file}: weights of a different model: {' '.join(lines)[:400]}") from error
     except FileNotFoundError as error:
-        raise UsageError(f"{file}: there is no such file") from error
+        raise UsageError(f"{file}: no such file") from error
     except Exception as error:  # safetensors' own error for a file that is cut off or none
         raise UsageError(f"{file}: cannot be read as safetensors: {str(error).splitlines()[0][:200]}") from error
 
@@ -81,7 +81,7 @@ def load_state(prepared: Trainable, schedule: Any, file: Path) -> Mapping[str, A
             text = (opened.metadata() or {}).get(_META, "")
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
         if len(text) > _LARGEST_STATE_BYTES:
-            raise UsageError(f"{file}: its description is too long to be a training's")
+            raise UsageError(f"{file}: its metadata is too long for a training checkpoint")
         told = json.loads(text)
         state: dict[int, dict[str, Any]] = {int(n): dict(values) for n, values in told["plain"].items()}
         for name, value in tensors.items():
@@ -102,7 +102,7 @@ def load_state(prepared: Trainable, schedule: Any, file: Path) -> Mapping[str, A
     except UsageError:
         raise
     except Exception as error:  # whatever is wrong in a file from outside: none of it is this training's state
-        raise UsageError(f"{file}: not the state of this training: {str(error).splitlines()[0][:200]}") from error
+        raise UsageError(f"{file}: not a checkpoint of this training: {str(error).splitlines()[0][:200]}") from error
     return dict(told["progress"])
 
 

@@ -22,7 +22,7 @@ from torchstone.execution.timing.loop import Window
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
-class Tally:
+class Collector:
     """The measurements and facts of one trial so far."""
 
     def __init__(self, case: Case) -> None:

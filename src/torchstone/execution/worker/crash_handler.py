@@ -1,4 +1,4 @@
-"""Sees to it that a trial's end, however sudden, is noticed at once, says where it was, and takes nobody else along."""
+"""Crash handling of a trial: its end is noticed at once, with the place in the code, and its children end with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device memory of a trial: what warm-up needed at most, and then, begun anew, what the windows needed.
+"""The peak device memory of a trial: of its warm-up, and, after a reset, of its windows.
 
 Compilers and libraries try kernels in the first steps, each with a workspace of its own. One peak of both would say
 that a step needs what only the choice of its kernels did.
@@ -6,19 +6,18 @@ that a step needs what only the choice of its kernels did.
 
 from __future__ import annotations
 
-from torchstone.execution.worker.collector import Tally
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 
-_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
 
-
-def end_warm_up(device: Device, tally: Tally) -> None:
+def end_warm_up(device: Device, tally: Collector) -> None:
     """Add the peaks so far as those of the warm-up, and let the allocator's begin at what is held now.
 
     A device that cannot begin anew keeps its one peak, of the whole process, which is then that of the windows, too.
     """
     for metric, value in device.memory().items():
-        if metric in _PEAKS:
+        if metric in DEVICE_PEAKS:
             tally.warm_up_peak(metric, value)
     if str(device.torch_device).startswith("cpu"):
         return

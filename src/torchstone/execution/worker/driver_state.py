@@ -51,7 +51,7 @@ def touched() -> str | None:
     """Return which driver has been initialised in this process, and how that shows; None where none has."""
     for driver, library in _LOADED.drivers():
         if not hasattr(library, driver.asked):
-            return f"{driver.name} is loaded and has no {driver.asked}, which would tell whether it was initialised"
+            return f"{driver.name} is loaded and has no {driver.asked} to ask whether it was initialised"
         answer = driver.ask(getattr(library, driver.asked))
         if answer != driver.uninitialised:
             return f"{driver.name} was initialised ({driver.asked} returned {answer})"
@@ -65,7 +65,8 @@ def never_forks() -> str | None:
     (pytorch/pytorch#178496).
     """
     build = getattr(sys.modules.get("torch"), "version", None)
-    return "this torch is built for Intel GPUs, whose driver survives no fork" if getattr(build, "xpu", None) else None
+    why = "torch is built for Intel GPUs, whose driver does not survive a fork"
+    return why if getattr(build, "xpu", None) else None
 
 
 class _Object(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""How good a model is on some items: one pass in eval mode, every item once; loss, accuracy, and the answers."""
+"""The evaluation loop: one pass in eval mode over every item once; loss, accuracy and predictions."""
 
 from __future__ import annotations
 

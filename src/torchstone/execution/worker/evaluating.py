@@ -1,4 +1,4 @@
-"""Judges the weights of a checkpoint on data, and writes every prediction into a file."""
+"""Evaluates a checkpoint on data, and writes every prediction into a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluate(
     load_weights(prepared.module, Path(asked.weights))
     samples = _samples(case, asked, model, seed)
     if len(samples) == 0:
-        raise UsageError(f"data {case.workload.data}: no item to judge on")
+        raise UsageError(f"data {case.workload.data}: no items to evaluate on")
     send(Entered("evaluating", system_clock()))
     times_s: list[float] = []
     items: list[int] = []
@@ -51,7 +51,7 @@ def evaluate(
         batches.close()
     if batches.unreadable:
         where, why = next(iter(batches.unreadable.items()))
-        raise UsageError(f"{where}: {why}; predictions are numbered by item, so none can be left out here")
+        raise UsageError(f"{where}: {why}; predictions are numbered by item, so no item can be skipped")
     send(Judged(quality, asked.labels, tuple(times_s), tuple(items)))
 
 

@@ -29,8 +29,7 @@ from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
 from torchstone.execution.worker.attention_seen import attention_facts
 from torchstone.execution.worker.auto_settings import brought, settle
-from torchstone.execution.worker.collector import Tally
-from torchstone.execution.worker.compiled_code import is_compiled
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.evaluating import evaluate
 from torchstone.execution.worker.outcome import ended_by
@@ -38,6 +37,7 @@ from torchstone.execution.worker.phase_breakdown import ANATOMY, measure_anatomy
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.setup import dataset_items, load_model, open_device, open_samples
+from torchstone.execution.worker.traced_step import is_compiled
 from torchstone.execution.worker.train_loop import fit_model
 from torchstone.execution.worker.turns import take_turns
 from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
@@ -62,7 +62,7 @@ def carry_out(request: Request, line: EventPipe) -> None:
             send(inspect())
             outcome = Outcome(Status.OK)
         elif isinstance(request, PeaksRequest):
-            from torchstone.execution.worker.peaks_job import measure_peaks
+            from torchstone.execution.worker.peaks.measuring import measure_peaks
 
             measure_peaks(request, send)
             outcome = Outcome(Status.OK)
@@ -83,7 +83,7 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
     shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
     pinning = Pinning(wanted=bool(procedure.pin_threads) and case.placement.device == "cpu")
     _seed(procedure.seed)
-    tally = Tally(case)
+    tally = Collector(case)
     tally.at_the_end = pinning.facts
     send(Entered("building", system_clock()))
     began_s = system_clock()
@@ -129,7 +129,7 @@ def measure_prepared(
     prepared: Prepared,
     batches: Batches,
     device: Device,
-    tally: Tally,
+    tally: Collector,
 ) -> None:
     """Warm up and measure every window of a model that is ready; send what was measured."""
     case, procedure = request.case, request.procedure
@@ -185,7 +185,7 @@ def measure_prepared(
 
 
 def _count(
-    step: Step, step_s: float, batches: Batches, prepared: Prepared, device: Device, case: Case, tally: Tally
+    step: Step, step_s: float, batches: Batches, prepared: Prepared, device: Device, case: Case, tally: Collector
 ) -> None:
     """Count what a step needs, and on an accelerator look which attention it runs, where one more step costs little."""
     tally.counted(prepared.count(batches.next()))

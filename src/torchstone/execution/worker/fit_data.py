@@ -1,4 +1,4 @@
-"""The data of a training: what it learns from, what is held out, and what its own accuracy is taken from."""
+"""The data of a training: the training set, the held-out set, and the items of the training accuracy."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def divided(samples: Samples, share: float, seed: int) -> tuple[list[int], list[
         by_class[label_of(number) if label_of is not None else None].append(number)
     held_out = sorted(n for numbers in by_class.values() for n in numbers[: round(share * len(numbers))])
     if len(held_out) < _LEAST_HELD_OUT:
-        raise Unsupported(f"validation={share:g} of {len(samples)} items holds out {len(held_out)}; 2 are the least")
+        raise Unsupported(f"validation={share:g} of {len(samples)} items holds out {len(held_out)}; at least 2 needed")
     out = set(held_out)
     return [number for number in range(len(samples)) if number not in out], held_out
 

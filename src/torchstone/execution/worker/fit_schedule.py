@@ -1,4 +1,4 @@
-"""The learning rate over a training: a rise from 0, then constant, or a fall to 0."""
+"""The learning-rate schedule of a training: warm-up from 0, then constant or decay to 0."""
 
 from __future__ import annotations
 

@@ -21,10 +21,9 @@ from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.phase import REST
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Source, Step
-from torchstone.execution.worker.compiled_code import is_compiled
 from torchstone.execution.worker.operators import count_operators
-from torchstone.execution.worker.own_code import is_own
-from torchstone.execution.worker.traced_step import Place, Traced, trace_step
+from torchstone.execution.worker.outcome import is_own
+from torchstone.execution.worker.traced_step import Place, Traced, is_compiled, trace_step
 from torchstone.plugins.machine_protocols import Device
 
 _PERIOD_S = 0.001  # between samples, ±50 %: an even beat would meet an even loop always at the same place

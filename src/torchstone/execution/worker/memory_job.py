@@ -38,7 +38,7 @@ def _told(request: MemoryRequest, device: Device, model: LoadedModel) -> MemoryT
     case, _ = settle(own.filled(request.case, request.left_open), model, device, request.settings)
     engine: Engine = registry.load("engines", str(case.workload.task))
     if not isinstance(engine, MemoryForetold):
-        raise Unsupported(f"task {case.workload.task}: its peak memory cannot be told without taking it")
+        raise Unsupported(f"task {case.workload.task}: its peak memory cannot be predicted without running it")
     drawn = _drawn(engine, case, model, request.seed)
     known: dict[int, PeakMemory] = {}
 
@@ -103,7 +103,7 @@ class _Host:
 
     def stopwatch(self) -> Stopwatch:
         """Nothing is timed here."""
-        raise Unsupported("nothing is timed without the device")
+        raise Unsupported("nothing can be timed without the device")
 
     def memory(self) -> Mapping[str, int]:
         """Nothing is allocated here."""
@@ -129,7 +129,7 @@ class _Pretended(_Host):
         super().__init__()
         vendor: Vendor = registry.load("devices", request.case.placement.device)
         if request.device is None or not isinstance(vendor, Pretending):
-            raise Unsupported(f"{request.case.placement}: nothing is known of one that is not here")
+            raise Unsupported(f"{request.case.placement}: the properties of an absent device are not known")
         self._device = vendor.pretend(request.device)
         self.capability = request.device.compute_capability
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from torchstone.core.errors import Unsupported, UsageError
@@ -39,8 +40,9 @@ _NO_THREAD = "can't start new thread"
 _CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+\.")
 _GONE = re.compile(r"DataLoader worker \(pid")  # torch wraps the error that has the signal or the exit code in another
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>.+)')
-_NOT_THE_USERS = (str(Path(__file__).resolve().parents[2]), str(Path(os.__file__).parent), "<")
+_OURS = Path(__file__).resolve().parents[2]
 _INSTALLED = ("site-packages", "dist-packages")
+_INTERPRETER = tuple({Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 
 
 def ended_by(error: BaseException) -> Ended:
@@ -66,9 +68,16 @@ def ended_by(error: BaseException) -> Ended:
     return Ended(Outcome(Status.CRASHED, said + place(frames), lines))
 
 
+@cache
 def is_own(file: str) -> bool:
-    """Say whether a traceback's file is the user's: not torchstone's, the interpreter's or an installed package's."""
-    return not file.startswith(_NOT_THE_USERS) and not any(part in file for part in _INSTALLED)
+    """Say whether a file of code is the user's: not torchstone's, the interpreter's or an installed package's.
+
+    What was made of a string has no file.
+    """
+    path = Path(file)
+    if file.startswith("<") or any(part in _INSTALLED for part in path.parts):
+        return False
+    return not any(path.is_relative_to(there) for there in _INTERPRETER) and not path.resolve().is_relative_to(_OURS)
 
 
 def frames_in(text: str) -> list[tuple[str, int, str]]:
@@ -98,7 +107,7 @@ def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
     if _CAUGHT.match(text):
         frames = frames_in(text)
         last = [line for line in text.splitlines()[1:] if line and not line.startswith((" ", "Original", "Traceback"))]
-        return f"{(last or [text])[0][:300]}, in a process of the loader,", text, frames
+        return f"{(last or [text])[0][:300]}, in a DataLoader worker,", text, frames
     if _GONE.match(text) and error.__cause__ is not None and _GONE.match(str(error.__cause__)):
         text = str(error.__cause__).strip()
     first = text.splitlines()[0][:300] if text else ""

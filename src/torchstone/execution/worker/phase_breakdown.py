@@ -1,4 +1,4 @@
-"""Where the time of a step goes: a pass of its own after the windows, whose steps are cut into phases.
+"""The phase breakdown of a step: a separate pass after the windows, whose steps are timed by phase.
 
 A cut is a stamp, or an event on the device's own stream: nothing waits for it. It is a pass of its own all the same,
 so that no headline figure carries even that.
@@ -12,7 +12,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.timing.clock import system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 
 ANATOMY = "anatomy"  # the stage, and the window of its measurements
@@ -21,7 +21,13 @@ _LEAST, _MOST = 3, 50
 
 
 def measure_anatomy(
-    like: str, window: Window, instrument: Instrument, device: Device, procedure: Procedure, tally: Tally, turn: int = 1
+    like: str,
+    window: Window,
+    instrument: Instrument,
+    device: Device,
+    procedure: Procedure,
+    tally: Collector,
+    turn: int = 1,
 ) -> None:
     """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut."""
     watch = device.stopwatch()

@@ -1,4 +1,4 @@
-"""Threads that stay on a logical core each, and all else that a trial starts left free to go where it likes.
+"""Pins OpenMP threads to one logical core each; other threads of a trial stay unpinned.
 
 OpenMP binds its threads where the environment asks for it (plugins/launchers/_process.py), and the main thread as soon
 as torch is imported: to one core, which whatever is started from it inherits, a loader's processes among them. So a

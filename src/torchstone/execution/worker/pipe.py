@@ -1,4 +1,4 @@
-"""The trial's end of the line: one JSON line an event out, and a line a word in where it takes turns."""
+"""The trial's end of the pipe: one JSON line per event out, and one line per command in where turns alternate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds out which import initialised a driver: it is asked after each step of preloading, and before each import in it.
+"""Finds the import that initialised a driver, by asking the driver after each preload and before each import in it.
 
 It stands first among the finders of modules and finds none, so that it hears of every import before that is done, and
 it is gone when preloading is over.

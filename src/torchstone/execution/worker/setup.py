@@ -1,4 +1,4 @@
-"""Opens what a trial needs: device, model, data. A data set is cut to its split and its limit here."""
+"""Opens device, model and data of a trial. A data set is cut to its split and its limit here."""
 
 from __future__ import annotations
 

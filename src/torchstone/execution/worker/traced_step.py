@@ -1,4 +1,4 @@
-"""One step under the interpreter's own trace: how often each line of the user's runs, and asks a tensor for a value."""
+"""One step under sys.settrace: how often each of the user's lines runs, and how often it reads a tensor's value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from torchstone.execution.timing.loop import Source, Step, unmarked
-from torchstone.execution.worker.own_code import is_own
+from torchstone.execution.worker.outcome import is_own
 
 Place = tuple[str, int, str]  # file, line, function
 # Methods of a tensor that bring values to the host: on a device they wait for everything issued before.
@@ -58,3 +58,8 @@ def trace_step(step: Step, source: Source) -> Traced | None:
         sys.settrace(None)
         sys.setprofile(None)
     return traced
+
+
+def is_compiled(prepared: Any) -> bool:
+    """Say whether a step runs compiled code, which would be compiled again under a trace or a counter."""
+    return any(type(value).__name__ == "OptimizedModule" for value in vars(prepared).values())

@@ -1,4 +1,4 @@
-"""Trains a model to an end: epochs, each with its steps timed, judged, and saved before the next begins."""
+"""The training loop: epochs with timed steps, each validated and saved before the next starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchstone.execution.worker.checkpoints import (
     save_state,
     save_weights,
 )
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.eval_loop import judge
 from torchstone.execution.worker.fit_data import FitData, open_fit_data
 from torchstone.execution.worker.fit_schedule import factor, schedule_of
@@ -56,7 +56,7 @@ class Far(msgspec.Struct):
 
 def fit_model(
     request: TrialRequest, send: Send, engine: Engine, prepared: Trainable, model: LoadedModel, device: Device,
-    tally: Tally,
+    tally: Collector,
 ) -> None:  # fmt: skip
     """Train as the Procedure's Fit says; send each epoch as it ends, then what all of them measured.
 
@@ -93,12 +93,12 @@ def steps_in_an_epoch(case: Case, data: FitData, asked: int | None) -> int:
     if asked is not None:
         return max(2, asked)
     if not data.has_end or data.training is None:
-        raise Unsupported(f"data {case.workload.data} has no end, so no epoch; name --data, or give --steps N")
+        raise Unsupported(f"data {case.workload.data} is endless and has no epochs; give --data or --steps N")
     items = len(data.training)
     steps = items // size // accumulation
     if steps < 2:
         each = f"{size} × {accumulation}" if accumulation > 1 else str(size)
-        raise Unsupported(f"{items} items make {steps} steps of {each}; 2 are the least of an epoch")
+        raise Unsupported(f"{items} items make {steps} steps of {each}; an epoch needs at least 2")
     return steps
 
 
@@ -122,7 +122,7 @@ class _Training:
         self._schedule = schedule_of(prepared.optimizer, fit, steps * epochs)
         self._far = Far()
 
-    def go(self, send: Send, tally: Tally) -> None:
+    def go(self, send: Send, tally: Collector) -> None:
         """Train until the last epoch, until it gets no better, or until the loss is no number."""
         if self._fit.resume:
             self._far = msgspec.convert(load_state(self._prepared, self._schedule, self._folder / STATE), Far)
@@ -141,10 +141,10 @@ class _Training:
             if not math.isfinite(ended.loss):
                 break
             if patience is not None and far.epochs - far.best >= patience:
-                tally.facts["stopped_early"] = f"no better one for {patience} epochs"
+                tally.facts["stopped_early"] = f"no improvement for {patience} epochs"
                 break
 
-    def _epoch(self, send: Send, tally: Tally) -> EpochEnded:
+    def _epoch(self, send: Send, tally: Collector) -> EpochEnded:
         """Train, judge and save one epoch."""
         number, began_s, prepared = self._far.epochs + 1, system_clock(), self._prepared
         stage = f"epoch {number}"

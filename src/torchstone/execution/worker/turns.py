@@ -1,4 +1,4 @@
-"""A trial that takes turns with another process: it computes when it is told to, and waits meanwhile."""
+"""A trial interleaved with another process: it computes on command, and waits in between."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import msgspec
 
 from torchstone.core.schema.message import Entered, Finish, Ready, TakeTurn, TrialRequest, TurnTaken, Word
 from torchstone.core.stats.steady import settled
-from torchstone.execution.timing.clock import Clock, system_clock
+from torchstone.execution.timing.clock import Clock, LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import FixedCount
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp, least_s_on
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.timing.stopping import FixedCount, WarmUp, least_s_on
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.device_memory import end_warm_up
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.pipe import EventPipe
@@ -106,7 +104,7 @@ def take_turns(
     prepared: Prepared,
     batches: Batches,
     device: Device,
-    tally: Tally,
+    tally: Collector,
     pinning: Pinning,
 ) -> None:
     """Warm up, say so, take the turns that are asked for, and send what was measured when there are no more."""

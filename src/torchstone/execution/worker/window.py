@@ -7,12 +7,10 @@ import math
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.stats.quantile import needed
-from torchstone.execution.timing.clock import system_clock
+from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
-from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import WarmUp, least_s_on
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 
@@ -37,7 +35,7 @@ def measure_window(
     procedure: Procedure,
     steps: int | None,
     turn: int,
-    tally: Tally,
+    tally: Collector,
     step_s: float,
 ) -> Window:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.

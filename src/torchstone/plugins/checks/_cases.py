@@ -1,16 +1,16 @@
-"""The ground of the checks: a run's cases with their sound trials, and the steady windows of a trial."""
+"""Shared by the checks: a run's cases with their valid trials, and the steady windows of a trial."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Stage, Status, Trial
+from torchstone.core.schema.trial import Stage, Trial, ended_well, replicates
 from torchstone.core.stats.readings import other_cpu_cores
 
 _STEP_METRICS = ("step_time_s", "latency_s")
@@ -33,8 +33,7 @@ def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
     """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
     for case_id, case, trials in taken(run):
-        good = tuple(t for t in trials if t.outcome.status == Status.OK and t.purpose == Purpose.REPLICATE)
-        if good:
+        if good := replicates(ended_well(trials)):
             yield case_id, case, good
 
 
@@ -106,7 +105,7 @@ def budget(procedure: Procedure, seconds: float) -> str:
 def setting(run: Run, axis: str, value: Scalar) -> str:
     """Return a setting as it is typed; where Python or another tool measured, its name and its value."""
     elsewhere = is_imported(run) or run.head.procedure.isolation == INLINE
-    return f"{axis}={value}" if elsewhere else f"--axis {axis}={value}"
+    return f"{axis}={value}" if elsewhere else f"--axis {axis}={scalar_word(value)}"
 
 
 def again(run: Run, here: str, there: str) -> str:

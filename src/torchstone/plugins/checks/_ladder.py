@@ -1,4 +1,4 @@
-"""What makes a Case need less memory, as flags to type: what costs least first, and nothing that is in use already."""
+"""Flags that reduce the memory of a Case, cheapest first, without those in use already."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchstone.plugins.checks._cases import setting
 
 
 def ladder(case: Case, run: Run) -> str:
-    """Return seed S2-43's ladder: half the batch, bf16, accumulation, checkpointing, then a smaller model."""
+    """Return advice for less memory: half the batch, bf16, accumulation, checkpointing, then a smaller model."""
     configuration = case.configuration
     size, pulls = configuration.get("batch_size"), configuration.get("grad_accumulation")
     rungs = [setting(run, "batch_size", size // 2)] if isinstance(size, int) and size > 1 else []

@@ -1,4 +1,4 @@
-"""The ground of the checks on losses: the curves of a run, and what steadies a training that it does not do yet."""
+"""Shared by the checks on losses: the loss curves of a run, and settings that stabilise a training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchstone.core.stats.stability import has_diverged
 from torchstone.plugins.checks._cases import setting, sound
 
 Curves = Sequence[Sequence[float]]
-_RISE = "let the learning rate rise slowly over the first steps"
+_RISE = "use a learning-rate warm-up"
 
 
 def curves(run: Run) -> Iterator[tuple[str, Case, Curves]]:
@@ -30,7 +30,7 @@ def steadier(case: Case, run: Run) -> str:
     if isinstance(rate, int | float) and rate > 0.0:
         steady = _lower_and_steady(case, run, rate)
         lower = setting(run, "learning_rate", f"{rate / 10.0 if steady is None else steady:g}")
-        cures.append(f"{lower} (it was {rate:g})" if steady is None else f"{lower}, which was steady here")
+        cures.append(f"{lower} (it was {rate:g})" if steady is None else f"{lower}, which was stable here")
     if isinstance(clip, int | float):
         tighter = setting(run, "grad_clip", f"{clip / 4.0:g}" if clip else 1)
         cures.append(f"{tighter} (it was {clip:g})" if clip else tighter)

@@ -1,4 +1,4 @@
-"""An allocator that had to flush its cache and try again: the Case fits only just, and is slow for it."""
+"""An allocator that freed its cache and retried: the Case only just fits in memory, and is slow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AllocatorRetries:
     retries in a row for thrashing and shrinks the microbatch (`Trainer`, `device_train_microbatch_size="auto"`).
     """
 
-    describes = "a device allocator that had to flush and retry: it fits only by flushing"
+    describes = "a device allocator that freed its cache and retried: the case only just fits in memory"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the most retries of a trial."""
@@ -28,7 +28,7 @@ class AllocatorRetries:
             most = max((sum(raw(t, "allocator_retries")) for t in trials), default=0.0)
             if most > 0.0:
                 times = f"{most:.0f} time{'s' * (most > 1)}"
-                message = f"the allocator had to flush and retry {times}: the case fits only by flushing"
+                message = f"the allocator freed its cache and retried {times}: the case only just fits in memory"
                 yield Finding("allocator_retries", Severity.WARNING, message, _advice(run, case), case_id)
 
 

@@ -9,7 +9,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
-from torchstone.core.units import quantity
+from torchstone.core.units import percent, quantity
 from torchstone.plugins.checks._cases import sound
 from torchstone.plugins.protocols import Check
 
@@ -18,7 +18,8 @@ _MEMORIES = ("allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_
              "device_memory_used_bytes")  # fmt: skip
 # No device of 2026 comes near, and a unit that slipped passes them by a factor of 1,000.
 _MOST = {
-    "device_clock_hz": (5e9, "Hz", "MHz were taken for kHz"), "device_temperature_c": (150.0, "°C", "no chip lives so"),
+    "device_clock_hz": (5e9, "Hz", "probably MHz read as kHz"),
+    "device_temperature_c": (150.0, "°C", "outside any chip's operating range"),
 }  # fmt: skip
 _LARGEST, _SMALLEST = 4 * 2**40, 64 * 2**20
 _COLDEST_C = -60.0
@@ -27,7 +28,7 @@ _COLDEST_C = -60.0
 class BeyondDevice:
     """Fires where a figure is larger than its device allows; where the card itself is too large, its unit slipped."""
 
-    describes = "more memory, utilization, clock or heat than the device can have"
+    describes = "memory, utilization, clock or temperature above what the device can have"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error for each figure that its device cannot have, a warning for a card that there cannot be."""
@@ -35,7 +36,7 @@ class BeyondDevice:
             device = run.head.machine.device(case.placement.device, case.placement.index)
             values = [figures(trial).values for trial in trials]
             seen = dict.fromkeys(message for each in values for message in _beyond(case, device, each))
-            advice = "look for a wrong unit (MB, MiB, bytes; % and shares), or for the name of another device"
+            advice = "check the unit (MB, MiB or bytes; percent or fraction) and the name of the device"
             for message in _odd_card(case, device):
                 yield Finding("beyond_device", Severity.WARNING, message, advice, case_id)
             for message in (*_host(run, values), *seen):
@@ -46,7 +47,7 @@ def _odd_card(case: Case, device: DeviceInfo | None) -> Iterator[str]:
     if device is None or device.memory_bytes is None or case.placement.device in ("cpu", "mps"):
         return
     if not _SMALLEST <= device.memory_bytes <= _LARGEST:
-        yield f"{device.name} is said to have {quantity(device.memory_bytes, 'bytes')} of memory: a unit slipped"
+        yield f"{device.name} is recorded with {quantity(device.memory_bytes, 'bytes')} of memory: wrong unit?"
 
 
 def _beyond(case: Case, device: DeviceInfo | None, values: Mapping[str, float]) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _beyond(case: Case, device: DeviceInfo | None, values: Mapping[str, float]) 
             yield f"{name} is {quantity(value, 'bytes')}, and {device.name} has {quantity(room, 'bytes')}"
     share = values.get("device_utilization", 0.0)
     if share > 1.0 + 1e-9:
-        yield f"a utilization of {share:.0%}: it is a share of time, or a percentage was taken for a share"
+        yield f"utilization is {percent(share)}: a percentage was probably read as a fraction"
     for name, (most, unit, why) in _MOST.items():
         if values.get(name, 0.0) > most:
             yield f"{name} is {quantity(values[name], unit)}: {why}"

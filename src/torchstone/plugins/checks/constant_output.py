@@ -21,7 +21,7 @@ _OWN = ("example", "loader")  # data of the user's own may be one item, repeated
 class ConstantOutput:
     """Fires on fingerprints of outputs that are all one number, or the same for every batch, and on a constant loss."""
 
-    describes = "outputs that do not depend on the input, losses that never change"
+    describes = "outputs that do not depend on the input, or losses that never change"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case."""
@@ -31,7 +31,7 @@ class ConstantOutput:
             if found is None and case_id in same:
                 found = same[case_id]
             if found is not None:
-                advice = "look for inputs that are all zeros, frozen weights, a branch that is never taken"
+                advice = "check for all-zero inputs, frozen weights or a branch that is never taken"
                 yield Finding("constant_output", Severity.WARNING, found, advice, case_id)
 
 
@@ -44,7 +44,7 @@ def _constant(case: Case, trial: Trial) -> str | None:
     losses = raw(trial, "loss")
     learns = case.workload.task == Task.TRAIN and case.configuration.get("learning_rate") != 0.0
     if learns and len(losses) >= _STEPS and len(set(losses)) == 1 and math.isfinite(losses[0]):
-        return f"the loss is {losses[0]:g} in all {len(losses)} steps: nothing is learnt"
+        return f"the loss is {losses[0]:g} in all {len(losses)} steps: nothing is learned"
     return None
 
 

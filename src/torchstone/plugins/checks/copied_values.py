@@ -20,7 +20,7 @@ _COUNTS = ("steps", "total_items", "items_per_step")
 class CopiedValues:
     """Fires where the steps of one trial are those of another, or all steps of a window are equal."""
 
-    describes = "trials or cases that are copies of one another, steps that are all equal"
+    describes = "trials or cases that are copies of one another, or steps that are all equal"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error for a copy of another trial or Case, a warning for steps that are all equal."""
@@ -34,20 +34,20 @@ class CopiedValues:
                         continue
                     if len(set(times)) == 1:
                         found[Severity.WARNING] = (
-                            f"all {len(times)} steps take {quantity(times[0], 's', 6)}, to the bit"
+                            f"all {len(times)} step times are exactly {quantity(times[0], 's', 6)}"
                         )
                         continue
                     mine = (case_id, case, trial.trial_id + name)
                     if (twin := first.setdefault(times, mine)) != mine:
-                        told = f"the {len(times)} steps of a trial are those of {_whose(case, twin[1])}, to the bit"
+                        told = f"all {len(times)} step times of a trial are those of {_whose(case, twin[1])}"
                         found[Severity.ERROR] = told
                 said = tuple(sorted((k, v) for k, v in claims(trial).items() if v and k not in _COUNTS))
                 if len(said) >= _FIGURES:
                     own = (case_id, case, trial.trial_id)
                     if (twin := claimed.setdefault(said, own)) != own:
-                        found[Severity.WARNING] = f"all its figures are those of {_whose(case, twin[1])}"
+                        found[Severity.WARNING] = f"all its figures are identical to those of {_whose(case, twin[1])}"
             for severity, message in found.items():
-                advice = "measure again: a result was stored twice, or made and not measured"
+                advice = "measure again: a result was stored twice or was not measured"
                 yield Finding("copied_values", severity, message, advice, case_id)
 
 

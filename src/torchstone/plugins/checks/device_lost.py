@@ -37,10 +37,10 @@ def _ended_well(trial: Trial) -> bool:
 
 def _advice(case: Case, *, back: bool) -> str:
     if back:
-        again = "a kernel of this case failed, and the device worked again afterwards"
+        again = "a kernel of this case failed; the device worked again afterwards"
         return f"{again}: measure it with CUDA_LAUNCH_BLOCKING=1, so that the error names the operation"
     log = _LOGS.get(case.placement.device, "`dmesg`")
-    return f"nothing ended well on it afterwards: look into {log}, reset the device or reboot, and measure again"
+    return f"no later trial on it succeeded: see {log}, reset the device or reboot, and measure again"
 
 
 PLUGIN: Check = DeviceLost()

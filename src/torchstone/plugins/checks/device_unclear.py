@@ -27,14 +27,14 @@ class DeviceUnclear:
     Without the card's name, results of two cards look like a factor of two in one (torchgeo-bench #292).
     """
 
-    describes = "a device without a name, or with another's; several processes that were one"
+    describes = "a device without a name or with the wrong one; a distributed run of one process"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding a Case: an error where two names contradict each other, else a warning."""
         for case_id, case, trials in sound(run):
             device = run.head.machine.device(case.placement.device, case.placement.index)
             for severity, message in (*_name(case, device), *_facts(case, device, trials)):
-                advice = "write down which device it was before comparing it with another"
+                advice = "record which device it was before comparing it with another"
                 yield Finding("device_unclear", severity, message, advice, case_id)
 
 
@@ -48,16 +48,16 @@ def _name(case: Case, device: DeviceInfo | None) -> Iterator[tuple[Severity, str
         other = any(mark in device.name.lower() for mark in _OF_ANOTHER)
         if not other and _TOLERANCE < abs(device.memory_bytes / said - 1.0) < _SLIPPED:
             held = quantity(device.memory_bytes, "bytes")
-            yield Severity.ERROR, f"{device.name} is said to have {held} of memory: the name is of another card"
+            yield Severity.ERROR, f"{device.name} is recorded with {held} of memory, which contradicts its name"
 
 
 def _facts(case: Case, device: DeviceInfo | None, trials: tuple[Trial, ...]) -> Iterator[tuple[Severity, str]]:
     own = {str(name) for t in trials if (name := t.facts.get("device_name")) is not None}
     named = device is not None and device.name.strip().lower() not in _NAMELESS
     if device is not None and named and any(name != device.name for name in own):
-        yield Severity.ERROR, f"a trial ran on {', '.join(sorted(own))}, and the machine has {device.name}"
+        yield Severity.ERROR, f"a trial ran on {', '.join(sorted(own))}, but the machine's device is {device.name}"
     if any(t.facts.get("distributed") is True for t in trials) and case.placement.count * case.placement.nodes == 1:
-        yield Severity.WARNING, "it is called distributed, and its world size is 1: nothing was communicated"
+        yield Severity.WARNING, "labelled distributed with a world size of 1: nothing was communicated"
 
 
 PLUGIN: Check = DeviceUnclear()

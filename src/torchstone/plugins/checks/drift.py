@@ -12,6 +12,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.noise import relative_half_width
 from torchstone.core.stats.steady import drift
+from torchstone.core.units import percent
 from torchstone.plugins.checks._cases import longer, option, sound, windows
 from torchstone.plugins.protocols import Check
 
@@ -27,7 +28,8 @@ class Drift:
         """Yield a warning for each window of a Case that drifts."""
         for case_id, _, trials in sound(run):
             for name, change in _drifting(trials):
-                message = f"steps of the {name} window became {abs(change):.0%} {'slower' if change > 0 else 'faster'}"
+                how = "slower" if change > 0 else "faster"
+                message = f"steps of the {name} window became {percent(abs(change))} {how}"
                 yield Finding("drift", Severity.WARNING, message, _advice(run, change), case_id)
 
 
@@ -57,14 +59,15 @@ def _by_chance(times: tuple[float, ...], change: float) -> float:
 
 def _advice(run: Run, change: float) -> str:
     if is_imported(run):
-        return "let the tool warm up longer" if change < 0 else "look at temperature, clocks and neighbours there"
+        return "use a longer warm-up" if change < 0 else "check temperature, clocks and other processes there"
     procedure = run.head.procedure
     if change < 0:
         if procedure.fit is not None:  # a training has no warm-up that could be longer
-            return "a cache that fills, or kernels that are tuned: believe the later epochs"
+            return "a cache that fills or kernels being tuned: use the later epochs"
         more = option(procedure, "warmup", 2 * procedure.warmup if procedure.warmup else 50)
         return f"still warming up: measure again with {more}"
-    return f"heat, memory or a neighbour: look at temperature and clocks, and measure again with {longer(procedure)}"
+    causes = "thermal throttling, memory growth, other processes"
+    return f"possible causes: {causes}; measure again with {longer(procedure)}"
 
 
 PLUGIN: Check = Drift()

@@ -1,4 +1,4 @@
-"""Windows too short for the device's energy counter: why there is no energy an item."""
+"""Windows too short for the device's energy counter: why energy per item is missing."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class EnergyTicks:
             short = [trial for trial in counted if not ticked_enough(trial)]
             if many(len(short), len(counted)):
                 message = (
-                    f"the device's energy counter moved {max(map(_ticks, short)):.0f} times at most in the windows of "
-                    f"{len(short)} of {len(counted)} trials: below {FEWEST_TICKS} no energy is told"
+                    f"the device's energy counter updated at most {max(map(_ticks, short)):.0f} times in the windows "
+                    f"of {len(short)} of {len(counted)} trials: below {FEWEST_TICKS} updates no energy is reported"
                 )
                 yield Finding("energy_ticks", Severity.INFO, message, _advice(run.head.procedure), case_id)
 
@@ -34,8 +34,8 @@ class EnergyTicks:
 def _advice(procedure: Procedure) -> str:
     """Say how windows become longer: by more steps where so many were asked for, else by not ending so soon."""
     if procedure.iterations is not None or procedure.epochs is not None:
-        return f"for energy an item take longer windows: {longer(procedure)}"
-    return "for energy an item leave --trials out, or add --target 0.1%: a window ends when its steps are known to that"
+        return f"for energy per item use longer windows: {longer(procedure)}"
+    return "for energy per item omit --trials, or add --target 0.1% to lengthen the windows"
 
 
 def _ticks(trial: Trial) -> float:

@@ -28,7 +28,7 @@ class FewSamples:
                 if run.head.procedure.in_rounds and sum(n for n, of in sizes if of == name) >= _ENOUGH_IN_ALL:
                     continue  # many short trials were meant: their medians say more than one long window
                 message = f"only {steps} steady step{'s' * (steps != 1)} in the {name} window"
-                advice = again(run, _advice(run.head.procedure), "let the tool measure 20 steps or more, after warm-up")
+                advice = again(run, _advice(run.head.procedure), "measure at least 20 steps after warm-up")
                 yield Finding("few_samples", Severity.WARNING, message, advice, case_id)
 
 

@@ -12,15 +12,15 @@ from torchstone.plugins.protocols import Check
 
 ENOUGH = 3
 _SAID = {
-    1: (Severity.WARNING, "one trial: nothing tells how much of its figures is chance"),
-    2: (Severity.INFO, "2 trials: their intervals are wide (Student's t of 12.7; with 3 trials 4.3)"),
+    1: (Severity.WARNING, "one trial: the variation between trials is not known"),
+    2: (Severity.INFO, "2 trials: their 95 % confidence intervals are wide (Student's t is 12.7; with 3 trials 4.3)"),
 }
 
 
 class FewTrials:
     """Fires on one trial (no interval at all) and, milder, on two (an interval too wide to use)."""
 
-    describes = "a case with fewer than 3 trials that ended well"
+    describes = "a case with fewer than 3 successful trials"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for one trial of a Case, information for two."""
@@ -33,17 +33,17 @@ class FewTrials:
 
 def _advice(run: Run) -> str:
     if is_imported(run):
-        return f"the tool measured in one process; `torchstone run` measures in {ENOUGH}, each fresh"
+        return f"the tool measured in one process; `torchstone run` uses {ENOUGH} fresh processes"
     if run.head.procedure.epochs is not None:
-        return f"a training is one trial; torchstone run measures the same settings in {ENOUGH}"
+        return f"a training is one trial; torchstone run measures the same settings in {ENOUGH} trials trials"
     asked = run.head.procedure.trials
     if asked is None:
-        return "the time was over before there were more: give the run more of it, --within 5m"
+        return "the time limit ended the run before more were taken: give it more, --within 5m"
     if asked < ENOUGH:
         if run.head.procedure.isolation == "inline":
             return f"measure in fresh processes: torchstone run --model py:FILE.py:FUNCTION --trials {ENOUGH}"
         return f"measure again with --trials {ENOUGH}"
-    return f"{asked} trials were asked for: see how the others ended, and measure again"
+    return f"{asked} trials were requested: see how the others ended, and measure again"
 
 
 PLUGIN: Check = FewTrials()

@@ -1,4 +1,4 @@
-"""Values that cannot be: whatever made them, no figure drawn from them may be believed."""
+"""Impossible values: negative times, steps longer than their window, counters that decrease."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage, Trial
 from torchstone.core.units import quantity
@@ -23,7 +24,7 @@ _COUNTERS = ("device_energy_j", "package_energy_j")
 class Impossible:
     """Fires on times that are no positive numbers, on steps longer than their window, on clocks that run backwards."""
 
-    describes = "times below 0, steps longer than their window, counters that fall"
+    describes = "negative times, steps longer than their window, or counters that decrease"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error for each contradiction of a Case, from the first trial that has it."""
@@ -39,18 +40,18 @@ def _contradictions(trial: Trial) -> Iterator[str]:
     steady = [m for m in trial.measurements if m.stage == Stage.STEADY and m.phase is None and m.rank == 0]
     for m in steady:
         if m.metric in _POSITIVE and not all(0.0 < v < float("inf") for v in m.values):
-            yield f"{m.metric} of the {m.window or 'steady'} window has a value that is no positive time"
+            yield f"{m.metric} of the {m.window or 'steady'} window has a value that is not a positive time"
         if m.metric == "window_span_s" and len(m.values) == 2 and m.values[1] <= m.values[0]:
             yield f"the {m.window or 'steady'} window ended before it began"
     yield from _too_long(steady)
     for series in trial.series:
         if any(later < sooner for sooner, later in pairwise(series.at_s)):
-            yield f"the clock of the readings of {series.metric} ran backwards"
+            yield f"the timestamps of {series.metric} decrease"
         if series.metric in _COUNTERS and any(later < sooner for sooner, later in pairwise(series.values)):
-            yield f"{series.metric} counts up, and its readings fall"
+            yield f"{series.metric} is a counter, but its readings decrease"
     for name, value in claims(trial).items():
         if name in FIGURES and FIGURES[name].unit in _NEVER_NEGATIVE and not 0.0 <= value < float("inf"):
-            yield f"{name} is said to be {value:g}"
+            yield f"{name} is recorded as {value:g}"
 
 
 def _too_long(steady: list[Measurement]) -> Iterator[str]:
@@ -61,8 +62,8 @@ def _too_long(steady: list[Measurement]) -> Iterator[str]:
             total_s = sum(m.values)
             if total_s > (1.0 + TOLERANCE) * window_s:
                 yield (
-                    f"the steps of the {m.window or 'steady'} window add up to {quantity(total_s, 's')}, "
-                    f"and the window took {quantity(window_s, 's')}"
+                    f"the steps of the {m.window or 'steady'} window sum to {quantity(total_s, 's')}, "
+                    f"but the window took {quantity(window_s, 's')}"
                 )
 
 

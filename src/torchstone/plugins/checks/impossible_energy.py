@@ -24,20 +24,20 @@ _APART = 1.5
 _LONG_S = 2.0  # energy counters tick every 0.1 s, and power is a mean of up to a second
 _FEW = 5
 _TOLERANCE = 0.05
-_SLIPS = {1e3: "a factor of 1,000 (mJ or mW)", 3600.0: "Wh were taken for J", 3.6e6: "kWh were taken for J"}
+_SLIPS = {1e3: "off by a factor of 1,000 (mJ or mW)", 3600.0: "probably Wh read as J", 3.6e6: "probably kWh read as J"}
 
 
 class ImpossibleEnergy:
     """Fires on energy above the power limit times the time, and where energy, power and time contradict each other."""
 
-    describes = "energy above power limit × time, or not power × time"
+    describes = "energy above power limit × time, or not equal to power × time"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding for each contradiction of a Case: an error where no device draws so much."""
         for case_id, case, trials in sound(run):
             seen = dict.fromkeys(found for trial in trials for found in _contradictions(case, trial))
             for severity, message in seen:
-                advice = "use no energy of this case; a unit slipped, or the sensor is not to be trusted"
+                advice = "do not use the energy of this case: wrong unit or unreliable sensor"
                 yield Finding("impossible_energy", severity, message, advice, case_id)
 
 
@@ -51,17 +51,17 @@ def _contradictions(case: Case, trial: Trial) -> Iterator[tuple[Severity, str]]:
     means_w = (power_w, drawn[0] if drawn is not None else None, energy_j / time_s if energy_j and time_s else None)
     over = [w for w in means_w if w is not None]
     if over and max(over) > _OVER * most_w:
-        of = "its power limit is" if limit_w is not None else "no device takes more than"
-        yield Severity.ERROR, f"{quantity(max(over), 'W')} were drawn, and {of} {quantity(most_w, 'W')}"
+        of = "its power limit is" if limit_w is not None else "no device draws more than"
+        yield Severity.ERROR, f"average power is {quantity(max(over), 'W')}, but {of} {quantity(most_w, 'W')}"
     elif energy_j and power_w and time_s and not _near(energy_j, power_w * time_s):
         yield Severity.WARNING, _product(energy_j, power_w, time_s)
     items, each_j = claimed.get("total_items"), claimed.get("energy_per_item_j")
     if energy_j and items and each_j and not _near(each_j * items, energy_j):
-        told = f"{quantity(each_j, 'J')} an item and {items:.0f} items are not {quantity(energy_j, 'J')}"
+        told = f"{quantity(each_j, 'J')} per item × {items:.0f} items is not {quantity(energy_j, 'J')}"
         yield Severity.WARNING, told + _slip(energy_j / (each_j * items))
     readings = claimed.get("power_readings")
     if readings is not None and readings < _FEW and (power_w or energy_j):
-        yield Severity.WARNING, f"the power was read {readings:.0f} time{'s' * (readings != 1)} only"
+        yield Severity.WARNING, f"power was sampled only {readings:.0f} time{'s' * (readings != 1)}"
     yield from _sensors(trial)
 
 
@@ -78,7 +78,7 @@ def _near(one: float, other: float) -> bool:
 
 
 def _product(energy_j: float, power_w: float, time_s: float) -> str:
-    told = f"{quantity(power_w, 'W')} over {quantity(time_s, 's')} are not {quantity(energy_j, 'J')}"
+    told = f"{quantity(power_w, 'W')} × {quantity(time_s, 's')} is not {quantity(energy_j, 'J')}"
     return told + _slip(energy_j / (power_w * time_s))
 
 
@@ -105,7 +105,7 @@ def _sensors(trial: Trial) -> Iterator[tuple[Severity, str]]:
                 continue
             if not 1.0 / _APART <= whole[0] / whole[1] <= _APART:
                 counter_j, power_j = (quantity(v, "J") for v in whole)
-                yield Severity.WARNING, f"the energy counter says {counter_j}, and the power adds up to {power_j}"
+                yield Severity.WARNING, f"the energy counter reports {counter_j}, but power integrates to {power_j}"
 
 
 PLUGIN: Check = ImpossibleEnergy()

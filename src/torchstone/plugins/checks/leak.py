@@ -1,4 +1,4 @@
-"""Memory that rises steadily over the steady steps: what every step adds will end a long run."""
+"""Memory that grows over the steady steps: a leak, which ends a long run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEMORIES = {"rss_bytes": "resident memory", "device_memory_used_bytes": "device
 class Leak:
     """Fires where every trial's memory rises, significantly and to the end, over a steady window."""
 
-    describes = "resident or device memory that rises steadily over the steady window"
+    describes = "resident or device memory that grows over the steady window"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for each memory of a Case that leaks."""
@@ -33,13 +33,13 @@ class Leak:
                 found = [rise for trial in trials for rise in _rises(trial, metric)]
                 if found and all(found):
                     rise = units.quantity(1000.0 * median(found), "bytes")
-                    message = f"{name} rose steadily, by {rise} per 1,000 steps"
+                    message = f"{name} grew steadily, by {rise} per 1,000 steps"
                     yield Finding("leak", Severity.WARNING, message, _ADVICE, case_id)
 
 
 _ADVICE = (
-    "look for what each step keeps: a loss with its graph (keep loss.item()), a list or cache that grows; "
-    "a data set still being read into memory looks the same, and ends with its first epoch"
+    "check what each step keeps: a loss with its graph (keep loss.item()), a growing list or cache; "
+    "a data set still being loaded into memory looks the same until the end of its first epoch"
 )
 
 

@@ -1,4 +1,4 @@
-"""A training loss that left its lowest level and did not come back: these settings train nothing."""
+"""A training loss that left its lowest level and did not return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LossDiverged:
             lost = [one for one in losses if has_diverged(one)]
             if len(lost) > len(losses) / 2:
                 low, last = (units.significant(value, 3) for value in (min(lost[0]), lost[0][-1]))
-                message = f"the loss diverged in {len(lost)} of {len(losses)} trials: it was {low}, and ended at {last}"
+                message = f"the loss diverged in {len(lost)} of {len(losses)} trials: minimum {low}, last {last}"
                 yield Finding("loss_diverged", Severity.WARNING, message, steadier(case, run), case_id)
 
 

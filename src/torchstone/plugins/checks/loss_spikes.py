@@ -1,4 +1,4 @@
-"""Single steps whose loss leaps far out of the noise around them: the training is close to its limit."""
+"""Single steps whose loss is far outside the noise around them: the training is close to instability."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchstone.plugins.protocols import Check
 class LossSpikes:
     """Fires where the losses of more than half of the trials have spikes. Timings are as good as any: it only tells."""
 
-    describes = "training losses that leap out of the noise around them"
+    describes = "single training losses far outside the noise around them"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a remark a Case, with where the first spike was; a loss that diverged has its own finding."""

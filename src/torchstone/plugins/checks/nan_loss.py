@@ -1,4 +1,4 @@
-"""A loss that is not a number: the steps timed were not training anything."""
+"""A loss that is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _advice(case: Case, run: Run) -> str:
     rate = case.configuration.get("learning_rate")
     if isinstance(rate, int | float) and rate > 0:
         return f"measure again with {setting(run, 'learning_rate', f'{rate / 10:g}')} (it was {rate:g})"
-    return "look for a division by zero or labels out of range in the model's loss, or train it in fp32"
+    return "check the loss for a division by zero or labels out of range, or train in fp32"
 
 
 PLUGIN: Check = NanLoss()

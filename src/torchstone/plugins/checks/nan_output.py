@@ -1,4 +1,4 @@
-"""An output of an inference that is not a number: what was timed answers nothing."""
+"""An inference output that is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NanOutput:
     often sets to minus infinity.
     """
 
-    describes = "an output of an inference that is NaN or infinite"
+    describes = "an inference output that is NaN or infinite"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield an error a Case whose output is NaN, a warning for one that is infinite."""
@@ -35,16 +35,14 @@ class NanOutput:
                 yield Finding("nan_output", Severity.ERROR, message, _advice(case, run), case_id)
             elif infinite:
                 message = f"the output is infinite in {infinite} of {len(prints)} trials"
-                advice = f"if the model does not mask its output so: {_advice(case, run)}"
+                advice = f"unless the model masks its output with infinity: {_advice(case, run)}"
                 yield Finding("nan_output", Severity.WARNING, message, advice, case_id)
 
 
 def _advice(case: Case, run: Run) -> str:
     if case.configuration.get("precision") == "fp16":
         return f"measure again with {setting(run, 'precision', 'bf16')}, which has the range of fp32"
-    return (
-        "look for weights that are no numbers, a division by zero or a logarithm of 0 in the model, inputs out of range"
-    )
+    return "check for NaN weights, a division by zero or a logarithm of 0 in the model, and inputs out of range"
 
 
 PLUGIN: Check = NanOutput()

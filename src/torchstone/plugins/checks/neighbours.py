@@ -1,4 +1,4 @@
-"""Other processes that kept cores busy: one of them makes a 2-thread step 5 to 15 times slower."""
+"""CPU cores busy with other processes: one of them makes a 2-thread step 5 to 15 times slower."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Neighbours:
             if many(len(disturbed), len(used)):
                 message = (
                     f"other processes kept up to {max(disturbed):.2f} CPU cores busy in {len(disturbed)} of {len(used)}"
-                    " trials; beside one busy process a 2-thread step takes 5 to 15 times as long"
+                    " trials; one busy process makes a 2-thread step 5 to 15 times slower"
                 )
-                advice = "stop what else runs and measure again"
+                advice = "stop other processes and measure again"
                 yield Finding("neighbours", Severity.WARNING, message, advice, case_id)
 
 

@@ -1,4 +1,4 @@
-"""Warm-up ended on its budget, not because the steps had become steady."""
+"""Warm-up that ended on its budget before the steps were steady."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _still_warming(trial: Trial) -> bool:
 class NotSettled:
     """Fires where warm-up ended on its budget and the steady steps still got faster."""
 
-    describes = "steady steps that began before warm-up had settled"
+    describes = "steady steps that began before warm-up had ended"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with how many of its trials were concerned."""
         for case_id, _, trials in sound(run):
             restless = [t for t in trials if _still_warming(t)]
             if len(restless) > len(trials) / 2:
-                message = f"steps still got faster after warm-up, in {len(restless)} of {len(trials)} trials"
+                message = f"steps kept getting faster after warm-up, in {len(restless)} of {len(trials)} trials"
                 advice = f"measure again with {option(run.head.procedure, 'warmup', _more(run, restless))}"
                 yield Finding("not_settled", Severity.WARNING, message, advice, case_id)
 

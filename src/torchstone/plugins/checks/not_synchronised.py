@@ -1,4 +1,4 @@
-"""Times taken before the device had finished: the host's time to issue a step in the place of the step."""
+"""Steps timed without synchronisation: the time to launch a step instead of the step's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
-from torchstone.core.units import quantity
+from torchstone.core.units import percent, quantity
 from torchstone.plugins.checks._cases import ASYNCHRONOUS, busy, of_their_work, sound, windows
 from torchstone.plugins.checks._peak import peak_of
 from torchstone.plugins.protocols import Check
@@ -19,7 +19,7 @@ from torchstone.plugins.protocols import Check
 _MISSING = 0.6  # steps and waits for data must make up so much of their window
 _STEPS, _LEAST_S = 5, 0.02  # a window of a few short steps may be mostly what the loop itself takes
 _FEWEST = 8
-_SWALLOWED = 0.5  # of all the time, outside the typical step: a few steps wait for all the others
+_SWALLOWED = 0.5  # of all the time, outside the typical step: only a few steps wait for the device
 _WAITING = 0.2  # share of a window above which bursts of a loader make steps uneven
 _FASTER = 3.0  # no overlap makes a step so much faster than one that is waited for: host and device halve it at best
 _LONG_S = 1e-3  # of shorter steps, waiting itself is a good part
@@ -35,7 +35,7 @@ class NotSynchronised:
     the window, in a step with a print of the loss, in the warm-up.
     """
 
-    describes = "steps timed before the device had finished them"
+    describes = "steps timed before the device had finished"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding a Case, with the first sign of it: an error where steps and window contradict each other."""
@@ -57,9 +57,9 @@ def _signs(case: Case, trial: Trial) -> Iterator[tuple[Severity, str]]:
         waits_s = sum(trial.values("data_wait_s", window=name)) if name == "latency" else 0.0
         missing_s = window_s - sum(times) - waits_s
         if len(times) >= _STEPS and missing_s > max(_LEAST_S, (1.0 - _MISSING) * window_s):
-            told = f"the steps of the {name} window make {quantity(sum(times), 's')} of its {quantity(window_s, 's')}"
+            told = f"the steps of the {name} window sum to {quantity(sum(times), 's')} of its {quantity(window_s, 's')}"
             behind = case.placement.device in ASYNCHRONOUS
-            why = "the rest passed before the device had finished" if behind else "the rest is in no step"
+            why = "the device was still working in the rest" if behind else "the rest belongs to no step"
             yield Severity.ERROR, f"{told}: {why}"
     if case.placement.device not in ASYNCHRONOUS:
         return
@@ -77,8 +77,8 @@ def _a_few_wait(trial: Trial) -> Iterator[tuple[Severity, str]]:
         typical_s = median(times)
         long = [t > typical_s / _SWALLOWED for t in times]  # with so little in the typical step, there are some
         if typical_s * len(times) < _SWALLOWED * total_s and not of_their_work(trial, name, long):
-            told = f"a step of the {name} window takes {quantity(typical_s, 's')}, all {len(times)} of them"
-            yield Severity.WARNING, f"{told} {quantity(total_s, 's')}: a few steps wait for all the others"
+            told = f"a step of the {name} window takes {quantity(typical_s, 's')}, but all {len(times)} take"
+            yield Severity.WARNING, f"{told} {quantity(total_s, 's')}: only a few steps wait for the device"
 
 
 def _queue_fills(trial: Trial) -> Iterator[tuple[Severity, str]]:
@@ -90,7 +90,7 @@ def _queue_fills(trial: Trial) -> Iterator[tuple[Severity, str]]:
             later = [place >= first for place in range(len(times))]
             if _QUEUED <= first < len(times) and not of_their_work(trial, name, later):
                 told = f"the first {first} steps of the {name} window take {quantity(median(times[:first]), 's')}"
-                yield Severity.WARNING, f"{told}, all others {quantity(typical_s, 's')}: they were only launched"
+                yield Severity.WARNING, f"{told}, all others {quantity(typical_s, 's')}: these were only launched"
 
 
 def _faster_than_warm_up(trial: Trial) -> Iterator[tuple[Severity, str]]:
@@ -100,7 +100,7 @@ def _faster_than_warm_up(trial: Trial) -> Iterator[tuple[Severity, str]]:
         return
     waited_s, step_s = min(warmup[len(warmup) // 2 :]), median(steps)
     if waited_s > max(_FASTER * step_s, _LONG_S):
-        told = f"a step takes {quantity(step_s, 's')}, and {quantity(waited_s, 's')} where the device was waited for"
+        told = f"a step takes {quantity(step_s, 's')}, but {quantity(waited_s, 's')} with synchronisation"
         yield Severity.WARNING, told
 
 
@@ -124,10 +124,10 @@ def _plateaus(run: Run) -> Iterator[tuple[str, tuple[Severity, str]]]:
     for found in alike.values():
         sizes, times = [size for size, _, _, _ in found], [step_s for _, step_s, _, _ in found]
         if len(set(sizes)) >= _SIZES and max(sizes) >= _SPAN * min(sizes) and max(times) < (1.0 + _EQUAL) * min(times):
-            told = f"batches of {min(sizes)} and of {max(sizes)} take the same time, within {_EQUAL:.0%}"
+            told = f"batches of {min(sizes)} and of {max(sizes)} take the same time, within {percent(_EQUAL)}"
             sure = max(share for _, _, _, share in found) > _AT_WORK
             severity, why = (Severity.WARNING, "is") if sure else (Severity.INFO, "may be")
-            yield from ((case_id, (severity, f"{told}: it {why} that of a launch")) for _, _, case_id, _ in found)
+            yield from ((case_id, (severity, f"{told}: it {why} the launch time")) for _, _, case_id, _ in found)
 
 
 PLUGIN: Check = NotSynchronised()

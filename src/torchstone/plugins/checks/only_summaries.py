@@ -1,4 +1,4 @@
-"""Results without raw values: nothing but what the tool itself says of them can be looked at."""
+"""Results without raw values: only the tool's own summaries can be checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchstone.plugins.protocols import Check
 class OnlySummaries:
     """Fires on imported trials that have claims and no steps: neither drift nor spread can be told."""
 
-    describes = "imported results that keep no raw values"
+    describes = "imported results without raw values"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a word a Case."""
@@ -22,8 +22,8 @@ class OnlySummaries:
             return
         for case_id, _, trials in sound(run):
             if not any(times for trial in trials for _, times in windows(trial)) and any(map(claims, trials)):
-                message = "the file holds summaries and no steps: their spread, drift and modes are not known"
-                advice = "have the tool write its raw values, if it can"
+                message = "the file has summaries but no step times: spread, drift and modes are not known"
+                advice = "let the tool write raw values, if it can"
                 yield Finding("only_summaries", Severity.INFO, message, advice, case_id)
 
 

@@ -36,7 +36,7 @@ def _advice(run: Run, case: Case) -> str:
     place = case.placement
     free = [d for d in run.head.machine.devices if d.kind == place.device and d.index != place.index]
     other = f", or measure on another device with --device {free[0].kind}:{free[0].index}" if free else ""
-    return f"end them (nvidia-smi, rocm-smi or xpu-smi lists them){other}"
+    return f"stop them (nvidia-smi, rocm-smi or xpu-smi lists them){other}"
 
 
 PLUGIN: Check = OtherProcesses()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.core.schema.axis import DATALOADER_AXES
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
@@ -13,13 +14,14 @@ from torchstone.plugins.checks._ladder import ladder
 from torchstone.plugins.protocols import Check
 
 # Settings beside which a batch needs what it needs, and the size of it.
-_NO_MEMORY = ("batch_size", "grad_accumulation", "learning_rate", "num_workers", "pin_memory", "prefetch_factor")
+_NO_MEMORY = ("grad_accumulation", "learning_rate", *DATALOADER_AXES)
+_IN_LOADER = ("DataLoader worker", "of the loader")  # the latter in records before November 2026
 
 
 class OutOfMemory:
     """Fires on a Case with a trial that ran out of memory, or that was skipped because it would have."""
 
-    describes = "a trial that ran out of memory, or was skipped because it would"
+    describes = "a trial that ran out of memory, or was skipped because it was predicted to"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield one warning a Case."""
@@ -58,9 +60,9 @@ def _but_for_size(case: Case) -> tuple[object, ...]:
 
 def _advice(case: Case, trial: Trial, run: Run) -> str:
     workers = case.configuration.get("num_workers")
-    if "of the loader" in (trial.outcome.message or "") and isinstance(workers, int) and workers > 1:
+    if any(word in (trial.outcome.message or "") for word in _IN_LOADER) and isinstance(workers, int) and workers > 1:
         fewer = setting(run, "num_workers", workers // 2)
-        return f"each process of the loader needs memory of the host: {fewer}; {ladder(case, run)}"
+        return f"each DataLoader worker needs host memory: {fewer}; {ladder(case, run)}"
     return ladder(case, run)
 
 

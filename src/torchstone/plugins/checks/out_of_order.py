@@ -37,7 +37,7 @@ class OutOfOrder:
         for case_id, _, trials in sound(run):
             seen = dict.fromkeys(message for trial in trials for message in _said(claims(trial)))
             for message in seen:
-                advice = "do not use them: the tool mixed up samples, names or units"
+                advice = "do not use these figures: the tool mixed up samples, names or units"
                 yield Finding("out_of_order", Severity.ERROR, message, advice, case_id)
 
 
@@ -70,7 +70,7 @@ def _no_spread(family: str, values: Mapping[str, float], steps: float | None) ->
         # 0.9, and n in the place of n - 1: rounding, and deviations of the whole population
         yield (
             f"{family}: the standard deviation ({significant(deviation, 3)}) is too small for its range "
-            f"({significant(spread, 3)}) in {steps:.0f} steps: it is the error of the mean"
+            f"({significant(spread, 3)}) in {steps:.0f} steps: probably the standard error of the mean"
         )
 
 

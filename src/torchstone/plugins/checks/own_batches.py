@@ -1,4 +1,4 @@
-"""A tune left the loader of the user's own batches as it is: they cannot be made anew."""
+"""A tune did not vary the loader of ready-made batches: they cannot be rebuilt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchstone.plugins.protocols import Check
 class OwnBatches:
     """Who tunes expects workers to be tuned: what could not be is said, with the reason and the way to have it."""
 
-    describes = "a tune of batches that are used as they come: which axes could not vary, and why"
+    describes = "a tune whose batches come ready-made: which axes could not vary, and why"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a word where a tune could not vary what its data fix."""
@@ -23,7 +23,7 @@ class OwnBatches:
             model = run.head.quest.base.workload.model
             yield Finding(
                 "own_batches", Severity.INFO, f"not tuned of {model}: {told}",
-                "return the Dataset, of which loaders of any kind are made", "run",
+                "return the Dataset, so that torchstone can build the DataLoader", "run",
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A DataLoader came with the model, and nothing was measured with the batch size and the workers that it has."""
+"""A DataLoader returned with the model whose batch size and workers no case used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AXES = ("batch_size", "num_workers")
 class OwnLoader:
     """Axes say how data is loaded, and who says nothing gets their defaults: a surprise to who has written a loader."""
 
-    describes = "a DataLoader of the model's own, of which no case has the batch size and the workers"
+    describes = "a DataLoader returned with the model, whose batch size and workers no case used"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a word for each model that brings a DataLoader."""
@@ -35,8 +35,8 @@ class OwnLoader:
                 words = " ".join(f"--axis {axis}={value}" for axis, value in zip(_AXES, has, strict=True))
                 said = ", ".join(f"{axis}={value}" for axis, value in zip(_AXES, has, strict=True))
                 yield Finding(
-                    "own_loader", Severity.INFO, f"the DataLoader of {model} has {said}, which was not measured",
-                    f"its own settings: {words}", "run",
+                    "own_loader", Severity.INFO, f"the DataLoader of {model} has {said}: not measured",
+                    f"to measure its settings: {words}", "run",
                 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.phase import REST
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
-from torchstone.core.units import quantity
+from torchstone.core.units import percent, quantity
 from torchstone.plugins.checks._cases import ASYNCHRONOUS, again, sound
 from torchstone.plugins.protocols import Check
 
@@ -26,7 +26,7 @@ _MOST = 0.6  # of a step, outside its phases
 class PhasesDiffer:
     """Fires where phases do not sum to their step, and where the dissected step is not the step that was measured."""
 
-    describes = "phases that do not sum to the step"
+    describes = "phases that do not sum to the step time time"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for each way in which a Case's phases contradict its step."""
@@ -34,7 +34,7 @@ class PhasesDiffer:
             seen = dict.fromkeys(message for trial in trials for message in _contradictions(case, trial))
             for message in list(seen)[:2]:
                 advice = again(
-                    run, "do not use the phases; report this", "give every part of a step a phase, and what is left one"
+                    run, "do not use the phases; report this", "give every part of a step a phase, and the rest one"
                 )
                 yield Finding("phases_differ", Severity.WARNING, message, advice, case_id)
 
@@ -47,8 +47,8 @@ def _contradictions(case: Case, trial: Trial) -> Iterator[str]:
         yield from _sum(case, parts, step_s)
     if case.placement.device in ASYNCHRONOUS and cut and whole and median(whole) * _APART < min(cut):
         yield (
-            f"a step cut into phases takes {quantity(min(cut), 's')}, and {quantity(median(whole), 's')} in the "
-            "window: the steps of the window were not timed to their end"
+            f"a step split into phases takes {quantity(min(cut), 's')}, but {quantity(median(whole), 's')} in the "
+            "window: the window's steps were not timed to their end"
         )
 
 
@@ -64,12 +64,12 @@ def _sum(case: Case, parts: Mapping[str, float], step_s: float) -> Iterator[str]
     off = total_s - step_s
     training = case.workload.task == Task.TRAIN and {"forward", "backward"} <= parts.keys()
     if training and not {"optimizer", "rest"} & parts.keys() and off > -0.005 * step_s:
-        yield f"{' + '.join(parts)} make up the whole step: the optimizer is in no phase, and not in the step either"
+        yield f"{' + '.join(parts)} sum to the whole step: the optimizer step is in no phase, nor in the step time"
     if case.placement.device in ASYNCHRONOUS and len(parts) > 1 and parts.get(REST, 0.0) > _MOST * step_s:
-        yield f"{parts[REST] / step_s:.0%} of the step are in no phase: a phase that is launched is not done yet"
+        yield f"{percent(parts[REST] / step_s)} of the step is in no phase: phases were timed without synchronisation"
     if abs(off) > max(TOLERANCE * step_s, ROUNDING_S):
         names = " + ".join(parts)
-        yield f"{names} make {quantity(total_s, 's', 5)}, and the step is said to take {quantity(step_s, 's', 5)}"
+        yield f"{names} sum to {quantity(total_s, 's', 5)}, but the reported step time is {quantity(step_s, 's', 5)}"
 
 
 PLUGIN: Check = PhasesDiffer()

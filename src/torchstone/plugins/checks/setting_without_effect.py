@@ -1,4 +1,4 @@
-"""A precision that changes nothing: two formats whose results are equal to the last digit are one."""
+"""A precision setting without effect: its results equal those of fp32 to the last digit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SettingWithoutEffect:
     bf16 keeps 8 bits of a product's factors and fp16 11: results agree to a few digits, and never to all.
     """
 
-    describes = "a precision that was set, and had no effect"
+    describes = "a precision setting without effect"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for each Case in a half format that computed exactly what fp32 did."""
@@ -39,8 +39,8 @@ class SettingWithoutEffect:
                 narrow.append((key, precision, print_, case_id))
         for key, precision, print_, case_id in narrow:
             if len(set(print_)) > 1 and wide.get(key) == print_:
-                message = f"{precision} computed what fp32 did, to the last digit: it was not in effect"
-                advice = "look whether autocast covers the forward pass, and whether the device has the format"
+                message = f"{precision} gave exactly the results of fp32: it was not in effect"
+                advice = "check that autocast covers the forward pass and that the device supports the format"
                 yield Finding("setting_without_effect", Severity.WARNING, message, advice, case_id)
 
 

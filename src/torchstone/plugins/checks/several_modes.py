@@ -1,4 +1,4 @@
-"""Steady steps of two kinds: the median is that of one kind, and which it is may change from run to run."""
+"""Bimodal step times: the median lies in one mode, which may change from run to run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.modes import Split, split
-from torchstone.core.units import quantity
+from torchstone.core.units import percent, quantity
 from torchstone.plugins.checks._cases import again, alone, busy, of_their_work, sound
 from torchstone.plugins.protocols import Check
 
@@ -27,7 +27,7 @@ class SeveralModes:
     Steps whose items or tokens differ are two kinds by right, and say nothing.
     """
 
-    describes = "steady steps of two kinds, between which the median may jump"
+    describes = "bimodal step times: the median may jump between the modes"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the two levels; information where they follow the batches."""
@@ -38,14 +38,14 @@ class SeveralModes:
                 seen, cyclic = found[0]
                 severity = Severity.INFO if cyclic else Severity.WARNING
                 message = (
-                    f"steps come in two kinds: {1.0 - seen.share:.0%} take {quantity(seen.low, 's')}, "
-                    f"{seen.share:.0%} take {quantity(seen.high, 's')}"
+                    f"step times have two modes: {percent(1.0 - seen.share)} take {quantity(seen.low, 's')}, "
+                    f"{percent(seen.share)} take {quantity(seen.high, 's')}"
                 )
                 here = (
-                    "they follow the batches: look at what differs in these" if cyclic else
-                    "look for a clock that steps, a second user, a collector of garbage; read the mean, not the median"
+                    "the modes follow the batches: see what differs between them" if cyclic else
+                    "check for clock changes, other users, garbage collection; use the mean, not the median"
                 )  # fmt: skip
-                yield Finding("several_modes", severity, message, again(run, here, "read the mean, not the median"),
+                yield Finding("several_modes", severity, message, again(run, here, "use the mean, not the median"),
                               case_id)  # fmt: skip
 
 

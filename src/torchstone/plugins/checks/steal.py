@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.stats.readings import steal_share
+from torchstone.core.units import percent
 from torchstone.plugins.checks._cases import many, option, sound
 from torchstone.plugins.protocols import Check
 
@@ -25,15 +26,15 @@ class Steal:
             stolen = [share for share in shares if share > TOLERATED]
             if many(len(stolen), len(shares)):
                 message = (
-                    f"the hypervisor gave up to {max(stolen):.1%} of the CPU time to other virtual machines in "
+                    f"the hypervisor gave up to {percent(max(stolen), 1)} of the CPU time to other virtual machines in "
                     f"{len(stolen)} of {len(shares)} trials"
                 )
                 procedure = run.head.procedure
                 more = "--within 10m"
                 if not procedure.in_rounds:
                     more = option(procedure, "trials", max(5, 2 * procedure.repetitions))
-                spread = f", or spread it: {more}" if procedure.fit is None else ""
-                advice = f"measure at a quieter hour or on a host of your own{spread}"
+                spread = f", or take more trials: {more}" if procedure.fit is None else ""
+                advice = f"measure when the host is less busy, or on a dedicated one{spread}"
                 yield Finding("steal", Severity.WARNING, message, advice, case_id)
 
 

@@ -1,4 +1,4 @@
-"""Memory that was fetched from the disk while steps were timed."""
+"""Memory paged in from disk while steps were timed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SWAPPED_BYTES = 64 << 20
 class Swapping:
     """Fires on major page faults (each waits for the disk) in more than a tenth of the steps, and on swapped pages."""
 
-    describes = "memory fetched from the disk during the steady windows"
+    describes = "memory paged in from disk during the steady windows"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the worst of its trials."""
         for case_id, case, trials in sound(run):
             faults = max((_faults(t) for t in trials), default=0)
             swapped = max((_swapped(t) for t in trials), default=0.0)
-            seen = [f"{faults} times a page had to be read from the disk"] if faults else []
+            seen = [f"{faults} major page faults"] if faults else []
             seen += [f"the host swapped {quantity(swapped, 'bytes')}"] if swapped else []
             if seen:
                 message = f"{' and '.join(seen)} during the steady windows"
-                advice = f"close what else needs memory, or {ladder(case, run)}"
+                advice = f"stop other programs that use memory, or {ladder(case, run)}"
                 yield Finding("swapping", Severity.WARNING, message, advice, case_id)
 
 

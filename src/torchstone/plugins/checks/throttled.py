@@ -1,4 +1,4 @@
-"""A device whose clock was held down by heat, by its hardware, or by its power limit."""
+"""A device throttled by temperature, by its hardware or by its power limit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.readings import gauge
+from torchstone.core.units import percent
 from torchstone.plugins.checks._cases import longer, many, sound
 from torchstone.plugins.protocols import Check
 
@@ -29,16 +30,16 @@ class Throttled:
             shares = [found[0] for trial in trials if (found := gauge(trial, "device_throttled")) is not None]
             limits = [share for trial in trials if (share := _beyond_power(trial)) is not None]
             if many(sum(share > TOLERATED for share in limits), len(limits)):
-                message = f"heat or a power limit held the device's clock down in {_said(limits)}"
+                message = f"the device was throttled by temperature or power: {_said(limits)}"
                 advice = (
-                    "cool the device, raise its power limit or lock a clock that it can hold, and measure again; "
-                    f"if that is how it will be used, measure its sustained speed with {longer(run.head.procedure)}"
+                    "cool the device, raise its power limit or lock a clock that it can sustain, and measure again; "
+                    f"for its sustained speed, measure with {longer(run.head.procedure)}"
                 )
                 yield Finding("throttled", Severity.WARNING, message, advice, case_id)
             elif many(sum(share > TOLERATED for share in shares), len(shares)):
-                message = f"the device ran at its power limit, which held its clock, in {_said(shares)}"
+                message = f"the device ran at its power limit, which lowers its clock: {_said(shares)}"
                 advice = (
-                    "that is usual at full load; compare with runs under the same limit only, and windows of the same "
+                    "usual at full load; compare only with runs under the same limit and with windows of the same "
                     "length: in short ones the clock is higher"
                 )
                 yield Finding("throttled", Severity.INFO, message, advice, case_id)
@@ -52,7 +53,7 @@ def _beyond_power(trial: Trial) -> float | None:
 
 def _said(shares: Sequence[float]) -> str:
     held = [share for share in shares if share > TOLERATED]
-    return f"up to {max(held):.0%} of readings of {len(held)} of {len(shares)} trials"
+    return f"up to {percent(max(held))} of the readings, in {len(held)} of {len(shares)} trials"
 
 
 PLUGIN: Check = Throttled()

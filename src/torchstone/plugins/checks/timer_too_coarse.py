@@ -27,7 +27,7 @@ class TimerTooCoarse:
             coarse = [found for trial in trials for found in _coarse(trial)]
             if coarse:
                 step_s, tick_s = min(coarse)
-                message = f"a step takes {quantity(step_s, 's')}, and the clock resolves {quantity(tick_s, 's')}"
+                message = f"a step takes {quantity(step_s, 's')}, but the clock resolution is {quantity(tick_s, 's')}"
                 yield Finding("timer_too_coarse", Severity.WARNING, message, _advice(case, run), case_id)
 
 
@@ -43,7 +43,7 @@ def _coarse(trial: Trial) -> Iterator[tuple[float, float]]:
 def _advice(case: Case, run: Run) -> str:
     size = case.configuration.get("batch_size")
     more = f" ({setting(run, 'batch_size', 16 * size)})" if isinstance(size, int) else ""
-    return f"read the throughput, which is timed over the whole window, not the steps; or give a step more to do{more}"
+    return f"use throughput (timed over the whole window), not step times; or give a step more work{more}"
 
 
 PLUGIN: Check = TimerTooCoarse()

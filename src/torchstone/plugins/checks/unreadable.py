@@ -28,7 +28,7 @@ class Unreadable:
             of = f" of {items}" if isinstance(items, int) else ""
             many = not isinstance(items, int) or count >= _MANY * items
             message = f"{count} item{'s' * (count != 1)}{of} could not be read: {trial.facts.get('unreadable_first')}"
-            advice = "mend or remove what is named; on_error=stop ends a trial at the first such item"
+            advice = "repair or remove the named items; on_error=stop ends a trial at the first one"
             yield Finding("unreadable", Severity.WARNING if many else Severity.INFO, message, advice, case_id)
 
 

@@ -20,7 +20,7 @@ class UnsupportedPercentile:
     torchstone marks its own where it shows them, so that there is nothing to find.
     """
 
-    describes = "percentiles claimed from too few samples"
+    describes = "percentiles reported from too few samples"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the highest percentile that is not supported, and what it needs."""
@@ -28,8 +28,8 @@ class UnsupportedPercentile:
             found = max((lack for trial in trials for lack in _lacking(trial)), default=None)
             if found is not None:
                 share, steps, name = found
-                message = f"{name} is said of {steps} steps, and needs {needed(share)}"
-                advice = again(run, "measure longer", "read it as the slowest few, or measure longer")
+                message = f"{name} is reported from {steps} steps, but needs {needed(share)}"
+                advice = again(run, "measure longer", "read it as the maximum of a few steps, or measure longer")
                 yield Finding("unsupported_percentile", Severity.WARNING, message, advice, case_id)
 
 

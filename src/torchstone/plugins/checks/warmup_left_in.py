@@ -26,7 +26,7 @@ class WarmupLeftIn:
     One trial in which chance made the first step the slowest is no sign: most must agree, and of ours two at least.
     """
 
-    describes = "the first steps of a process among the steady ones"
+    describes = "warm-up steps among the steady ones"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, with the first step and a typical one."""
@@ -40,7 +40,7 @@ class WarmupLeftIn:
             if message is not None:
                 warmup = run.head.procedure.warmup
                 here = f"measure again with {option(run.head.procedure, 'warmup', 2 * warmup if warmup else 20)}"
-                advice = again(run, here, "let the tool leave out the first steps")
+                advice = again(run, here, "exclude the first steps in the tool")
                 yield Finding("warmup_left_in", Severity.WARNING, message, advice, case_id)
 
 
@@ -72,7 +72,7 @@ def _heavy(trial: Trial) -> str | None:
     if mean is None or p95 is None or not mean > p95 > 0.0:
         return None
     told = f"the mean {LATENCY} ({quantity(mean, 's')}) is above the 95th percentile ({quantity(p95, 's')})"
-    return f"{told}: the first steps are in it"
+    return f"{told}: it includes the first steps"
 
 
 PLUGIN: Check = WarmupLeftIn()

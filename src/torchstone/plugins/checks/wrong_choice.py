@@ -1,4 +1,4 @@
-"""A configuration that is called the best, and is not the best of its own table."""
+"""A configuration labelled the best that is not the best of its own table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import PREFIX
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.memory_figures import DEVICE_PEAKS
 from torchstone.core.schema.run import Run
-from torchstone.core.units import significant
+from torchstone.core.units import percent, significant
 from torchstone.plugins.checks._cases import sound
 from torchstone.plugins.protocols import Check
 
 _CALLED = (f"{PREFIX}best_throughput", f"{PREFIX}best_efficiency")
 _TOLERANCE = 0.005
 _TOP = 0.95  # of the highest throughput: below it, efficiency is bought with speed
-_MEMORIES = ("peak_reserved_bytes", "peak_allocated_bytes", "device_memory_used_bytes")
+_MEMORIES = (*DEVICE_PEAKS, "device_memory_used_bytes")
 
 
 class WrongChoice:
@@ -26,7 +27,7 @@ class WrongChoice:
     it among Cases within 95 % of the highest throughput.
     """
 
-    describes = "a best configuration that is not the best of its own table"
+    describes = "a configuration labelled best that is not the best of its own table"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for each Case that is wrongly called the best."""
@@ -41,8 +42,9 @@ class WrongChoice:
                 most, best = max(rivals, key=lambda rival: rival[0])
                 if mine[what] < (1.0 - _TOLERANCE) * most:
                     unit = "items/s" + "/GB" * (what == "efficiency")
-                    told = f"{significant(mine[what], 4)} {unit} are called the best {what}, and {_size(best)} has"
-                    advice = f"name the rule: the highest among those within {_TOP:.0%} of the top throughput, say"
+                    told = f"{significant(mine[what], 4)} {unit} is labelled the best {what}, but {_size(best)} has"
+                    near = f"the highest among those within {percent(_TOP)} of the highest throughput"
+                    advice = f"state the rule, for example: {near}"
                     yield Finding("wrong_choice", Severity.WARNING, f"{told} {significant(most, 4)}", advice, case_id)
 
 

@@ -12,7 +12,7 @@ from torchstone.core.schema.claim import RATE_UNCLEAR, claims, is_imported
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
-from torchstone.core.units import quantity
+from torchstone.core.units import percent, quantity
 from torchstone.plugins.checks._cases import sound, windows
 from torchstone.plugins.protocols import Check
 
@@ -29,17 +29,17 @@ class WrongRate:
     variation (Jensen's inequality; SuperBench's model_base.py, NVIDIA/DeepLearningExamples#1264).
     """
 
-    describes = "a claimed throughput that is not items over time"
+    describes = "a reported throughput that is not items divided by time"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding a Case: an error where a mistake that is known explains the factor, else a warning."""
         own = not is_imported(run) and run.head.procedure.isolation != "inline"  # a user's loop counts as it likes
         for case_id, case, trials in sound(run):
             found = next((seen for trial in trials if (seen := _wrong(case, trial)) is not None), None)
-            advice = "take total items over total time; torchstone does where the file has the times"
+            advice = "use total items divided by total time, as torchstone does where the file has step times"
             if found is None and own:
                 found = next((seen for trial in trials if (seen := _volume(case, trial)) is not None), None)
-                advice = "look whether a batch was cut after it ran out of memory; items are those of one device's step"
+                advice = "check whether a batch was cut after running out of memory; items are per step and device"
             if found is not None:
                 yield Finding("wrong_rate", found[0], found[1], advice, case_id)
 
@@ -56,12 +56,12 @@ def _wrong(case: Case, trial: Trial) -> tuple[Severity, str] | None:
         halved = abs(2.0 * ratio - 1.0) <= _EXACT and _mistake(case, trial, claimed, ratio) is not None
         if (1.0 - TOLERANCE if exact else _LOOSE) <= ratio <= 1.0 + TOLERANCE and not halved:
             return None
-        told = f"{quantity(said, 'items/s')} are said, and {what} make {quantity(rate, 'items/s')}"
+        told = f"reported throughput is {quantity(said, 'items/s')}, but {what} is {quantity(rate, 'items/s')}"
         if max(ratio, 1.0 / ratio) > _PLAIN and (why := _mistake(case, trial, claimed, ratio)) is not None:
             return Severity.ERROR, f"{told}: {why}"
         if ratio > 1.0 and _is_mean_of_rates(trial, claimed, rate, said):
-            return Severity.WARNING, f"{told}: the mean of the rates of single steps was taken"
-        factor = f"{ratio:.3g} times as much" if ratio > 1.0 else f"{ratio:.0%} of it"
+            return Severity.WARNING, f"{told}: it is the mean of per-step rates"
+        factor = f"{ratio:.3g} times as much" if ratio > 1.0 else f"{percent(ratio)} of it"
         return Severity.WARNING, f"{told}: {factor}"
     return None
 
@@ -74,7 +74,7 @@ def _volume(case: Case, trial: Trial) -> tuple[Severity, str] | None:
     most = max(items) * case.placement.count  # the last batch of an epoch may be short
     if most == asked or (most < asked and isinstance(there, int) and there < asked):
         return None
-    return Severity.ERROR, f"a step worked on {most:g} items, and its case says {asked:g}"
+    return Severity.ERROR, f"a step processed {most:g} items, but its case has {asked:g}"
 
 
 def _right(case: Case, trial: Trial, claimed: Mapping[str, float]) -> Iterator[tuple[str, float, bool]]:
@@ -102,15 +102,16 @@ def _mistake(case: Case, trial: Trial, claimed: Mapping[str, float], ratio: floa
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation")
     tokens, made = (case.configuration.get(axis) for axis in ("sequence_length", "new_tokens"))
     factors = [
-        (steps, f"the items of all {steps:.0f} steps were divided by the time of one"),
-        (size, "the batch size is in it twice"), (_over(size), "batches were counted, not items"),
+        (steps, f"the items of all {steps:.0f} steps were divided by the time of one step step"),
+        (size, "the batch size counted twice"), (_over(size), "batches were counted instead of items"),
         (case.placement.count, "devices were counted twice"),
-        (_over(case.placement.count), "one device was counted of several"),
+        (_over(case.placement.count), "only one of several devices was counted"),
         (pulls, "accumulated batches were counted twice"), (_over(pulls), "accumulated batches were counted once"),
-        (tokens, "tokens were counted, not sequences"), (made, "tokens were counted, not texts"),
-        (made - 1 if isinstance(made, int) else None, "generated tokens were counted, not texts"),
-        (1e3, "milliseconds were taken for seconds"), (1e-3, "seconds were taken for milliseconds"),
-        (60.0, "it is a rate a minute"), (3600.0, "it is a rate an hour"), (1e6, "microseconds were taken for seconds"),
+        (tokens, "tokens were counted instead of sequences"), (made, "tokens were counted instead of texts"),
+        (made - 1 if isinstance(made, int) else None, "generated tokens were counted instead of texts"),
+        (1e3, "milliseconds were read as seconds"), (1e-3, "seconds were read as milliseconds"),
+        (60.0, "it is a rate per minute"), (3600.0, "it is a rate per hour"),
+        (1e6, "microseconds were read as seconds"),
     ]  # fmt: skip
     for factor, why in factors:
         if isinstance(factor, int | float) and factor > 0.0 and abs(ratio / factor - 1.0) <= TOLERANCE:

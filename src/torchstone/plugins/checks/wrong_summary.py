@@ -25,14 +25,14 @@ _SHARES = {"p50": 0.5, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 class WrongSummary:
     """Fires where a claimed mean, percentile, deviation or total is not that of the steps that the file holds."""
 
-    describes = "a summary that its own raw values contradict"
+    describes = "a summary that contradicts its own raw values"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a finding for each wrong figure of a Case: an error where a known mistake explains it."""
         for case_id, _, trials in sound(run):
             seen = dict.fromkeys(found for trial in trials for found in _wrong(trial))
             for severity, message in seen:
-                advice = "trust the raw values, from which torchstone takes its own figures"
+                advice = "use the raw values, from which torchstone computes its own figures"
                 yield Finding("wrong_summary", severity, message, advice, case_id)
 
 
@@ -59,7 +59,7 @@ def _compared(
         if low * (1.0 - TOLERANCE) <= value <= high * (1.0 + TOLERANCE) or value == 0.0:
             continue  # a 0 is another check's
         why = _explained(word, value, low, times, warmup)
-        found = f"the {word} of {len(times)} steps is said to be {quantity(value, 's')}, and is {quantity(low, 's')}"
+        found = f"the {word} of {len(times)} steps is reported as {quantity(value, 's')}, but is {quantity(low, 's')}"
         if why is not None:
             yield Severity.ERROR, f"{found}: {why}"
         elif word != "total" or value < low:  # a total may hold more than the steps
@@ -89,9 +89,9 @@ def _explained(
         if right > 0.0 and any(abs(value / right / f - 1.0) < 2.0 * TOLERANCE for f in (factor, 1.0 / factor)):
             return why
     if word == "std" and right > 0.0 and abs(value * math.sqrt(len(times)) / right - 1.0) < 0.1:
-        return "that is the error of the mean"
+        return "that is the standard error of the mean"
     if word == "mean" and warmup and abs(fmean((*warmup, *times)) / value - 1.0) < TOLERANCE:
-        return "the warm-up steps are in it"
+        return "it includes the warm-up steps"
     return None
 
 

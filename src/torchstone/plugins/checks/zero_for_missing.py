@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from torchstone.core.schema.claim import claims
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.metric import FIGURES, Unit
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.integrate import inside
@@ -24,7 +25,7 @@ _READINGS = 3
 class ZeroForMissing:
     """Fires on claimed figures that are exactly 0 and cannot be, and on gauges that read 0 all the time."""
 
-    describes = "zeros in the place of what was not measured"
+    describes = "zeros in place of missing values"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, naming what is 0."""
@@ -32,10 +33,10 @@ class ZeroForMissing:
             names = dict.fromkeys(name for trial in trials for name in _zeros(trial))
             if names:
                 more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-                message = f"{', '.join(list(names)[:4])}{more}: 0, which stands for what was not measured"
+                message = f"{', '.join(list(names)[:4])}{more}: reported as 0 where nothing was measured"
                 advice = again(
-                    run, "the driver answers 0 where it should not answer: use none of these",
-                    "leave them out of every mean and comparison; the tool should write nothing where it knows nothing",
+                    run, "the driver reports 0 for values it does not have: use none of these",
+                    "exclude them from every mean and comparison; the tool should write no value where it has none",
                 )  # fmt: skip
                 yield Finding("zero_for_missing", Severity.WARNING, message, advice, case_id)
 

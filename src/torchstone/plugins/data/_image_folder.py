@@ -93,8 +93,8 @@ def assembled(top: str, trees: Mapping[str | None, Tree]) -> Found:
         if empty is not None:
             where = "in train " if "train" in trees else ""
             raise UsageError(
-                f"{top}: class folder {empty!r} {where}has no image ({', '.join(ENDINGS)}), so nothing of that class "
-                "can be learnt; put images there, or take the folder away"
+                f"{top}: class folder {empty!r} {where}has no image ({', '.join(ENDINGS)}), so that class "
+                "cannot be learned; add images or remove the folder"
             )
     numbers = {name: number for number, name in enumerate(names)}
     splits: dict[str | None, Files] = {}
@@ -102,8 +102,7 @@ def assembled(top: str, trees: Mapping[str | None, Tree]) -> Found:
         unseen = next((name for name, files in one.items() if name and files and name not in numbers), None)
         if unseen is not None:
             raise UsageError(
-                f"{top}: {split} has images of class {unseen!r}, and train has none to learn it from; "
-                "take them away, or add some to train"
+                f"{top}: {split} has images of class {unseen!r}, but train has none; remove them, or add some to train"
             )
         in_order = sorted(one)
         labels = [numbers[name] for name in in_order for _ in one[name]] if "" not in one else None
@@ -125,7 +124,7 @@ def _split_folders(top: str) -> dict[str, str]:
         return {}
     for several in named.values():
         if len(several) > 1:
-            raise UsageError(f"{top}: has both {several[0]} and {several[1]}; take one of them away")
+            raise UsageError(f"{top}: has both {several[0]} and {several[1]}; remove one of them")
     return {split: named[split][0] for split in SPLITS if split in named}
 
 

@@ -18,8 +18,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import SPLITS
 from torchstone.plugins.data._image_found import Found
-from torchstone.plugins.data._image_rows import Encoded, opened
-from torchstone.plugins.data._image_shard import UNKNOWN, Shard
+from torchstone.plugins.data._image_shard import UNKNOWN, Encoded, Shard, opened
 from torchstone.plugins.data._named_files import entries, files_of, split_of
 from torchstone.plugins.data._parquet_table import refuse_without_pyarrow
 
@@ -118,7 +117,7 @@ def _number(label: Any, at: str, numbers: Mapping[str, int]) -> int:
             raise UsageError(f"{at}: class {label[:40]!r} is none of those in train: {', '.join(numbers)[:200]}")
         return numbers[label]
     if not isinstance(label, int):
-        raise UsageError(f"{at}: the label {str(label)[:40]!r} is no class")
+        raise UsageError(f"{at}: the label {str(label)[:40]!r} is not a class")
     if label < 0 or (numbers and label >= len(numbers)):
         known = f"there are {len(numbers)} classes, 0 to {len(numbers) - 1}" if numbers else "classes count from 0"
         raise UsageError(f"{at}: the label {label} is out of range: {known}")

@@ -47,7 +47,7 @@ class ImageSource:
         return self._found(path, options).card()
 
     def samples(self, path: str, view: View) -> Samples:
-        from torchstone.plugins.data._image_samples import Pictures
+        from torchstone.plugins.data._images import Pictures
 
         return Pictures(self._found(path, view.options), view)
 
@@ -80,9 +80,9 @@ class ImageSource:
         elif root.suffix.lower() == _image_parquet.ENDING:
             yield root, _image_parquet.find
         elif root.suffix.lower() in _ARCHIVES:
-            raise UsageError(f"{root}: an archive; unpack it, and name the folder that comes out: {self._name}:PATH")
+            raise UsageError(f"{root}: an archive; unpack it and give the unpacked folder: {self._name}:PATH")
         else:
-            raise UsageError(f"{root}: a file, not a folder; name the folder: {self._name}:PATH")
+            raise UsageError(f"{root}: a file, not a folder; give the folder: {self._name}:PATH")
 
 
 def _refuse_untaught(root: Path, found: Found) -> None:

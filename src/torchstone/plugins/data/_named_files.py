@@ -1,17 +1,18 @@
-"""The files that a user named: that they are there, which of them is which split, and what identifies them."""
+"""The files that a user named: that they are there, which is which split, what identifies them, their lines of text."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import SPLITS
 
 LARGEST_TABLE_BYTES = 1 << 30  # a table is held in memory
+LONGEST_LINE_BYTES = 1 << 20
 _BLOCK_BYTES, _BLOCKS = 1 << 20, 256
 _SPLIT_OF = {
     "train": "train", "training": "train", "validation": "validation", "valid": "validation", "val": "validation",
@@ -50,7 +51,7 @@ def files_of(scheme: str, path: str, endings: Sequence[str]) -> dict[str | None,
 
 def _one(place: Path, words: dict[str, list[Path]]) -> list[Path]:
     if len(words) > 1:
-        raise UsageError(f"{place}: has both {' and '.join(f[0].name for f in words.values())}; take one of them away")
+        raise UsageError(f"{place}: has both {' and '.join(f[0].name for f in words.values())}; remove one of them")
     ((word, files),) = words.items()
     of = {int(match[2]) for file in files if (match := _NAME.fullmatch(file.stem.lower())) and match[2]}
     if of and of != {len(files)}:
@@ -64,7 +65,7 @@ def is_folder(place: Path) -> bool:
         return stat.S_ISDIR(place.stat().st_mode)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
-        what = "there is no such file or folder" if missing else f"cannot be read: {error.strerror}"
+        what = "no such file or folder" if missing else f"cannot be read: {error.strerror}"
         raise UsageError(f"{place}: {what}") from error
 
 
@@ -97,7 +98,7 @@ def size_of(file: Path, largest: int | None = None) -> int:
     if size == 0:
         raise UsageError(f"{file}: empty")
     if largest is not None and size > largest:
-        raise UsageError(f"{file}: {size} bytes, more than the {largest} that are read; take a part of it")
+        raise UsageError(f"{file}: {size} bytes, more than the limit of {largest}; use a part of it")
     return size
 
 
@@ -121,3 +122,30 @@ def digest_of(files: Sequence[Path]) -> str:
         except OSError as error:
             raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
     return digest.hexdigest()
+
+
+def lines(file: Path) -> Iterator[str]:
+    """Yield each line of a text with its end, the byte-order mark left out; rows count from 1, as an editor shows them.
+
+    Raises UsageError naming the file, and the row, if it is missing, irregular, empty, too large, binary or not UTF-8.
+    """
+    size_of(file, LARGEST_TABLE_BYTES)
+    try:
+        with file.open("rb") as stream:
+            number = 0
+            while line := stream.readline(LONGEST_LINE_BYTES + 1):
+                number += 1
+                yield _text(f"{file}: row {number}", line, "utf-8-sig" if number == 1 else "utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _text(at: str, line: bytes, encoding: str) -> str:
+    if len(line) > LONGEST_LINE_BYTES:
+        raise UsageError(f"{at}: longer than {LONGEST_LINE_BYTES} bytes; not a table")
+    if b"\0" in line:
+        raise UsageError(f"{at}: has NUL bytes: a binary file, not text")
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{at}: not UTF-8 text ({error.reason})") from error

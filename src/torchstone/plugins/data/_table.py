@@ -53,16 +53,16 @@ def chosen(table: TableFile, options: Mapping[str, Scalar]) -> Choice:
     text, label = (None if options.get(name) is None else str(options[name]) for name in ("text", "label"))
     features = tuple(word.strip() for word in str(options.get("features") or "").split(",") if word.strip())
     if text is not None and features:
-        raise UsageError(f"{table.name}: text={text} and features={','.join(features)}: say one of them")
+        raise UsageError(f"{table.name}: text={text} and features={','.join(features)}: give only one of them")
     for name in (text, label, *features):
         if name is not None and name not in table.columns:
             raise UsageError(f"{table.name}: has no column {name!r}; it has: {listed(table.columns)}")
     if label is not None and label in (text, *features):
-        raise UsageError(f"{table.name}: label={label} is given to the model as well; leave it out of the others")
+        raise UsageError(f"{table.name}: label={label} is also an input of the model; remove it from the inputs")
     if text is None and not features:
         features = tuple(name for name in table.numeric() if name != label)
         if not features:
-            raise UsageError(f"{table.name}: say text=COLUMN or features=COLUMN,…; it has: {listed(table.columns)}")
+            raise UsageError(f"{table.name}: give text=COLUMN or features=COLUMN,…; it has: {listed(table.columns)}")
     return Choice(text, features, label)
 
 

@@ -1,4 +1,4 @@
-"""What the rows of any table come down to: a value, and perhaps a class. What a card says of them, and their numbers.
+"""What the rows of any data come down to: a value, and perhaps a class. What a card says of them, and their numbers.
 
 The first split (training, where there is one) decides which classes there are: what only a later one has is refused.
 """
@@ -13,7 +13,6 @@ import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._classes import Classes
 
 LARGEST_LABEL = 999_999
 _MOST_NAMES = 10_000  # classes with names; a column with more different words in it holds no classes
@@ -80,7 +79,7 @@ class Tally:
             return
         self._words.add(label)
         if len(self._words) > _MOST_NAMES:
-            raise UsageError(f"{at}: more than {_MOST_NAMES} different labels: that column holds no classes")
+            raise UsageError(f"{at}: more than {_MOST_NAMES} different labels: not a column of classes")
 
 
 def card_of(kind: str, splits: Splits, sha256: str, names: Sequence[str] = ()) -> DataCard:
@@ -134,3 +133,28 @@ def rows_of(read: Callable[[Path], Iterator[Item]], files: Sequence[Path]) -> It
     """Yield the rows of several files, one after another."""
     for file in files:
         yield from read(file)
+
+
+class Classes:
+    """The classes that a model knows: those of the training before it (`view.labels`), or else `names` in order."""
+
+    def __init__(self, names: Sequence[str], view: View) -> None:
+        self._numbers = {name: number for number, name in enumerate(view.labels or names)}
+        self._count = len(view.labels) or view.input.classes
+        self._trained = ", ".join(view.labels)
+
+    def number(self, label: str | int, at: str) -> int:
+        """Return the number of a class, given its name or number. Raises UsageError, beginning with `at`.
+
+        A name the model was not trained on is refused, and so is a number it has no output for.
+        """
+        if isinstance(label, str):
+            if label not in self._numbers:
+                raise UsageError(f"{at}: class {label[:40]!r} is not a class of the model's training: {self._trained}")
+            label = self._numbers[label]
+        if self._count is not None and label >= self._count:
+            known = f"{self._count} classes, 0 to {self._count - 1}"
+            if self._trained:
+                raise UsageError(f"{at}: label {label}, but the model was trained on {known}: {self._trained}")
+            raise UsageError(f"{at}: label {label}, but the model has {known}; give it more: classes={label + 1}")
+        return label

@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
+from torchstone.plugins.data._named_files import lines
 from torchstone.plugins.data._table_items import LARGEST_LABEL, Item
-from torchstone.plugins.data._text_lines import lines
 
 _HEADINGS = ("label", "labels", "class", "target", "sentiment", "y")
 _INDEXED = ["index", "sentence"]  # how GLUE heads a test set, whose labels it keeps to itself

@@ -8,16 +8,11 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.batch import DataCard, View
-from torchstone.plugins.data._named_files import digest_of, files_of
-from torchstone.plugins.data._sentences import refuse_without_tokenizers
-from torchstone.plugins.data._table import OPTIONS, listed, splits_of
-from torchstone.plugins.data._table_items import Splits, card_of
-from torchstone.plugins.data._table_rows import samples_of
-from torchstone.plugins.data._text_lines import lines
-from torchstone.plugins.protocols import DataSource, Samples
+from torchstone.plugins.data._named_files import lines
+from torchstone.plugins.data._table import OPTIONS, TableFile, listed
+from torchstone.plugins.data._table_source import TableSource
+from torchstone.plugins.protocols import DataSource
 
-_ENDINGS = (".csv", ".tsv")
 _NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}  # hard to type, or to see
 
 
@@ -35,7 +30,7 @@ class CsvTable:
         self.columns = tuple(word.strip() for word in first) if header else tuple(map(str, range(1, len(first) + 1)))
         if separator is None and len(first) == 1 and (other := next((s for s in ";\t|," if s in first[0]), None)):
             word = "tab" if other == "\t" else other
-            raise UsageError(f"{file}: one column, {first[0][:60]!r}; for another separator say separator={word}")
+            raise UsageError(f"{file}: one column, {first[0][:60]!r}; for another separator give separator={word}")
         if twice := sorted(name for name in set(self.columns) if name and self.columns.count(name) > 1):
             raise UsageError(f"{file}: row 1: two columns are called {twice[0][:40]!r}")
 
@@ -90,30 +85,17 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-class Csv:
+class Csv(TableSource):
     """Data source `csv`."""
 
+    scheme, endings = "csv", (".csv", ".tsv")
     describes = (
         "your own table: csv:PATH, a file or a folder with train.csv …; text=COL or features=COL,…, and label=COL"
     )
     options: tuple[str, ...] = (*OPTIONS, "separator", "header")
 
-    def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
-        kind, splits = _opened(path, options)
-        if kind == "text":
-            refuse_without_tokenizers("csv")
-        files = files_of("csv", path, _ENDINGS).values()
-        return card_of(kind, splits, digest_of([file for part in files for file in part]))
-
-    def samples(self, path: str, view: View) -> Samples:
-        return samples_of(*_opened(path, view.options), view, path)
-
-
-def _opened(path: str, options: Mapping[str, Scalar]) -> tuple[str, Splits]:
-    separator, header = _separator(options.get("separator")), _header(options.get("header"))
-    files = files_of("csv", path, _ENDINGS)
-    tables = {split: [CsvTable(file, separator, header=header) for file in part] for split, part in files.items()}
-    return splits_of(tables, options)
+    def table(self, file: Path, options: Mapping[str, Scalar]) -> TableFile:
+        return CsvTable(file, _separator(options.get("separator")), header=_header(options.get("header")))
 
 
 def _separator(value: Scalar) -> str | None:

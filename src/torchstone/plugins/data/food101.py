@@ -14,7 +14,7 @@ from torchstone.plugins.data import _image_folder, _image_parquet
 from torchstone.plugins.data._image_folder import Tree, assembled, tree
 from torchstone.plugins.data._image_found import Found
 from torchstone.plugins.data._image_source import ImageSource
-from torchstone.plugins.data._text_lines import lines
+from torchstone.plugins.data._named_files import lines
 from torchstone.plugins.protocols import DataSource
 
 _LISTS = ("train", "test")

@@ -32,13 +32,13 @@ def _items() -> tuple[Item, ...]:
 class Manual:
     """Data source `manual`."""
 
-    describes = "real text that every Python has: sentences of its language reference; label: does it quote code"
+    describes = "text included with every Python: sentences of its language reference; label: whether it quotes code"
     options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
         refuse_without_tokenizers("manual")
         if find_spec("pydoc_data.topics") is None:
-            raise MissingError("data manual: this Python came without pydoc_data; use synthetic, or tsv:PATH")
+            raise MissingError("data manual: this Python has no pydoc_data; use synthetic, or tsv:PATH")
         digest = hashlib.sha256("\n".join(item.value for item in _items()).encode())
         return card_of("text", {None: lambda: iter(_items())}, digest.hexdigest())
 

@@ -48,7 +48,7 @@ def _files(path: str) -> Mapping[str | None, Sequence[Path]]:
     if path and is_folder(place):
         endings = {e.suffix.lower() for e in place.iterdir()} & set(_ENDINGS)
         if len(endings) > 1:
-            raise UsageError(f"{place}: has .tsv and .parquet files; put those of one kind into a folder of their own")
+            raise UsageError(f"{place}: has .tsv and .parquet files; move those of one kind to another folder")
     return files_of("sst2", path, _ENDINGS)
 
 

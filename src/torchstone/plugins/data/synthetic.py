@@ -81,7 +81,7 @@ class Made:
 class Synthetic:
     """Data source `synthetic`."""
 
-    describes = "made to measure for any model; synthetic:full is text without padding"
+    describes = "random data that fits any model; synthetic:full is text without padding"
     options: tuple[str, ...] = ()
 
     def card(self, path: str, options: Mapping[str, Scalar]) -> DataCard:
@@ -91,7 +91,7 @@ class Synthetic:
 
     def samples(self, path: str, view: View) -> Samples:
         if view.input.kind not in _KINDS:
-            raise UsageError("data synthetic: this model brings its own example batch; leave data away")
+            raise UsageError("data synthetic: this model has its own example batch; leave out --data")
         return Made(view.input, view.configuration, view.seed, full=path == "full")
 
 

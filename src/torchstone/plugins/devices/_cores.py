@@ -1,4 +1,4 @@
-"""How many threads are worth having for CPU operators: the physical cores that this process may use."""
+"""The number of threads for CPU operators: the physical cores that this process may use."""
 
 from __future__ import annotations
 

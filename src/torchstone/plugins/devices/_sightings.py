@@ -1,6 +1,6 @@
-"""Cards that the kernel shows on the PCI bus, whatever torch can do with them: so that none is passed over in silence.
+"""Cards on the PCI bus as the kernel lists them, whether torch supports them or not, so that none is missed.
 
-Files are read and nothing is woken. amdsmi and oneAPI's tools read the same files, and so are not asked beside them.
+Only files are read; no driver is initialised. amdsmi and oneAPI's tools read the same files.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class TorchDevice:
         return None
 
     def preference(self, axis: str, configuration: Mapping[str, Scalar]) -> tuple[Scalar, str] | None:
-        """Return the threads worth having, the layout of images, or None: torch's own choice."""
+        """Return the threads worth having, the layout of images, or None: PyTorch's default."""
         if axis == "threads":
             return worthwhile()
         return self.layout_preference(str(configuration.get("precision"))) if axis == "channels_last" else None

@@ -14,7 +14,7 @@ from torchstone.plugins.protocols import Exporter
 class Csv:
     """Writes rows with a header, UTF-8. Missing is an empty cell."""
 
-    describes = "comma-separated values, one row a case"
+    describes = "comma-separated values, one row per case"
     suffix = ".csv"
     folder = "data"
 

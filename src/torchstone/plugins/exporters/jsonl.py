@@ -16,7 +16,7 @@ from torchstone.plugins.protocols import Exporter
 class JsonLines:
     """Writes a row a line. JSON has no NaN: it is written as protocol buffers do, "NaN", "Infinity", "-Infinity"."""
 
-    describes = "JSON lines, one object a case"
+    describes = "JSON lines, one object per case"
     suffix = ".jsonl"
     folder = "data"
 

@@ -14,7 +14,7 @@ from torchstone.plugins.protocols import Exporter
 class Parquet:
     """Writes rows through pyarrow, which is imported only here."""
 
-    describes = "Parquet, one row a case (needs pyarrow)"
+    describes = "Parquet, one row per case (needs pyarrow)"
     suffix = ".parquet"
     folder = "data"
 

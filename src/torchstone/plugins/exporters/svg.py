@@ -6,93 +6,77 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.errors import MissingError, UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.charts.drawing import as_svg
+from torchstone.core.charts.phase_colours import phase_colours
+from torchstone.core.charts.picture import Bars, Colours, Coordinate, Interval, Kind, Line, Panel, Picture
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar, followers
+from torchstone.core.schema.memory_figures import HOST_PEAK, PEAKS
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.run import Run
 from torchstone.plugins.protocols import Exporter
 
 Row = Mapping[str, Scalar]
 
-_MEMORY = ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes")
 _LATENCY, _ENERGY = "latency_per_batch_p50_s", "energy_per_item_j"
-_WIDTH, _HEIGHT = 320, 220
-_COLUMNS = 3
-_BATCH = {"field": "batch_size", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
-_CONFIG = {"font": "sans-serif", "view": {"stroke": "transparent"}, "axis": {"grid": True, "gridColor": "#e5e5e5"}}
+_BATCH = Coordinate("batch_size", "batch size", Kind.STEPS)
 
 
 class Svg:
-    """Draws Vega-Lite through vl-convert, which is imported only here."""
+    """Writes one picture of a run."""
 
     describes = "charts over batch size: throughput, latency, step phases, memory, energy (needs vl-convert-python)"
     suffix = ".svg"
     folder = "analysis/batch_profile_charts"
 
     def write(self, run: Run, rows: Sequence[Mapping[str, Scalar]], path: Path) -> None:
-        try:
-            import vl_convert
-        except ImportError as fault:
-            raise MissingError("svg needs vl-convert-python: pip install 'torchstone[charts]'") from fault
-        path.write_text(vl_convert.vegalite_to_svg(charts(run, rows)), encoding="utf-8")
+        path.write_text(as_svg(charts(run, rows)), encoding="utf-8")
 
 
-def charts(run: Run, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the Vega-Lite specification: a line of charts for each workload. Raises UsageError: nothing to draw."""
+def charts(run: Run, rows: Sequence[Row]) -> Picture:
+    """Return the picture: a group of charts for each workload. Raises UsageError: nothing to draw."""
     if rows and "throughput_low" not in rows[0]:
-        raise UsageError("svg draws one point a case: leave out --rows")
+        raise UsageError("svg draws one point per case: leave out --rows")
     drawn: dict[tuple[Scalar, ...], list[Row]] = {}
     for row in rows:
         if row.get("throughput") is not None and row.get("batch_size") is not None:
             drawn.setdefault(tuple(row[key] for key in ("task", "model", "dataset", "device")), []).append(row)
     if not drawn:
         raise UsageError(f"run {run.head.run_id} has no case with a throughput and a batch size: nothing to draw")
-    # The learning rate changes no speed, and often follows the batch size.
-    axes = {axis for case in run.head.plan.cases for axis in case.configuration} - {"batch_size", "learning_rate"}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "title": {"text": f"{run.head.name}, run {run.head.run_id}", "anchor": "start"},
-        "config": _CONFIG,
-        "vconcat": [_workload(which, some, axes) for which, some in drawn.items()],
-    }
+    aside = {"batch_size", *followers("batch_size")}
+    axes = {axis for case in run.head.plan.cases for axis in case.configuration} - aside
+    panels = tuple(panel for which, some in drawn.items() for panel in _workload(which, some, axes))
+    return Picture(f"{run.head.name}, run {run.head.run_id}", panels)
 
 
-def _workload(which: tuple[Scalar, ...], rows: Sequence[Row], axes: set[str]) -> dict[str, Any]:
+def _workload(which: tuple[Scalar, ...], rows: Sequence[Row], axes: set[str]) -> list[Panel]:
     task, model, data, device = which
+    group = f"{task} {model} on {device}, data {data}"
     varying = [axis for axis in rows[0] if axis in axes and len({row.get(axis) for row in rows}) > 1]
     named = [{**row, "series": ", ".join(f"{axis} {row.get(axis)}" for axis in varying) or "all"} for row in rows]
     item = str(rows[0]["item"])
     drawn = [
-        _figure(named, "throughput", "throughput", f"{item}s/s"),
-        _figure(named, _LATENCY, "latency of a batch, median", "ms", 1e3), _phases(named), _memory(named),
-        _figure(named, _ENERGY, f"energy of one {item}", "J"),
+        _figure(group, named, "throughput", "throughput", f"{item}s/s"),
+        _figure(group, named, _LATENCY, "latency of a batch, median", "ms", 1e3), _phases(group, named),
+        _memory(group, named), _figure(group, named, _ENERGY, f"energy of one {item}", "J"),
     ]  # fmt: skip
-    return {
-        "title": {"text": f"{task} {model} on {device}, data {data}", "anchor": "start"},
-        "columns": _COLUMNS,
-        "concat": [chart for chart in drawn if chart is not None],
-        "resolve": {"scale": {"color": "independent"}},
-    }
+    return [panel for panel in drawn if panel is not None]
 
 
 def _figure(
-    rows: Sequence[Mapping[str, Any]], figure: str, title: str, unit: str, scale: float = 1.0
-) -> dict[str, Any] | None:
+    group: str, rows: Sequence[Mapping[str, Any]], figure: str, title: str, unit: str, scale: float = 1.0
+) -> Panel | None:
     """Return a line over batch sizes with the interval of each point; None where the figure was not measured."""
-    values = [
+    values = tuple(
         {"batch_size": row["batch_size"], "series": row["series"], **_scaled(row, figure, scale)}
         for row in rows
         if row.get(figure) is not None
-    ]
+    )
     if not values:
         return None
-    high = {"field": "value", "type": "quantitative", "title": unit}
-    ends = {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}}
-    known = {"filter": "isValid(datum.low) && isValid(datum.high)"}
-    return _chart(
-        f"{title}, with its 95 % interval", values, {"mark": {"type": "line", "point": True}, "encoding": {"y": high}},
-        {"mark": {"type": "rule", "strokeWidth": 1.5}, "transform": [known], "encoding": ends},
-    )  # fmt: skip
+    y = Coordinate("value", unit)
+    marks = (Line(y), Interval(y))
+    return Panel(f"{title}, with its 95 % interval", _BATCH, marks, values, _colours(values), group=group)
 
 
 def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, float | None]:
@@ -101,49 +85,35 @@ def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, floa
     return {name: None if value is None else scale * value for name, value in found.items()}
 
 
-def _memory(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    figure = next((name for name in _MEMORY if any(row.get(name) is not None for row in rows)), None)
+def _memory(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
+    figure = next((name for name in PEAKS if any(row.get(name) is not None for row in rows)), None)
     if figure is None:
         return None
-    values = [
+    values = tuple(
         {"batch_size": row["batch_size"], "series": row["series"], "gib": row[figure] / 2**30}
         for row in rows if row.get(figure) is not None
-    ]  # fmt: skip
-    where = "resident memory" if figure == "peak_rss_bytes" else "device memory"
-    high = {"field": "gib", "type": "quantitative", "title": "GiB"}
-    return _chart(f"peak {where}", values, {"mark": {"type": "line", "point": True}, "encoding": {"y": high}})
+    )  # fmt: skip
+    where = "resident memory" if figure == HOST_PEAK else "device memory"
+    return Panel(f"peak {where}", _BATCH, (Line(Coordinate("gib", "GiB")),), values, _colours(values), group=group)
 
 
-def _chart(title: str, values: Sequence[Mapping[str, Any]], *layers: Mapping[str, Any]) -> dict[str, Any]:
-    series = list(dict.fromkeys(value["series"] for value in values))
-    legend = {"orient": "bottom", "columns": 2, "labelLimit": 300, "symbolLimit": 0} if len(series) > 1 else None
-    shades = {"field": "series", "type": "nominal", "sort": series, "title": None, "legend": legend}
-    return {
-        "title": title, "width": _WIDTH, "height": _HEIGHT, "data": {"values": list(values)},
-        "encoding": {"x": _BATCH, "color": shades}, "layer": list(layers),
-    }  # fmt: skip
+def _colours(values: Sequence[Mapping[str, Any]]) -> Colours:
+    return Colours("series", tuple(dict.fromkeys(value["series"] for value in values)))
 
 
-def _phases(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _phases(group: str, rows: Sequence[Mapping[str, Any]]) -> Panel | None:
     """Stack the phases of a step for the series with the highest throughput; None where they were not measured."""
     fastest = max(rows, key=lambda row: row["throughput"])["series"]
-    values = [
+    values = tuple(
         {"batch_size": row["batch_size"], "phase": phase, "place": place, "s": row[f"phase_{phase}_s"]}
         for row in rows if row["series"] == fastest
         for place, phase in enumerate(PHASES) if row.get(f"phase_{phase}_s") is not None
-    ]  # fmt: skip
+    )  # fmt: skip
     if not values:
         return None
-    shades = {"field": "phase", "type": "nominal", "sort": list(PHASES), "title": None,
-              "legend": {"orient": "bottom", "columns": 6}}  # fmt: skip
-    return {
-        "title": "step phases" + (f" ({fastest})" if fastest != "all" else ""), "width": _WIDTH, "height": _HEIGHT,
-        "data": {"values": values}, "mark": "bar",
-        "encoding": {
-            "x": _BATCH, "color": shades, "order": {"field": "place"},
-            "y": {"field": "s", "type": "quantitative", "stack": "normalize", "title": "share of the step"},
-        },
-    }  # fmt: skip
+    title = "step phases" + (f" ({fastest})" if fastest != "all" else "")
+    bars = Bars(Coordinate("s", "share of the step"), order="place", shares=True)
+    return Panel(title, _BATCH, (bars,), values, phase_colours({value["phase"] for value in values}), group=group)
 
 
 PLUGIN: Exporter = Svg()

@@ -1,4 +1,4 @@
-"""A run in the making, of what another tool wrote: its machine as far as it is known, its cases, a trial for each."""
+"""Builds a Run from another tool's results: its machine as far as known, its cases, a trial for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot, Source
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
-from torchstone.plugins.importers import _reading as reading
+from torchstone.plugins.importers import _values as foreign
 
 UNKNOWN = "unknown"
 _IN_A_NAME = re.compile(r"(20\d{6})[_-](\d{6})")
@@ -51,8 +51,8 @@ class Draft:
         """
         known = {f"{PREFIX}{name}": value for name, value in claimed.items() if value is not None}
         place, case_id = len(self._trials), case.case_id
-        if place >= reading.MOST_ROWS:
-            raise UsageError(f"{self._path}: more than {reading.MOST_ROWS} results")
+        if place >= foreign.MOST_ROWS:
+            raise UsageError(f"{self._path}: more than {foreign.MOST_ROWS} results")
         about = {"task": str(case.workload.task), "device": case.placement.device, IMPORTED_FROM: self._tool}
         number = self._taken[case_id]
         self._taken[case_id] += 1

@@ -15,7 +15,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Stage
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, numbers, parsed, part, scaled, text_of, whole, word
+from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _MB, _KWH = 1e6, 3.6e6

@@ -13,7 +13,7 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, numbers, parsed, part, text_of, whole, word
+from torchstone.plugins.importers._values import digest, number, numbers, parsed, part, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _FIGURES = {

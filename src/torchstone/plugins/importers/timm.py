@@ -13,7 +13,7 @@ from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers._reading import digest, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.importers._values import digest, number, rows_of, scaled, text_of, whole, word
 from torchstone.plugins.protocols import Importer
 
 _TASKS = {"infer": Task.INFER, "train": Task.TRAIN}
@@ -41,7 +41,7 @@ class Timm:
         text = text_of(path)
         rows = rows_of(text, str(path))
         if not rows:
-            raise UsageError(f"{path}: a header and no rows")
+            raise UsageError(f"{path}: no rows below the header")
         said = _NAME.search(path.name)
         about = said.groupdict() if said else {}
         placement = Placement("cpu" if about.get("processor") else "cuda")

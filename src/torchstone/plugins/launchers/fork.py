@@ -22,8 +22,7 @@ import msgspec
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.message import Request
 from torchstone.core.schema.trial import NOT_FORKED
-from torchstone.plugins.launchers._interpreter import started
-from torchstone.plugins.launchers._process import PipedTrial, environment, line_to_a_trial
+from torchstone.plugins.launchers._process import PipedTrial, environment, line_to_a_trial, started
 from torchstone.plugins.machine_protocols import Launcher
 
 _GRACE_S = 1.0  # a template ends its trials in a few ms; only one that still imports does not hear
@@ -40,7 +39,7 @@ class _Unforkable(TorchstoneError):
 class Fork:
     """One template process, open between `open` and `close`."""
 
-    describes = "trials forked from one template process: live in under 0.1 s"
+    describes = "trials forked from one template process, started in under 0.1 s"
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

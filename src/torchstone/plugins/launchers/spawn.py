@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchstone.core.schema.message import Request
-from torchstone.plugins.launchers._interpreter import started
-from torchstone.plugins.launchers._process import PipedTrial, environment
+from torchstone.plugins.launchers._process import PipedTrial, environment, started
 from torchstone.plugins.machine_protocols import Launcher
 
 

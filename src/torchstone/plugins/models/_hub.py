@@ -1,4 +1,4 @@
-"""Pretrained weights where there is no network: what is not in the hub's cache is told at once, and what to type."""
+"""Pretrained weights without a network: an early error if they are not in the hub's cache, and what to type."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.axis import Scalar
-from torchstone.plugins.models import _hf_weights
+from torchstone.plugins.models import _untrusted_weights
 
 ENDINGS = (".pth", ".pt", ".safetensors")
 _INSIDE = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights in what they save
@@ -113,7 +113,7 @@ def fill(module: Any, model: str, word: str) -> None:
     try:
         module.load_state_dict(state, strict=False)  # which are missing is known: those that are shared
     except RuntimeError as error:  # sparse, quantized or meta tensors
-        raise UsageError(f"{file}: cannot be copied into {model}: {_hf_weights.first_line(error)}") from error
+        raise UsageError(f"{file}: cannot be copied into {model}: {_untrusted_weights.first_line(error)}") from error
 
 
 def _state(file: Path) -> Mapping[str, Any]:
@@ -122,13 +122,13 @@ def _state(file: Path) -> Mapping[str, Any]:
     if file.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        with _hf_weights.one_line_errors(str(file)):
+        with _untrusted_weights.one_line_errors(str(file)):
             return load_file(file)
-    found = _hf_weights.load_pickle(file, "cpu")
+    found = _untrusted_weights.load_pickle(file, "cpu")
     if isinstance(found, Mapping):
         found = next((found[key] for key in _INSIDE if isinstance(found.get(key), Mapping)), found)
     if not isinstance(found, Mapping) or not found:
-        raise UsageError(f"{file}: holds no state dict; save it with torch.save(model.state_dict(), …)")
+        raise UsageError(f"{file}: contains no state dict; save it with torch.save(model.state_dict(), …)")
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise UsageError(

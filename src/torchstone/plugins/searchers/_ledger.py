@@ -1,4 +1,4 @@
-"""What a search has asked and heard so far: what is left of its budget, and which points did best."""
+"""The probes and readings of a search so far, its remaining budget, and the best points."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Generator, Iterable, Sequence
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 
-Search = Generator[Probe, Reading, Sequence[Point]]
-FINALISTS = 3  # points worth a final duel, unless a searcher has a reason to name others
+Search = Generator[Probe, ProbeResult, Sequence[Point]]
+FINALISTS = 3  # points in the final round, unless a searcher has a reason to name others
 
 
 def key_of(point: Point) -> frozenset[tuple[str, Scalar]]:
@@ -18,22 +18,22 @@ def key_of(point: Point) -> frozenset[tuple[str, Scalar]]:
     return frozenset(point.items())
 
 
-def value_of(reading: Reading) -> float | None:
-    """Return the value of a reading that can be believed: ok, and a finite number."""
+def value_of(reading: ProbeResult) -> float | None:
+    """Return the value of a valid reading: ok, and a finite number."""
     if reading.status is not Status.OK or reading.value is None or not math.isfinite(reading.value):
         return None
     return reading.value
 
 
 class Ledger:
-    """The readings of one search, and what its Brief still allows."""
+    """The readings of one search, and what its SearchProblem still allows."""
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: SearchProblem) -> None:
         self.brief = brief
-        self.readings: list[Reading] = []
+        self.readings: list[ProbeResult] = []
         self.spent_s = 0.0
 
-    def write(self, reading: Reading) -> None:
+    def write(self, reading: ProbeResult) -> None:
         """Add one reading."""
         self.readings.append(reading)
         self.spent_s += reading.cost_s
@@ -66,7 +66,7 @@ class Ledger:
         return [points[key] for key in ranked[:count]]
 
 
-def in_turn(brief: Brief, points: Iterable[Point]) -> Search:
+def in_turn(brief: SearchProblem, points: Iterable[Point]) -> Search:
     """Try points one after another, end to end and in full, as long as the budget lasts."""
     ledger = Ledger(brief)
     for number, point in enumerate(points, 1):

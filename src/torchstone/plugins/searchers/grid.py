@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchstone.core.schema.search import Brief
+from torchstone.core.schema.search import SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
@@ -10,9 +10,9 @@ from torchstone.plugins.searchers._ledger import Search, in_turn
 class Grid:
     """Tries all there is: the surest answer, and the dearest."""
 
-    describes = "every point, in the given order"
+    describes = "every setting, in the given order"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         return in_turn(brief, brief.points)
 
 

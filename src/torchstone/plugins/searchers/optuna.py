@@ -13,7 +13,7 @@ from typing import Any
 
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.search import Brief, Point, Probe, Reading
+from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Ledger, Search, key_of, value_of
 
@@ -25,7 +25,7 @@ class Optuna:
 
     describes = "Optuna's TPE sampler (needs the extra `search`)"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         ledger = Ledger(brief)
         for point, tell in _asked(brief):
             if not ledger.open(ledger.mean_cost_s()):
@@ -36,7 +36,7 @@ class Optuna:
         return ledger.best()
 
 
-def _asked(brief: Brief) -> Iterator[tuple[Point, list[Reading]]]:
+def _asked(brief: SearchProblem) -> Iterator[tuple[Point, list[ProbeResult]]]:
     """Yield points, each new, with a list into which its reading goes."""
     optuna = _library()
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=brief.seed))
@@ -57,7 +57,7 @@ def _asked(brief: Brief) -> Iterator[tuple[Point, list[Reading]]]:
         else:
             trial, key = None, random.choice(list(left))
         point = left.pop(key)
-        heard: list[Reading] = []
+        heard: list[ProbeResult] = []
         yield point, heard
         scores[key] = _score(heard[0], scores)
         if trial is not None:
@@ -67,7 +67,7 @@ def _asked(brief: Brief) -> Iterator[tuple[Point, list[Reading]]]:
             study.add_trial(optuna.trial.create_trial(params=params, distributions=distributions, value=scores[key]))
 
 
-def _score(reading: Reading, scores: Mapping[object, float]) -> float:
+def _score(reading: ProbeResult, scores: Mapping[object, float]) -> float:
     """Return what TPE is told: a trial that failed or is not allowed is worse than every other."""
     value = value_of(reading)
     if value is None or not reading.allowed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random as Generator
 
-from torchstone.core.schema.search import Brief
+from torchstone.core.schema.search import SearchProblem
 from torchstone.plugins.protocols import Searcher
 from torchstone.plugins.searchers._ledger import Search, in_turn
 
@@ -16,9 +16,9 @@ from torchstone.plugins.searchers._ledger import Search, in_turn
 class Random:
     """Tries points in a seeded random order, until the budget is spent or none is left."""
 
-    describes = "points drawn at random, none twice"
+    describes = "random settings, without repetition"
 
-    def search(self, brief: Brief) -> Search:
+    def search(self, brief: SearchProblem) -> Search:
         return in_turn(brief, Generator(brief.seed).sample(brief.points, len(brief.points)))
 
 

@@ -75,7 +75,7 @@ def insisting(work: Work, kernel: Scalar, *, compiles: bool) -> Work:
             needs = f": {_NEEDS[str(kernel)]}" if kernel in _NEEDS else ""
             raise Unsupported(f"sdpa={kernel}: torch has no such kernel for this model's attention{needs}") from error
         if not watch.called:
-            raise Unsupported(f"sdpa={kernel}: the model calls no scaled_dot_product_attention: nothing to choose from")
+            raise Unsupported(f"sdpa={kernel}: the model does not call scaled_dot_product_attention")
         _seen.add(module)
         return result
 

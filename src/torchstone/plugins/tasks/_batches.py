@@ -192,7 +192,7 @@ def open_batches(
     size = int(configuration["batch_size"] or 1)
     if samples is None:
         if model.example is None:
-            raise Unsupported("the model came without an example batch, and no data was named")
+            raise Unsupported("the model has no example batch, and no data was given")
         samples = ExampleRows(model.example, size * _RESIDENT_BATCHES)
     if hasattr(samples, "open_batches"):  # the user's own, which come in batches only
         return _of_stream(samples.open_batches(configuration), configuration, device)

@@ -11,7 +11,7 @@ from torchstone.core.schema.batch import Unreadable
 
 
 class Order:
-    """The items of one epoch after another, drawn anew for each by seed and number.
+    """The items of one epoch after another, shuffled for each by seed and number.
 
     It yields `number × items + item`, so that the process that reads an item knows of which epoch it is.
     """

@@ -1,4 +1,4 @@
-"""CUDA graphs, which two modes of torch.compile record: where a step begins, and what may be kept of one.
+"""CUDA graphs, which two modes of torch.compile record: step boundaries, and which outputs may be kept.
 
 A graph that is replayed writes to the memory of the time before. What a step gave out is therefore gone after the next:
 reading it raises "accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run"

@@ -1,4 +1,4 @@
-"""Follows every storage of a device from its allocation to its death, without data: who lives when, in bytes.
+"""Tracks every storage of a device from allocation to release, without data: live bytes over time.
 
 A TorchDispatchMode above FakeTensorMode sees each operator that reaches a kernel with what it returns; a weak reference
 on each new storage tells its end. Python frees at once what nothing refers to, and autograd what its nodes let go, so

@@ -70,9 +70,9 @@ def peak_memory(
     except (NotImplementedError, UnsupportedOperatorException) as error:
         raise Unsupported(f"torch has no shape function for an operator of this model ({_line(error)})") from error
     except (DynamicOutputShapeException, DataDependentOutputException) as error:
-        raise Unsupported(f"what this model does depends on its data ({_line(error)})") from error
+        raise Unsupported(f"data-dependent control flow or shapes in this model ({_line(error)})") from error
     except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
-        raise Unsupported(f"cannot be followed without data ({type(error).__name__}: {_line(error)})") from error
+        raise Unsupported(f"cannot be traced without data ({type(error).__name__}: {_line(error)})") from error
 
 
 def _followed(

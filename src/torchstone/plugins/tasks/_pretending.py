@@ -1,4 +1,4 @@
-"""A torch whose tensors have no data, and which goes an accelerator's ways on them where that is asked for.
+"""Runs torch on tensors without data, on request with an accelerator's code paths.
 
 Tensors say `cpu` all the same: autograd refuses a device that the build has no runtime for (2.13: "PyTorch is not
 linked with support for cuda devices"), and a card that is here must not be woken. Where CUDA allocates otherwise than a

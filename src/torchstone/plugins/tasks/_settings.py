@@ -91,7 +91,7 @@ def arrange(module: torch.nn.Module, configuration: Mapping[str, Scalar], device
         switch_checkpointing(module, on=True)
     if nhwc(configuration):
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
-            raise Unsupported("channels_last=on: the model has no convolution, there is no layout to change")
+            raise Unsupported("channels_last=on: the model has no convolutions")
         layout: Any = {"memory_format": torch.channels_last}  # torch's stub does not know the keyword
         module = module.to(**layout)
     return module.to(device.torch_device)
@@ -117,7 +117,7 @@ def switch_checkpointing(module: Any, *, on: bool) -> None:
         return
     if on:
         raise Unsupported(
-            "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); give it one, "
+            "gradient_checkpointing=True: the model has no gradient_checkpointing_enable(); add one, "
             "or call torch.utils.checkpoint in its forward"
         )
 

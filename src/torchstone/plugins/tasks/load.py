@@ -36,7 +36,7 @@ class PreparedLoading:
 class Load:
     """Engine for task load."""
 
-    describes = "the loader alone: batches taken back to back, nothing computed"
+    describes = "the data loader alone: batches back to back, no computation"
     axes: tuple[str, ...] = (
         "batch_size", "sequence_length", "image_size", "audio_s", "num_workers", "pin_memory", "prefetch_factor",
         "threads",

@@ -30,7 +30,7 @@ class Reading:
 
 
 class Shared:
-    """One reading that answers several gauges: taken anew when a gauge asks a second time, or after 50 ms."""
+    """One reading shared by several gauges: taken again when a gauge asks a second time, or after 50 ms."""
 
     _KEPT_S = 0.05
 

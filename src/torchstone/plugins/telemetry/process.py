@@ -9,8 +9,8 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._descendants import Descendants
 from torchstone.plugins.telemetry._gauges import Shared, present
+from torchstone.plugins.telemetry._processes import Descendants
 
 
 class Process:

@@ -1,4 +1,4 @@
-"""Pictures over machines as Vega-Lite: figures over batch size, losses of measured steps, a colour a device."""
+"""Pictures over machines: figures over batch size, losses of measured steps, a colour a device."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.charts.picture import Colours, Coordinate, Kind, Line, Panel, Picture
+from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
-from torchstone.report.charts.sweep import STYLE
+from torchstone.core.schema.memory_figures import PEAKS
 
-Spec = dict[str, Any]
-_WIDTH, _HEIGHT = 320, 220
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
-_SHADES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000"]
 _RATE = "learning_rate"
-_FOLLOWING = ("batch_size", _RATE)  # the learning rate changes no speed, and often follows the batch
+_FOLLOWING = ("batch_size", *followers("batch_size"))
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -42,7 +39,7 @@ class Quantity(msgspec.Struct, frozen=True):
 QUANTITIES = (
     Quantity("throughput", "items/s", ("output_token_throughput", "throughput")),
     Quantity("latency", "latency or step, ms", ("latency_per_batch_p50_s", "step_time", "step_time_mean"), 1e3),
-    Quantity("memory", "peak memory, GiB", ("peak_reserved_bytes", "peak_allocated_bytes", "peak_rss_bytes"), 2.0**-30),
+    Quantity("memory", "peak memory, GiB", PEAKS, 2.0**-30),
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),
     Quantity("energy", "energy an item, J", ("energy_per_item_j",)),
@@ -61,7 +58,7 @@ class Point(msgspec.Struct, frozen=True):
     row: Mapping[str, Scalar]
 
 
-def points(participants: Sequence[Participant]) -> list[Point]:
+def points(participants: Sequence[ComparedInput]) -> list[Point]:
     """Return the Cases that have a batch size and any figure, those of one device under its label."""
     found = []
     for one in participants:
@@ -80,7 +77,7 @@ def points(participants: Sequence[Participant]) -> list[Point]:
     return found
 
 
-def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Spec]:
+def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Panel]:
     """Return the panels of one quantity, a workload each, a line a device; none where nobody has it."""
     panels = []
     for workload in dict.fromkeys(point.workload for point in drawn):
@@ -91,17 +88,17 @@ def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Spec]:
     return panels
 
 
-def of_device(label: str, drawn: Sequence[Point]) -> Spec | None:
+def of_device(label: str, drawn: Sequence[Point]) -> Picture | None:
     """Return every quantity of one device's Cases, a row a workload."""
     own = [point for point in drawn if point.label == label]
     panels = [
         panel for workload in dict.fromkeys(point.workload for point in own) for quantity in QUANTITIES
         if (panel := _panel(quantity, [p for p in own if p.workload == workload], f"{workload}: {quantity.name}"))
     ]  # fmt: skip
-    return whole(label, panels, columns=len(QUANTITIES)) if panels else None
+    return Picture(label, tuple(panels), columns=len(QUANTITIES)) if panels else None
 
 
-def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
+def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Panel | None:
     column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
     if column is None:
         return None
@@ -110,7 +107,7 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Spec | None:
         if isinstance(value := point.row.get(column), int | float):
             found.setdefault((line, point.batch), []).append(float(value) * quantity.factor)
     values = [{"line": line, "x": batch, "y": fmean(each)} for (line, batch), each in found.items()]
-    x = {"field": "x", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0}}
+    x = Coordinate("x", "batch size", Kind.STEPS)
     return lines(values, title, x, quantity.title)
 
 
@@ -123,7 +120,7 @@ def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
     return [(f"{p.line}, {_RATE} {p.row.get(_RATE)}" if p.line in several else p.line, p) for p in own]
 
 
-def losses(participants: Sequence[Participant]) -> Spec | None:
+def losses(participants: Sequence[ComparedInput]) -> Picture | None:
     """Return the losses of the first steps of trainings that were measured, a panel a batch size; None without any.
 
     A line is named by its device, and by the axes in which its trainings of that panel differ.
@@ -136,16 +133,16 @@ def losses(participants: Sequence[Participant]) -> Spec | None:
                 line = ", ".join([one.label, *(f"{axis} {case.configuration.get(axis)}" for axis in varying)])
                 values = found.setdefault(panel, [])
                 values += [{"line": line, "x": x, "y": y} for x, y in thinned(curve.losses)]
-    x = {"field": "x", "type": "quantitative", "title": "step"}
-    panels = [lines(values, panel, x, "loss") for panel, values in found.items()]
-    return whole("Training loss, means of neighbouring steps", panels) if panels else None
+    x = Coordinate("x", "step")
+    panels = tuple(lines(values, panel, x, "loss") for panel, values in found.items())
+    return Picture("Training loss, means of neighbouring steps", panels) if panels else None
 
 
-def _models(participants: Sequence[Participant]) -> int:
+def _models(participants: Sequence[ComparedInput]) -> int:
     return len({case.workload.model for one in participants for run in one.runs for case in run.head.plan.cases})
 
 
-def _trained(one: Participant, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
+def _trained(one: ComparedInput, *, several: bool) -> dict[str, list[tuple[Case, Curve]]]:
     """Return the trainings that have losses, a curve a case, the newest, by the title of their panel."""
     found: dict[str, dict[str, tuple[Case, Curve]]] = {}
     for run in one.runs:
@@ -166,26 +163,7 @@ def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def lines(values: Sequence[Mapping[str, Any]], title: str, x: Spec, y: str) -> Spec:
+def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str) -> Panel:
     """Return a panel: a line for each word under `line`, through its points `x`, `y`."""
-    named = list(dict.fromkeys(value["line"] for value in values))
-    colour = {
-        "field": "line", "type": "nominal", "title": None,
-        "scale": {"domain": named, "range": [_SHADES[i % len(_SHADES)] for i in range(len(named))]},
-        "legend": {"orient": "bottom", "columns": 2, "labelLimit": 300} if len(named) > 1 else None,
-    }  # fmt: skip
-    high = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": True, "nice": True}}
-    point = len({value["x"] for value in values}) <= 30
-    return {
-        "title": title, "width": _WIDTH, "height": _HEIGHT, "data": {"values": list(values)},
-        "mark": {"type": "line", "point": point}, "encoding": {"x": x, "y": high, "color": colour},
-    }  # fmt: skip
-
-
-def whole(title: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
-    """Return the picture that these panels make."""
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": STYLE, "columns": columns,
-        "title": {"text": title, "fontSize": 16, "offset": 14}, "concat": list(panels),
-        "resolve": {"scale": {"color": "independent", "y": "independent"}}, "spacing": 28,
-    }  # fmt: skip
+    named = tuple(dict.fromkeys(value["line"] for value in values))
+    return Panel(title, x, (Line(Coordinate("y", y)),), tuple(values), Colours("line", named))

@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from torchstone.analysis.recommend.history import Change, History
+from torchstone.core.charts.picture import Colours, Coordinate, Divider, Dots, Interval, Level, Panel, Picture
 
 _WIDTH, _HEIGHT, _MOST = 640, 160, 20
-_CONFIG = {"font": "sans-serif", "view": {"stroke": "transparent"}, "axis": {"grid": True, "gridColor": "#e5e5e5"}}
-_COUNTED = ["counted", "left out"]
-_X = {
-    "field": "run",
-    "type": "quantitative",
-    "title": "run",
-    "axis": {"tickMinStep": 1, "format": "d"},
-    "scale": {"zero": False, "nice": False, "padding": 12},
-}
+_COUNTED = ("counted", "left out")
+_COLOURS = Colours("counted", _COUNTED, ("#1f77b4", "#bbbbbb"))
+_X = Coordinate("run", "run", from_zero=False, whole=True)
 
 
-def chart(histories: Sequence[History]) -> dict[str, Any]:
-    """Return the Vega-Lite specification: a chart for each of several runs, those with a change first, 20 in all."""
+def chart(histories: Sequence[History]) -> Picture:
+    """Return a chart for each of several runs, those with a change first, 20 in all."""
     drawn = [one for one in histories if len(one.points) > 1] or histories
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _CONFIG,
-        "vconcat": [_one(history) for history in drawn[:_MOST]],
-    }  # fmt: skip
+    return Picture("", tuple(_one(history) for history in drawn[:_MOST]), columns=1, one_legend=True)
 
 
-def _one(history: History) -> Mapping[str, Any]:
-    points = [
+def _one(history: History) -> Panel:
+    points = tuple(
         {"run": place + 1, "value": p.value, "low": p.low, "high": p.high, "counted": _COUNTED[not p.counted]}
         for place, p in enumerate(history.points)
-    ]  # fmt: skip
-    levels = [{"from": s.first + 1, "to": s.last + 1, "value": s.value} for s in history.segments]
-    changes = [{"run": change.at + 0.5, "what": _what(change)} for change in history.changes]
-    y = {
-        "field": "value",
-        "type": "quantitative",
-        "title": f"{history.metric} ({history.unit})",
-        "scale": {"zero": False},
-    }
-    shade = {"field": "counted", "type": "nominal", "title": None, "scale": {"range": ["#1f77b4", "#bbbbbb"],
-             "domain": _COUNTED}}  # fmt: skip
-    known = {"filter": "isValid(datum.low) && isValid(datum.high)"}
-    return {
-        "title": {"text": f"{history.task} {history.model} on {history.device}", "anchor": "start",
-                  "subtitle": f"case {history.case_id}, {history.host}"},
-        "width": _WIDTH, "height": _HEIGHT,
-        "layer": [
-            {"data": {"values": points}, "transform": [known], "mark": "rule",
-             "encoding": {"x": _X, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": shade}},
-            {"data": {"values": points}, "mark": {"type": "point", "filled": True, "size": 40},
-             "encoding": {"x": _X, "y": y, "color": shade}},
-            {"data": {"values": levels}, "mark": {"type": "rule", "strokeWidth": 2, "color": "#d62728"},
-             "encoding": {"x": {**_X, "field": "from"}, "x2": {"field": "to"}, "y": y}},
-            {"data": {"values": changes}, "mark": {"type": "rule", "strokeDash": [4, 4], "color": "#d62728"},
-             "encoding": {"x": _X}},
-            {"data": {"values": changes}, "mark": {"type": "text", "align": "left", "dx": 4, "dy": -70, "fontSize": 10},
-             "encoding": {"x": _X, "text": {"field": "what"}}},
-        ],
-    }  # fmt: skip
+    )
+    levels = tuple({"from": s.first + 1, "to": s.last + 1, "value": s.value} for s in history.segments)
+    changes = tuple({"run": change.at + 0.5, "what": _what(change)} for change in history.changes)
+    y = Coordinate("value", f"{history.metric} ({history.unit})", from_zero=False)
+    marks = (Interval(y), Dots(y), Level(y, "from", "to", levels), Divider("what", changes))
+    return Panel(
+        f"{history.task} {history.model} on {history.device}", _X, marks, points, _COLOURS,
+        subtitle=f"case {history.case_id}, {history.host}", width=_WIDTH, height=_HEIGHT,
+    )  # fmt: skip
 
 
 def _what(change: Change) -> str:

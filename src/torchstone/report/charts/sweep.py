@@ -1,4 +1,4 @@
-"""The pictures of a diagnosis as Vega-Lite: one panel a device, a mark where a batch size had no room."""
+"""The pictures of a diagnosis: one panel a device, a word where a batch size had no room."""
 
 from __future__ import annotations
 
@@ -6,47 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.analysis.sweep_table import DEVICE_MEMORY, HOST_MEMORY, Row
+from torchstone.core.charts.phase_colours import phase_colours
+from torchstone.core.charts.picture import Bars, Colours, Coordinate, Failure, Kind, Line, Mark, Panel, Picture
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
 
 _WIDTH, _HEIGHT = 380, 260
-_INK, _GREY, _ALARM = "#333333", "#bbbbbb", "#b3261e"
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
-_SHADES = {
-    "data": "#e69f00", "transfer": "#cc79a7", "forward": "#56b4e9", "backward": "#0072b2", "optimizer": "#009e73",
-    "rest": _GREY,
-}  # fmt: skip
-_MEMORY_SHADES = {HOST_MEMORY: _SHADES["backward"], DEVICE_MEMORY: _SHADES["data"]}
-_FROM_ZERO = {"zero": True, "nice": True}
 _WORDS = {Status.OUT_OF_MEMORY: "out of memory", Status.UNSUPPORTED: "cannot be done"}
-STYLE = {
-    "font": "sans-serif", "view": {"stroke": "transparent"}, "background": "white", "padding": 12,
-    "axis": {
-        "gridColor": "#e5e5e5", "labelColor": _INK, "labelFontSize": 11, "titleColor": _INK,
-        "titleFontWeight": "normal",
-    },
-    "title": {"anchor": "start", "color": _INK, "subtitleColor": "#666666"},
-    "legend": {"labelColor": _INK, "labelFontSize": 11},
-}  # fmt: skip
-Spec = dict[str, Any]
+_MEMORY_SHADES = {HOST_MEMORY: "#0072b2", DEVICE_MEMORY: "#e69f00"}  # also where one of them is not there
 
 
-def throughput(rows: Sequence[Row], subtitle: str) -> Spec:
+def throughput(rows: Sequence[Row], subtitle: str) -> Picture:
     """Return items/s over batch size."""
-    rate = {"field": "throughput", "type": "quantitative", "title": "samples/s", "scale": _FROM_ZERO}
-    line = {"type": "line", "point": {"color": _SHADES["backward"], "size": 60}, "color": _SHADES["backward"]}
-    label = {"type": "text", "dy": -13, "color": _INK, "fontSize": 10}
-    halo = {**label, "stroke": "white", "strokeWidth": 4}  # the line passes below it
-    said = {"y": rate, "text": {"field": "throughput", "type": "quantitative", "format": ".3s"}}
-    layers: list[Spec] = [
-        {"mark": line, "encoding": {"y": rate}}, {"mark": halo, "encoding": said}, {"mark": label, "encoding": said},
-    ]  # fmt: skip
-    panels = [_panel(device, own, _measured(own, "throughput"), layers) for device, own in _by_device(rows)]
-    return _whole("Throughput by batch size", subtitle, panels)
+    rate = Line(Coordinate("throughput", "samples/s"), labelled=True)
+    panels = [_panel(device, own, _measured(own, "throughput"), rate) for device, own in _by_device(rows)]
+    return Picture("Throughput by batch size", tuple(panels), subtitle)
 
 
-def time_breakdown(rows: Sequence[Row], subtitle: str) -> Spec:
+def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
     """Return where the time of a step goes: in ms, and as shares."""
     panels = []
     for device, own in _by_device(rows):
@@ -55,40 +33,27 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Spec:
             for row in own for place, phase in enumerate(PHASES)
             if (spent := row.get(f"{phase}_s")) is not None
         ]  # fmt: skip
-        shades = [phase for phase in PHASES if any(value["phase"] == phase for value in values)]
-        colour = {
-            "field": "phase", "type": "nominal", "title": None,
-            "scale": {"domain": shades, "range": [_SHADES[phase] for phase in shades]},
-            "legend": {"orient": "bottom", "columns": 6, "symbolType": "square"},
-        }  # fmt: skip
-        for title, stack, axis in (("ms a step", "zero", {}), ("share of the step", "normalize", {"format": ".0%"})):
-            high = {
-                "field": "ms", "type": "quantitative", "stack": stack, "title": title, "axis": axis,
-                "scale": _FROM_ZERO,
-            }  # fmt: skip
-            shown = {"y": high, "color": colour, "order": {"field": "place"}}
-            panels.append(_panel(f"{device}: {title}", own, values, [{"mark": {"type": "bar"}, "encoding": shown}]))
-    return _whole("Where the time of a training step goes", subtitle, panels, columns=2)
+        colours = phase_colours({value["phase"] for value in values})
+        for title, shares in (("ms a step", False), ("share of the step", True)):
+            bars = Bars(Coordinate("ms", title), order="place", shares=shares)
+            panels.append(_panel(f"{device}: {title}", own, values, bars, colours))
+    title = "Where the time of a training step goes"
+    return Picture(title, tuple(panels), subtitle, columns=2, one_legend=True)
 
 
-def memory(rows: Sequence[Row], subtitle: str) -> Spec:
+def memory(rows: Sequence[Row], subtitle: str) -> Picture:
     """Return the peaks of host and device memory."""
     panels = []
     names = {HOST_MEMORY: "host (resident)", DEVICE_MEMORY: "device (reserved)"}
     kinds = {column: name for column, name in names.items() if any(row.get(column) is not None for row in rows)}
+    colours = Colours("kind", tuple(kinds.values()), tuple(_MEMORY_SHADES[column] for column in kinds))
     for device, own in _by_device(rows):
         values = [
             {"batch": str(row["batch_size"]), "kind": kind, "mib": float(held) / 2**20}
             for row in own for column, kind in kinds.items() if (held := row.get(column)) is not None
         ]  # fmt: skip
-        colour = {
-            "field": "kind", "type": "nominal", "title": None, "legend": {"orient": "bottom", "symbolType": "circle"},
-            "scale": {"domain": list(kinds.values()), "range": [_MEMORY_SHADES[column] for column in kinds]},
-        }  # fmt: skip
-        high = {"field": "mib", "type": "quantitative", "title": "peak, MiB", "scale": _FROM_ZERO}
-        line = {"type": "line", "point": {"size": 60}}
-        panels.append(_panel(device, own, values, [{"mark": line, "encoding": {"y": high, "color": colour}}]))
-    return _whole("Memory by batch size", subtitle, panels)
+        panels.append(_panel(device, own, values, Line(Coordinate("mib", "peak, MiB")), colours))
+    return Picture("Memory by batch size", tuple(panels), subtitle, one_legend=True)
 
 
 def _by_device(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
@@ -106,30 +71,15 @@ def _measured(rows: Sequence[Row], column: str) -> list[Mapping[str, Any]]:
     return [{"batch": str(row["batch_size"]), column: row[column]} for row in rows if row[column] is not None]
 
 
-def _panel(title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]], layers: Sequence[Spec]) -> Spec:
+def _panel(
+    title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]], mark: Mark, colours: Colours | None = None
+) -> Panel:
     """Return one chart over the batch sizes of a device; those that failed have their place, and a word in it."""
     sizes = [str(row["batch_size"]) for row in sorted(rows, key=lambda row: int(row["batch_size"] or 0))]
-    x = {
-        "field": "batch", "type": "ordinal", "title": "batch size", "axis": {"labelAngle": 0},
-        "scale": {"domain": list(dict.fromkeys(sizes))},
-    }  # fmt: skip
-    failed = [
+    x = Coordinate("batch", "batch size", Kind.STEPS, tuple(dict.fromkeys(sizes)))
+    failed = tuple(
         {"batch": str(row["batch_size"]), "word": _WORDS.get(Status(str(row["status"])), str(row["status"]))}
         for row in rows if row["status"] != Status.OK
-    ]  # fmt: skip
-    gone: Spec = {
-        "data": {"values": failed}, "encoding": {"y": {"value": _HEIGHT - 8}, "text": {"field": "word"}},
-        "mark": {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 12},
-    }  # fmt: skip
-    return {
-        "title": title, "width": _WIDTH, "height": _HEIGHT, "data": {"values": list(values)}, "encoding": {"x": x},
-        "layer": [*layers, *([gone] if failed else [])],
-    }  # fmt: skip
-
-
-def _whole(title: str, subtitle: str, panels: Sequence[Spec], columns: int = 3) -> Spec:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": STYLE, "columns": columns,
-        "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 14}, "concat": list(panels),
-        "resolve": {"scale": {"color": "shared", "y": "independent"}}, "spacing": 28,
-    }  # fmt: skip
+    )  # fmt: skip
+    marks = (mark, *((Failure("word", failed),) if failed else ()))
+    return Panel(title, x, marks, tuple(values), colours, width=_WIDTH, height=_HEIGHT)

@@ -1,4 +1,4 @@
-"""Pictures of trainings as Vega-Lite: losses and accuracies over epochs, gauges over time, a line a training.
+"""Pictures of trainings: losses and accuracies over epochs, gauges over time, a line a training.
 
 The lines are called "A100 - Train" and "RTX 4070 - Val": by the device where that tells the compared apart.
 """
@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.core.charts.picture import Coordinate, Panel, Picture
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts.comparison import Spec, lines, thinned, whole
+from torchstone.report.charts.comparison import lines, thinned
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
 Points = list[tuple[float, float]]
@@ -30,7 +31,7 @@ class Curve(msgspec.Struct, frozen=True):
     points: Points
 
 
-def epochs(participants: Sequence[Participant]) -> Spec | None:
+def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
     """Return loss and accuracy over the epochs of the trainings; None without any."""
     found: dict[str, list[Mapping[str, Any]]] = {"loss": [], "accuracy": []}
     for name, metrics in _trainings(participants):
@@ -41,12 +42,12 @@ def epochs(participants: Sequence[Participant]) -> Spec | None:
             ):  # fmt: skip
                 if value is not None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
-    x = {"field": "x", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1}}
-    panels = [lines(values, what, x, what) for what, values in found.items() if values]
-    return whole("Trainings", panels) if panels else None
+    x = Coordinate("x", "epoch", whole=True)
+    panels = tuple(lines(values, what, x, what) for what, values in found.items() if values)
+    return Picture("Trainings", panels) if panels else None
 
 
-def curves(quantity: str, participants: Sequence[Participant]) -> list[Curve]:
+def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[Curve]:
     """Return a curve a training of `utilization`, `memory` or `power`, by the first of its gauges that was read.
 
     Without a device's own, utilization is how many cores the training kept busy, and memory what its processes held.
@@ -62,7 +63,7 @@ def curves(quantity: str, participants: Sequence[Participant]) -> list[Curve]:
     return found
 
 
-def over_time(drawn: Sequence[Curve]) -> list[Spec]:
+def over_time(drawn: Sequence[Curve]) -> list[Panel]:
     """Return a panel for each kind of gauge among the curves, in minutes where one is longer than ten."""
     panels = []
     for title in dict.fromkeys(curve.title for curve in drawn):
@@ -70,12 +71,12 @@ def over_time(drawn: Sequence[Curve]) -> list[Spec]:
         long = max(at_s for curve in own for at_s, _ in curve.points) > _LONG_S
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
-        x = {"field": "x", "type": "quantitative", "title": f"since the training began, {unit}"}
+        x = Coordinate("x", f"since the training began, {unit}")
         panels.append(lines(values, "during training", x, title))
     return panels
 
 
-def _trainings(participants: Sequence[Participant]) -> Iterator[tuple[str, TrainingMetrics]]:
+def _trainings(participants: Sequence[ComparedInput]) -> Iterator[tuple[str, TrainingMetrics]]:
     """Yield each training with its name: that of its side, and of its run where the side has several."""
     for one in participants:
         for run_id, metrics in one.trainings.items():

@@ -11,16 +11,18 @@ from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import too_wide
-from torchstone.report.document import Column, Command, Document, Part, Role, Section, Table, Text
+from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
 _MOST_ROWS, _MOST_BLOCKS, _MOST_MODELS = 6, 4, 2
+_BEST, _EVEN = "*", "="
 
 
-def recommendation_document(told: Recommendation) -> Document:
-    """Return hardware, then settings; what was measured least is folded."""
-    return Document(f"Recommended, by {told.by}", tuple(_parts(told)))
+def recommendation_document(told: Recommendation, written: Sequence[str] = ()) -> Document:
+    """Return hardware, then settings; what was measured least is folded. `written`: the files that were made of it."""
+    files = (Facts(tuple(("written", file) for file in written)),) if written else ()
+    return Document(f"Recommended, by {told.by}", (*_parts(told), *files))
 
 
 def _parts(told: Recommendation) -> Iterator[Part]:
@@ -31,12 +33,12 @@ def _parts(told: Recommendation) -> Iterator[Part]:
     elif not told.hardware and not told.settings:
         yield Text(_lacking(told), Role.HEADLINE)
     for devices in told.hardware:
-        yield Section("", tuple(_hardware(devices)))
+        yield from _hardware(devices)
     for one in told.settings[:_MOST_BLOCKS]:
-        yield Section("", tuple(_settings(one)))
+        yield from _settings(one)
     if rest := told.settings[_MOST_BLOCKS:]:
         more = f"{len(rest)} more workloads and devices"
-        parts = tuple(Section("", tuple(_settings(one))) for one in rest)
+        parts = tuple(part for one in rest for part in _settings(one))
         yield Section(more, parts, folded=True, how="--full, or --model and --task to choose")
     if told.unpriced:
         yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
@@ -64,7 +66,7 @@ def _hardware(one: Hardware) -> Iterator[Part]:
         yield from (Text(line, Role.DETAIL) for line in _on_model(model))
     if rest := one.models[_MOST_MODELS:]:
         lines = tuple(Text(line, Role.DETAIL) for model in rest for line in _on_model(model))
-        yield Section(f"and {len(rest)} more models", lines, folded=True)
+        yield Section(f"{len(rest)} more models", lines, folded=True)
     yield from _rest(one.left_out, one.cautions, one.to_type)
 
 
@@ -73,8 +75,9 @@ def _undecided(one: Hardware, what: str) -> Iterator[Part]:
     if len(one.ran) < 2:
         yield Text(f"No recommendation of {what}: one device alone ran these models.", Role.HEADLINE)
         if one.to_type:
-            yield Text("on another machine, or for another device, then `torchstone import` its record here:")
+            yield Text("On another machine, or for another device, type:")
             yield Command(one.to_type)
+            yield Text("Then `torchstone import` its record here.")
         yield from _rest(one.left_out, one.cautions, None)
         return
     judged = f"{', '.join(one.judged)} alone" if one.judged else "none"
@@ -85,20 +88,22 @@ def _undecided(one: Hardware, what: str) -> Iterator[Part]:
 def _standing_columns(one: Hardware) -> Iterator[Column]:
     rows = one.standings
     yield Column("device", tuple(r.device for r in rows), left=True)
-    share = tuple(f"{r.against_best:.3g}×{'=' if r.could_be and not one.clear else ' '}" for r in rows)
+    marks = [_EVEN if r.could_be and not one.clear else "" for r in rows]
+    share = tuple(f"{r.against_best:.3g}×{mark}" for r, mark in zip(rows, marks, strict=True))
     yield Column("of the best", share)
     yield Column("models", tuple(str(r.models) for r in rows), 2)
     yield Column("trials", tuple(str(r.trials) for r in rows), 1)
     yield Column("runs", tuple(str(r.runs) for r in rows), 1)
-    prices = tuple(units.MISSING if r.price_per_hour is None else f"{r.price_per_hour:g}" for r in rows)
-    yield Column("price an hour", prices, 3)
+    if any(r.price_per_hour is not None for r in rows):
+        prices = tuple(units.MISSING if r.price_per_hour is None else f"{r.price_per_hour:g}" for r in rows)
+        yield Column("price an hour", prices, 3)
 
 
 def _device(one: Hardware) -> str:
     if one.clear:
         return f"{one.recommended}, {_lead(one.lead)}"
     tied = [r.device for r in one.standings if r.could_be]
-    return f"{one.recommended}; {', '.join(tied)} cannot be told apart"
+    return f"{one.recommended}; {', '.join(tied)} are not significantly different ({_EVEN})"
 
 
 def _on_model(model: OnModel) -> Iterator[str]:
@@ -116,10 +121,11 @@ def _on_model(model: OnModel) -> Iterator[str]:
 
 def _settings(one: Settings) -> Iterator[Part]:
     shapes = {name: value for name, value in one.given.items() if name in AXES and value != AXES[name].default}
-    told = f", {_point(shapes)}" if shapes else ""
-    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{told}"
-    decided = f"Recommended {what}: {_choice(one)}." if one.recommended is not None else f"{_why_none(one)}: {what}."
-    yield Text(decided[0].upper() + decided[1:], Role.HEADLINE)
+    given = f", {_point(shapes)}" if shapes else ""
+    what = f"settings by {_BY[one.by]} for {one.task} {one.model} on {one.device}, data {one.data}{given}"
+    best = one.recommended
+    told = f"Recommended {what}: {_choice(one, best)}." if best else f"No recommendation of {what}: {_why_none(one)}."
+    yield Text(told, Role.HEADLINE)
     yield Table(tuple(_offer_columns(one.offers, one)), most=_MOST_ROWS)
     if one.learning is not None:
         yield Text(f"learning rate: {_learning(one.learning)}")
@@ -129,9 +135,8 @@ def _settings(one: Settings) -> Iterator[Part]:
 def _why_none(one: Settings) -> str:
     wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
     if wide:
-        return f"no recommendation: {too_wide(min(wide))}"
-    rest = "was measured" if not one.left_out else "can be judged"
-    return f"not enough stored: one setting alone {rest}"
+        return too_wide(min(wide))
+    return f"one setting alone {'can be judged' if one.left_out else 'was measured'}"
 
 
 def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
@@ -145,24 +150,24 @@ def _offer_columns(rows: Sequence[Offer], one: Settings) -> Iterator[Column]:
     yield Column("memory", tuple(units.quantity(row.memory_bytes, "bytes") for row in rows), 2)
     yield Column("trials", tuple(str(row.trials) for row in rows), 4)
     yield Column("runs", tuple(str(len(row.runs)) for row in rows), 5)
+    if any(row.doubts for row in rows):
+        yield Column("verdict", tuple("SUSPECT" if row.doubts else "" for row in rows), 1, left=True)
 
 
 def _mark(row: Offer, one: Settings) -> str:
     if one.recommended is not None and row.case_ids == one.recommended.case_ids:
-        return "*"
-    return "=" if row.could_be and len(one.offers) > 1 else " "
+        return _BEST
+    return _EVEN if row.could_be and len(one.offers) > 1 else ""
 
 
-def _choice(one: Settings) -> str:
-    best = one.recommended
-    assert best is not None
+def _choice(one: Settings, best: Offer) -> str:
     stands = f"{best.trials} trial{'s' * (best.trials > 1)} in {len(best.runs)} run{'s' * (len(best.runs) > 1)}"
     if one.clear:
         return f"{_point(best.point)}; {_lead(one.lead)}; based on {stands}"
     tied = sum(offer.could_be for offer in one.offers) - 1
     others = "the other one" if tied == 1 else f"{tied} others"
-    tie = f"not significantly different from {others} (=)"
-    return f"{_point(best.point)} (*), {tie}; based on {stands}{_leaner(one, best)}"
+    tie = f"not significantly different from {others} ({_EVEN})"
+    return f"{_point(best.point)} ({_BEST}), {tie}; based on {stands}{_leaner(one, best)}"
 
 
 def _leaner(one: Settings, best: Offer) -> str:

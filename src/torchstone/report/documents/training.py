@@ -10,7 +10,7 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text, paragraphs
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
-from torchstone.workflows.train.campaign import TrainResults
+from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.tune.verifying import Epoch
 
 _BEGUN = {

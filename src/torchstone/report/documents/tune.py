@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Iterator
 
 from torchstone.analysis.advice.choices import Chosen, is_unusable
-from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
-from torchstone.core.schema.answer import Answer
+from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.estimate import Estimate, too_wide
-from torchstone.core.schema.trial import Purpose
-from torchstone.report.document import Document, Facts, Part, Role, Section, Text
+from torchstone.report.document import Facts, Part, Role, Section, Text
+from torchstone.report.documents.choices import chosen_parts
+from torchstone.report.documents.run_answer import rate_words
 from torchstone.report.documents.wording import point_words, scalar_word
 
 
-def tune_document(run: RunSummary, rate: str, choices: Sequence[Part]) -> Document:
-    """Return what a completed tune found. Raises ValueError for a run without an answer.
-
-    `rate`: how fast the recommended Case is, with its interval; `choices`: the fastest, the most efficient and the
-    recommended settings.
-    """
-    return Document(f"Tune of {run.name}", tuple(tune_parts(run, rate, choices)))
-
-
-def tune_parts(run: RunSummary, rate: str, choices: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts of its Document, what stands above the tables of a run. Raises ValueError without an answer."""
+def tune_parts(run: RunSummary) -> Iterator[Part]:
+    """Yield what a completed tune found, above the tables of its run. Raises ValueError for a run without an answer."""
     answer = run.answer
     if answer is None:
         raise ValueError(f"{run.run_id} has no answer")
-    yield Text(_sentences(answer, rate), Role.HEADLINE)
-    yield from choices
+    case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
+    yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
+    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
+    work, accelerator = case.workload, case.placement.device != "cpu"
+    yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
     yield Facts(tuple(_facts(answer)))
     settings = tuple((axis, scalar_word(value)) for axis, value in answer.settings.items())
     yield Section("settings", (Facts(settings),))
 
 
-def of_final_round(run: RunSummary) -> RunSummary:
-    """Return the run with the Cases of its final round alone, if it had one: the probes of a search are no results."""
-    final = tuple(case for case in run.cases if any(t.purpose == Purpose.REPLICATE for t in case.trials))
-    return msgspec.structs.replace(run, cases=final) if final else run
-
-
-def recommended_case(run: RunSummary, answer: Answer) -> CaseSummary:
-    """Return the Case that an answer recommends."""
-    return next(case for case in run.cases if case.case_id == answer.recommended.case_id)
-
-
-def chosen_of(answer: Answer) -> Chosen:
-    """Return the choices of an answer as those of a run."""
-    return Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
-
-
-def _sentences(answer: Answer, rate: str) -> str:
+def _sentences(answer: TuneResult, rate: str) -> str:
     best = answer.recommended
     settled = "Recommended" if not is_unusable(best) else "Best found, not certain"
     text = f"{settled}: {point_words(best.point)}, {rate}."
@@ -62,11 +39,11 @@ def _sentences(answer: Answer, rate: str) -> str:
     return f"{text} These are the present settings." if _is_present(answer) else text
 
 
-def _is_present(answer: Answer) -> bool:
+def _is_present(answer: TuneResult) -> bool:
     return answer.present is not None and answer.present.case_id == answer.recommended.case_id
 
 
-def _facts(answer: Answer) -> Iterator[tuple[str, str]]:
+def _facts(answer: TuneResult) -> Iterator[tuple[str, str]]:
     if answer.gain is not None:
         yield "gain", _gain(answer.gain)
     elif _is_present(answer):
@@ -90,7 +67,7 @@ def _gain(gain: Estimate) -> str:
     return f"{text} times the present settings ({rounds})"
 
 
-def _cost(answer: Answer) -> str:
+def _cost(answer: TuneResult) -> str:
     spent = f"{answer.probes} probes, {units.quantity(answer.searched_s, 's')}"
     if answer.everything_s is None:
         return f"{spent}; {answer.points} settings"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import Scalar, scalar_word
 
-
-def scalar_word(value: Scalar) -> str:
-    """Return a value as people type it: true, not True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+__all__ = ["point_words", "scalar_word"]
 
 
 def point_words(point: Mapping[str, Scalar]) -> str:

@@ -1,51 +1,82 @@
-"""A Document as Markdown (CommonMark with tables): for pull requests, issues and wikis."""
+"""A Document as Markdown (CommonMark with tables): for reports, pull requests, issues and wikis."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
 
-_STEERING = re.compile(r"([\\`*_{}\[\]<>#|~])")
+# What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
+_STEERING = re.compile(r"[\\`*<>|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
+_AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|\d+(?=[.)](?:\s|$)))")  # of a list or a line
 
 
 def markdown(document: Document) -> str:
     """Return the page. What is folded is in `<details>`, charts by the name of their file."""
     blocks = [f"# {_plain(document.title)}", *_blocks(document.parts, 2)]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _line(text: object) -> str:
+    """Return text as one line that is printable."""
+    shown = "".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    return " ".join(shown.split())
 
 
 def _plain(text: object) -> str:
-    """Return text of one line that Markdown takes for nothing but text."""
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-    return _STEERING.sub(r"\\\1", shown)
+    """Return text of one line that Markdown takes for nothing but text, where it does not begin a block."""
+    return _STEERING.sub(lambda found: f"\\{found[0]}", _line(text))
+
+
+def _block(text: object) -> str:
+    """Return the same for text that begins a block."""
+    plain = _plain(text)
+    begins = _AT_THE_START.match(plain)
+    if begins is None:
+        return plain
+    end = begins.end()
+    return f"{plain[:end]}\\{plain[end:]}" if plain[0].isdigit() else f"\\{plain}"
 
 
 def _blocks(parts: Sequence[Part], level: int) -> Iterator[str]:
+    details: list[str] = []
     for part in parts:
-        match part:
-            case Text():
-                yield _text(part)
-            case Command():
-                yield _code(part.words)
-            case Facts():
-                yield "\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in part.rows)
-            case Table():
-                yield _table(part)
-            case Chart():
-                yield f"![{_plain(part.says)}]({part.name}.svg)"
-            case Doubt():
-                yield f"**{part.severity}** {_plain(part.subject)}: {_plain(part.message)}. {_plain(part.advice)}"
-            case Section():
-                yield from _section(part, level)
+        if isinstance(part, Text) and part.role == Role.DETAIL:
+            details.append(f"- {_block(part.text)}")
+            continue
+        if details:
+            yield "\n".join(details)
+            details = []
+        yield from _part(part, level)
+    if details:
+        yield "\n".join(details)
+
+
+def _part(part: Part, level: int) -> Iterator[str]:
+    match part:
+        case Text():
+            yield _text(part)
+        case Command():
+            yield _code(part.words)
+        case Facts():
+            yield "\n".join(f"- {_block(name)}: {_plain(value)}" for name, value in part.rows)
+        case Table():
+            yield _table(part)
+        case Chart():
+            says = part.says.replace("[", "(").replace("]", ")")
+            yield f"![{_plain(says)}]({part.name}{part.suffix})"
+        case Doubt():
+            yield f"**{part.severity}** {_plain(part.subject)}: {_plain(part.message)}. {_plain(part.advice)}"
+        case Section():
+            yield from _section(part, level)
 
 
 def _text(part: Text) -> str:
-    text = _plain(part.text)
     if part.role == Role.HEADLINE:
-        return f"**{text}**"
-    return f"Note: {text}" if part.role == Role.NOTE else text
+        return f"**{_plain(part.text)}**"
+    return f"Note: {_plain(part.text)}" if part.role == Role.NOTE else _block(part.text)
 
 
 def _code(words: str) -> str:
@@ -56,7 +87,7 @@ def _code(words: str) -> str:
 
 def _section(part: Section, level: int) -> Iterator[str]:
     if part.folded:
-        yield f"<details><summary>{_plain(part.title)}</summary>"
+        yield f"<details><summary>{html.escape(_line(part.title))}</summary>"  # no Markdown is read there
         yield from _blocks(part.parts, level + 1)
         yield "</details>"
         return

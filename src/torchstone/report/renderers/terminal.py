@@ -2,153 +2,122 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
+from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.units import MISSING
-from torchstone.report.document import Chart, Column, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers.shortening import shortened, with_room
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.renderers.terminal_table import fitting, table
+from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
 
-_GAP = 2  # characters between columns
-_TITLE = 12  # characters that a line of a column's title may have before it is broken
-_NAME = 9  # characters of a fact's name
+__all__ = ["fitting", "terminal"]
+
+_NAME = 9  # cells of a fact's name
 
 
 def terminal(document: Document, width: int, *, every: bool = False) -> str:
-    """Return the text, each line with its end. `every`: with what is folded."""
+    """Return the text, each line with its end. `every`: with what is folded.
+
+    No line is wider than `width` cells but what is there to be copied: a command, and a fact of one word, as a path is.
+    """
     return "".join(f"{line}\n" for line in _lines(document.parts, width, every=every))
 
 
-def plain(text: object) -> str:
-    """Return text that a record may have brought from a stranger, without what could steer a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-
-
-def _lines(parts: Sequence[Part], width: int, *, every: bool) -> Iterator[str]:
+def _lines(parts: Sequence[Part], width: int, *, every: bool, level: int = 0, titled: bool = False) -> Iterator[str]:
+    """Yield the lines of parts. `level`: how many titles they stand under; `titled`: one is right above them."""
     before: Part | None = None
+    begun = titled
     for part in parts:
-        drawn = list(_part(part, width, every=every))
-        if drawn and before is not None and _apart(before, part):
+        drawn = list(_part(part, width, every=every, level=level, titled=titled))
+        if not drawn:
+            continue
+        if drawn[0] and _apart(before, part, begun=begun):
             yield ""
         yield from drawn
-        before = part if drawn else before
+        begun = True
+        if not (isinstance(part, Text) and part.role == Role.DETAIL):  # which is of what stands before it
+            before = part
 
 
-def _apart(before: Part, part: Part) -> bool:
-    """Say whether an empty line stands between two parts."""
-    if isinstance(part, Text) and part.role == Role.DETAIL:
+def _apart(before: Part | None, part: Part, *, begun: bool) -> bool:
+    """Say whether an empty line stands above a part. `begun`: something does, be it a title alone."""
+    if before is None:
+        return begun and isinstance(part, Section) and bool(part.title)
+    if isinstance(part, Command) or (isinstance(part, Text) and part.role == Role.DETAIL):
         return False
     if isinstance(before, Text) and isinstance(part, Text):
-        return before.role == Role.HEADLINE or part.role != before.role
-    return (not isinstance(part, Command) and type(before) is not type(part)) or isinstance(part, Section | Table)
+        return before.role != part.role
+    return type(before) is not type(part) or isinstance(part, Section | Table)
 
 
-def _part(part: Part, width: int, *, every: bool) -> Iterator[str]:
+def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> Iterator[str]:
     match part:
         case Text():
             yield from _text(part, width)
         case Command():
             yield f"  {plain(part.words)}"  # whole, so that it can be copied
         case Facts():
-            yield from _facts(part, width)
+            yield from _facts(part, width, "  " if titled else "")
         case Table():
-            yield from _table(part, width, every=every)
+            yield from table(part, width, every=every)
         case Doubt():
-            said = f"{part.severity} {part.subject}: {part.message}. {part.advice}"
-            yield from _wrapped(said if part.severity != Severity.INFO else f"note: {said}", width, "  ")
+            about = "note:" if part.severity == Severity.INFO else part.severity
+            yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
         case Chart():
-            yield from _wrapped(f"{part.name}: {part.says}", width, "  ")
+            yield from wrapped(f"{part.name}: {part.says}", width, rest="  ")
         case Section():
-            yield from _section(part, width, every=every)
+            yield from _section(part, width, every=every, level=level, titled=titled)
 
 
 def _text(part: Text, width: int) -> Iterator[str]:
-    if part.role == Role.NOTE:
-        yield from _wrapped(f"note: {part.text}", width, "  ")
-    elif part.role == Role.DETAIL:
-        yield from _wrapped(f"  {part.text}", width, "    ")
-    else:
-        yield from _wrapped(part.text, width, "" if part.role == Role.HEADLINE else "  ")
+    match part.role:
+        case Role.HEADLINE:
+            yield from wrapped(part.text, width)
+        case Role.BODY:
+            yield from wrapped(part.text, width, rest="  ")
+        case Role.NOTE:
+            yield from wrapped(f"note: {part.text}", width, rest="  ")
+        case Role.DETAIL:
+            yield from wrapped(part.text, width, first="  ", rest="    ")
 
 
-def _section(part: Section, width: int, *, every: bool) -> Iterator[str]:
-    if part.folded and not every:
-        yield from _wrapped(f"{part.title}: {part.how}", width, "  ")
-        return
-    if part.title:
-        yield plain(part.title)
-    yield from _lines(part.parts, width, every=every)
+def _facts(part: Facts, width: int, indent: str) -> Iterator[str]:
+    """Yield a line a fact, the values below each other; a name that is too long for that has a line of its own.
 
-
-def _facts(part: Facts, width: int) -> Iterator[str]:
-    names = max([_NAME, *(len(name) for name, _ in part.rows)])
-    for name, value in part.rows:
-        yield from _wrapped(f"{name:<{names}} {value}", width, " " * (names + 1))
-
-
-def _wrapped(text: str, width: int, indent: str) -> Iterator[str]:
-    lead = text[: len(text) - len(text.lstrip())]
-    yield from textwrap.wrap(
-        plain(text.strip()), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip
-
-
-# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _table(part: Table, width: int, *, every: bool) -> Iterator[str]:
-    most = None if every else part.most
-    kept, gone = fitting(part.columns, width)
-    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
-    titles = [textwrap.wrap(plain(column.title), _TITLE) or [""] for column in kept]
-    cells = [[plain(cell) for cell in column.cells] for column in kept]
-    widths = [max(map(len, (*title, *column))) for title, column in zip(titles, cells, strict=True)]
-    height = max((len(title) for title in titles), default=0)
-    headed = [[""] * (height - len(title)) + title for title in titles]
-    for row in zip(*headed, strict=True):
-        yield _row(row, widths, kept)
-    yield "─" * (sum(widths) + _GAP * (len(widths) - 1))
-    rows = list(zip(*cells, strict=True))
-    for row in rows[:most]:
-        yield _row(row, widths, kept)
-    if most is not None and len(rows) > most:
-        yield f"and {len(rows) - most} more: {part.how}"
-    if gone:
-        names = ", ".join(plain(column.title) for column in sorted(gone, key=lambda c: c.rank) if column.of is None)
-        if names:
-            yield from _wrapped(f"hidden (terminal too narrow): {names}", width, "  ")
-
-
-def _row(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
-    laid = (
-        f"{cell:<{width}}" if column.left else f"{cell:>{width}}"
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    )
-    return (" " * _GAP).join(laid).rstrip()
-
-
-def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
-    """Return the columns that fit into `width` characters, and those that say something and do not.
-
-    What has no value in any row is neither: it is not there.
+    A value of one word, as a path is, stays whole.
     """
-    kept = [c for c in columns if c.rank == 0 or _says_something(c)]
-    gone: list[Column] = []
-    while sum(_width(shortened(c)) + _GAP for c in kept) - _GAP > width and any(c.rank for c in kept):
-        highest = max(c.rank for c in kept)
-        gone += [c for c in kept if c.rank == highest]
-        kept = [c for c in kept if c.rank != highest]
-    missing = {number for number, column in enumerate(columns) if column not in kept}
-    return [c for c in kept if c.of not in missing], gone
+    names = [plain(name) for name, _ in part.rows]
+    most = max(_NAME, width // 3)
+    broad = max([_NAME, *(cells(name) for name in names if cells(name) <= most)])
+    beside = indent + " " * (broad + 1)
+    for name, (_, value) in zip(names, part.rows, strict=True):
+        first = f"{indent}{name}{' ' * (broad + 1 - cells(name))}"
+        if cells(name) > broad:
+            yield from wrapped(name, width, first=indent, rest=f"{indent}  ")
+            first = beside
+        yield from wrapped(value, width, first=first, rest=beside, whole=len(plain(value).split()) == 1)
 
 
-def _says_something(column: Column) -> bool:
-    nothing = ("",) if column.of is not None else ("", MISSING)  # a dash in place of an interval has its reason
-    return any(cell not in nothing for cell in column.cells)
+def _section(part: Section, width: int, *, every: bool, level: int, titled: bool) -> Iterator[str]:
+    """Yield a section: under its title, one of parts below another title under "[title]" and indented."""
+    if part.folded and not every:
+        yield from with_what_to_type(part.title, part.how, width)
+    elif not part.title:
+        yield from _lines(part.parts, width, every=every, level=level, titled=titled)
+    elif level == 0:
+        title = list(wrapped(part.title, width, rest="  "))
+        yield from title
+        if _has_sections(part):
+            yield "=" * max(map(cells, title))
+        yield from _lines(part.parts, width, every=every, level=1, titled=True)
+    elif _has_sections(part):
+        yield from wrapped(part.title, width, first="── ", rest="   ")
+        yield from _lines(part.parts, width, every=every, level=level + 1, titled=True)
+    else:
+        yield from wrapped(f"[{part.title}]", width, rest=" ")
+        for line in _lines(part.parts, width - 2, every=every, level=level + 1):
+            yield f"  {line}" if line else ""
 
 
-def _width(column: Column) -> int:
-    title = textwrap.wrap(plain(column.title), _TITLE) or [""]
-    return max(map(len, (*title, *map(plain, column.cells))))
+def _has_sections(part: Section) -> bool:
+    return any(isinstance(one, Section) and one.title and not one.folded for one in part.parts)

@@ -14,7 +14,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Workload
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.procedure import Procedure
-from torchstone.storage.reading import read_bounded
+from torchstone.storage.record_reader import read_bounded
 
 CARD = "training.json"
 METRICS = "training_metrics.json"
@@ -56,7 +56,7 @@ def read_card(folder: Path) -> TrainingCard:
     """Return what was asked of the training in a folder. Raises UsageError if there is none, or its file is not one."""
     path = folder / CARD
     if not path.is_file():
-        raise UsageError(f"{folder}: no training lies here (there is no {CARD}); name the --output of a `train`")
+        raise UsageError(f"{folder}: not a training folder (no {CARD} in it); give the --output folder of `train`")
     with read_bounded(path) as file:
         data = file.read()
     try:
@@ -113,5 +113,5 @@ def newest(folder: Path, recorded: Sequence[Path] = ()) -> Path:
     if found:
         return max(found, key=lambda path: (path / CARD).stat().st_mtime_ns)
     if recorded:
-        raise UsageError(f"{recorded[0]}: no checkpoint of the latest training lies here; name the folder of one")
-    raise UsageError(f"{folder}: holds no training yet; name its folder, or run `torchstone train` first")
+        raise UsageError(f"{recorded[0]}: no checkpoint of the latest training in it; give a training's folder")
+    raise UsageError(f"{folder}: no training in it; give a training's folder, or run `torchstone train` first")

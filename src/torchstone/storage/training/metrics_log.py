@@ -1,4 +1,4 @@
-"""training_metrics.json: written anew after every epoch, so that what was reached is on disk whatever comes next."""
+"""training_metrics.json: rewritten after every epoch, so that the metrics so far survive a crash."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TrainingMetrics(msgspec.Struct, frozen=True):
     telemetry: tuple[Series, ...] = ()
 
 
-class Diary:
+class MetricsLog:
     """Collects the epochs of one training and keeps its file up to date. `before`: those of the part before a cut."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """A contest: pairs of processes until it is known whether B differs from A, or the budget is spent.
 
 Both sides live at once and take short turns, so that what drifts hits both (docs/comparing-live.md). The pair is the
-replicate: fresh processes, each with its heap moved by luck. Templates are renewed on the way, and the interval sees
+replicate: fresh processes, each with a random heap offset. Templates are renewed on the way, and the interval sees
 what they share.
 """
 
@@ -26,12 +26,12 @@ from torchstone.workflows.ab.budget import FEWEST_PAIRS, templates_for
 from torchstone.workflows.ab.forecast import MOST_TEMPLATES
 from torchstone.workflows.ab.interleaving import TurnPlan, turn_s_of
 from torchstone.workflows.ab.other_threads import Take, forecast, reserved_s, tried, with_one_thread
-from torchstone.workflows.ab.pair import Contender, Pair, Spans
-from torchstone.workflows.ab.sequential_test import Look, Standing
-from torchstone.workflows.ab.session_pool import Ring
+from torchstone.workflows.ab.pair import Pair, Spans, Variant
+from torchstone.workflows.ab.sequential_test import Look, SequentialTest
+from torchstone.workflows.ab.session_pool import SessionPool
 from torchstone.workflows.ab.timetable import Timetable
 
-__all__ = ["Contender", "Contested", "contest"]
+__all__ = ["ExperimentResult", "Variant", "contest"]
 
 METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
 _WARM_UP_S = 0.1
@@ -54,7 +54,7 @@ class Spent(msgspec.Struct, frozen=True):
     ending_s: float
 
 
-class Contested(msgspec.Struct, frozen=True):
+class ExperimentResult(msgspec.Struct, frozen=True):
     """How it ended. `trials`: two a pair, with the facts side, pair and template.
 
     `needed_s`: what the fewest pairs take, where the budget was too short for them.
@@ -80,8 +80,8 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def contest(
-    a: Contender,
-    b: Contender,
+    a: Variant,
+    b: Variant,
     rules: Rules,
     procedure: Procedure,
     watcher: Watcher | None = None,
@@ -90,17 +90,17 @@ def contest(
     *,
     strict: bool = False,
     try_one_thread: bool = False,
-) -> Contested:
+) -> ExperimentResult:
     """Compare B with A, which is the baseline, live on this machine.
 
-    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Bout. Nothing is raised for a
-    side that fails: the comparison is then not_comparable, and says how it ended.
+    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Experiment. Nothing is raised for
+    a side that fails: the comparison is then not_comparable, and says how it ended.
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}
-    with Ring(models, in_turns(procedure), watcher) as ring:
-        bout = Bout(a, b, rules, ring, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
-        return bout.fight()
+    with SessionPool(models, in_turns(procedure), watcher) as ring:
+        bout = Experiment(a, b, rules, ring, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
+        return bout.run()
 
 
 def in_turns(procedure: Procedure) -> Procedure:
@@ -116,19 +116,19 @@ def as_ab_does(how: Procedure) -> Procedure:
     return msgspec.structs.replace(how, heap=heap, pin_threads=how.pin_threads is not False)
 
 
-class Arena(Protocol):
-    """What a bout needs of a Ring."""
+class PairRunner(Protocol):
+    """What a bout needs of a SessionPool."""
 
     start_s: float
 
     def renew(self) -> None:
         """Start new templates."""
 
-    def take(self, sides: Sequence[Contender], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
+    def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
         """Take one pair."""
 
 
-class Bout:
+class Experiment:
     """The course of one contest. `began_s`: when its budget began to run; `strict`, `say`: see Timetable.
 
     `try_one_thread`: take a few pairs with one thread a side where all threads leave it unclear.
@@ -136,10 +136,10 @@ class Bout:
 
     def __init__(
         self,
-        a: Contender,
-        b: Contender,
+        a: Variant,
+        b: Variant,
         rules: Rules,
-        ring: Arena,
+        ring: PairRunner,
         began_s: float,
         tell: Callable[[Progress], None] = lambda _: None,
         keep: Callable[[Trial], None] = lambda _: None,
@@ -152,7 +152,7 @@ class Bout:
         self._sides, self._rules, self._ring = (a, b), rules, ring
         self._tell, self._keep, self._clock, self._try_one_thread = tell, keep, clock, try_one_thread
         self._time = Timetable(rules.budget_s, began_s, clock, strict=strict, say=say)
-        self._standing = Standing(rules.margin, rules.false_alarms)
+        self._standing = SequentialTest(rules.margin, rules.false_alarms)
         self._dice = random.Random(rules.seed)
         self._pairs: list[Pair] = []
         self._beside: list[Pair] = []  # with other threads
@@ -160,7 +160,7 @@ class Bout:
         self._failures = self._in_a_row = 0
         self._before_s = self._renewing_s = 0.0
 
-    def fight(self) -> Contested:
+    def run(self) -> ExperimentResult:
         """Take pairs until it is settled, the budget is spent, or too many of them fail."""
         self._new_template()
         self._before_s = self._time.elapsed_s
@@ -241,7 +241,7 @@ class Bout:
     def _settled(self) -> bool:
         return self._standing.last is not None and self._standing.last.settled
 
-    def _ended(self, reason: str, failed: Pair | None = None) -> Contested:
+    def _ended(self, reason: str, failed: Pair | None = None) -> ExperimentResult:
         trials = tuple(trial for pair in self._pairs for trial in pair.trials)
         steps = sum(len(trial.values("step_time_s")) for trial in trials)
         comparison = self._comparison(failed, steps, self._other_threads() if reason == "budget" else None)
@@ -250,7 +250,7 @@ class Bout:
         warm_s, turns_s, measured_s, end_s = sums
         nothing_said = self._standing.last is None
         spent = Spent(self._before_s, self._renewing_s, warm_s, turns_s, measured_s, end_s)
-        return Contested(
+        return ExperimentResult(
             comparison, trials, len(self._pairs), self._templates, self._time.elapsed_s, reason, spent,
             self._time.needed_s if nothing_said else None,
         )  # fmt: skip
@@ -278,10 +278,10 @@ class Bout:
         taken, given = self._standing.pairs, f"{self._rules.budget_s:g} s"
         needed = f"; --within {self._time.needed_s:.0f}s is enough" if self._time.needed_s is not None else ""
         if not self._pairs:
-            return f"{given} were over before the first pair of processes: starting took {self._before_s:.0f} s"
+            return f"{given} ended before the first pair of processes: starting took {self._before_s:.0f} s"
         if not taken:
-            return f"{given} are too short for one pair of processes, and {FEWEST_PAIRS} are needed{needed}"
-        return f"in {given} there was time for {taken} of the {FEWEST_PAIRS} pairs of processes it takes{needed}"
+            return f"{given} are too short for a pair of processes; {FEWEST_PAIRS} pairs are needed{needed}"
+        return f"only {taken} of the {FEWEST_PAIRS} pairs of processes needed fitted into {given}{needed}"
 
 
 def _ended_well(pair: Pair) -> bool:
@@ -293,5 +293,5 @@ def _why(sides: Sequence[Side], failed: Pair) -> str:
     ends = [(side, trial.outcome) for side, trial in zip(sides, failed.trials, strict=True)]
     bad = [(s, o) for s, o in ends if o.status not in (Status.OK, Status.SKIPPED)]
     if not bad:
-        return "no turn was taken"
+        return "nothing was measured"
     return "; ".join(f"{side.label} {outcome.status}: {outcome.message or 'no message'}" for side, outcome in bad)

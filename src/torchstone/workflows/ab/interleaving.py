@@ -103,8 +103,8 @@ def cores_to_choose(a: Case, b: Case) -> tuple[Sequence[int], int]:
     """Return the logical cores that are ours, and how many of them a couple is given; (…, 0): all, without binding.
 
     A process tends to stay on the core where it is. Of two that use one core each, one may sit beside a busy neighbour
-    for the whole of a pair, and the other not: the largest luck of all on a machine that is shared. So both turns of
-    a couple are taken on the same cores, drawn anew for each couple. Where a loader's processes or torch's pool need
+    for the whole of a pair, and the other not: the largest random difference on a shared machine. So both turns of
+    a couple are taken on the same cores, drawn again for each couple. Where a loader's processes or torch's pool need
     every core, or the sides need different numbers, there is nothing to choose.
     """
     threads = {int(case.configuration.get("threads") or 0) for case in (a, b)}

@@ -15,7 +15,7 @@ from torchstone.workflows.ab.allocation import pace_of
 from torchstone.workflows.ab.budget import FEWEST_COUPLES, FEWEST_PAIRS, Pace, fitting, with_closing_s
 from torchstone.workflows.ab.forecast import pairs_to_settle
 from torchstone.workflows.ab.interleaving import Go, TurnPlan, Warm
-from torchstone.workflows.ab.pair import Contender, Pair
+from torchstone.workflows.ab.pair import Pair, Variant
 
 _THREADS = 1
 _PAIRS = 3
@@ -24,10 +24,10 @@ _SHARE = 0.1  # of the budget
 _MOST_TIMES = 10  # the budget: a longer comparison is no advice
 _LEVEL = 0.36  # of the false alarms: what the last of looks that are 1.25 times apart has to spend
 
-Take = Callable[[Sequence[Contender], TurnPlan], Pair]
+Take = Callable[[Sequence[Variant], TurnPlan], Pair]
 
 
-def with_one_thread(sides: Sequence[Contender], trials: Sequence[Trial]) -> list[Contender] | None:
+def with_one_thread(sides: Sequence[Variant], trials: Sequence[Trial]) -> list[Variant] | None:
     """Return the sides with one thread each; None where they have no more, or compute elsewhere than on the CPU."""
     used = [threads for trial in trials if isinstance(threads := trial.facts.get("threads_in_effect"), int)]
     if not used or min(used) < 2 or any(side.case.placement.device != "cpu" for side in sides):
@@ -48,7 +48,7 @@ def reserved_s(pace: Pace, budget_s: float) -> float:
     return min(usual, _SHARE * budget_s) if few <= _SHARE * budget_s else 0.0
 
 
-def tried(sides: Sequence[Contender], take: Take, left_s: float) -> list[Pair]:
+def tried(sides: Sequence[Variant], take: Take, left_s: float) -> list[Pair]:
     """Take three pairs in the time that is left; fewer where it is too short for them."""
     pairs: list[Pair] = []
     for number in range(_PAIRS):

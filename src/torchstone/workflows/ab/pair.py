@@ -28,7 +28,7 @@ _ALIGNMENT_BYTES = 64  # a cache line
 _KNOWN = 8  # couples, from which on their spread tells how well their middle is known
 
 
-class Contender(msgspec.Struct, frozen=True):
+class Variant(msgspec.Struct, frozen=True):
     """One side: what it is called, what it computes, and where (a work tree of another revision, a device)."""
 
     label: str
@@ -72,7 +72,7 @@ class _Side:
     """A process of one side, from its start to its trial. `stops`: while it waits (waiting.py)."""
 
     def __init__(
-        self, contender: Contender, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
+        self, contender: Variant, launcher: Launcher, drive: TrialDrive, plan: TurnPlan, *, stops: bool
     ) -> None:
         self._drive, self._stops = drive, stops
         self._items = items_of(contender.case)
@@ -128,7 +128,7 @@ def items_of(case: Case) -> int:
 
 
 def take_pair(
-    sides: Sequence[tuple[Contender, Launcher]],
+    sides: Sequence[tuple[Variant, Launcher]],
     number: int,
     procedure: Procedure,
     plan: TurnPlan,
@@ -220,8 +220,8 @@ class _Taking:
         return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
 
 
-def _unstarted(contender: Contender, number: int) -> Trial:
-    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair did not get ready")
+def _unstarted(contender: Variant, number: int) -> Trial:
+    outcome = Outcome(Status.SKIPPED, "not started: the other side of its pair failed to start")
     return Trial(f"skipped-{number}", contender.case.case_id, number, number, "", 0.0, outcome)
 
 

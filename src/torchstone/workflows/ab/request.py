@@ -59,7 +59,7 @@ def sketched(side: SideRequest) -> Sketched:
         axis = next(name for name, values in workload.axes.items() if len(values) > 1)
         one, other, *_ = workload.axes[axis]
         raise UsageError(
-            f"ab compares one case with one, and axis {axis} has {len(workload.axes[axis])} values: give one, or one "
+            f"ab compares one case with one, but axis {axis} has {len(workload.axes[axis])} values: give one, or one "
             f"to each side: --a {axis}={one} --b {axis}={other}"
         )
     if side.folder is not None:
@@ -86,7 +86,7 @@ def _only_workload(request: RunRequest) -> WorkloadRequest:
     tasks = sorted({w.task for w in request.workloads})
     which = f"--task {tasks[0]}" if len(tasks) == len(request.workloads) else "a file with one workload"
     raise UsageError(
-        f"ab compares one case with one, and {request.name or 'this'} has {len(request.workloads)} workloads: "
+        f"ab compares one case with one, but {request.name or 'this'} has {len(request.workloads)} workloads: "
         f"name one, with {which}"
     )
 
@@ -110,5 +110,5 @@ def _in_folder(model: str, folder: Path) -> str:
     if not is_path:
         return model
     if Path(place).is_absolute():
-        raise UsageError(f"model {model}: both revisions would load this one file; write its path from this folder on")
+        raise UsageError(f"model {model}: both revisions would load this same file; give a relative path")
     return f"py:{folder / place}:{function}"

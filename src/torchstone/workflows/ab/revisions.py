@@ -34,7 +34,7 @@ def find(word: str, here: Path) -> Revision:
         what = f"{changed} changed file{'s' * (changed > 1)}"
         return Revision(word, None, f"work tree ({what})" if changed else "work tree (no change)")
     if word.startswith("-"):
-        raise UsageError(f"'{word}' is no revision")
+        raise UsageError(f"'{word}' is not a revision")
     try:
         commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}").strip()
     except UsageError:
@@ -43,7 +43,7 @@ def find(word: str, here: Path) -> Revision:
         except UsageError as fault:  # there is no repository, or one that git does not trust
             raise UsageError(f"'{word}' is neither a recipe nor a file (.yaml, .json, .toml), and {fault}") from None
         raise UsageError(
-            f"'{word}' is neither a recipe, a file, nor a revision of this repository; `git log --oneline` lists some"
+            f"'{word}' is neither a recipe, a file, nor a revision of this repository(see git log --oneline)"
         ) from None
     return Revision(word, commit, word if commit.startswith(word) else f"{word} ({commit[:9]})")
 
@@ -68,7 +68,7 @@ def checked_out(revision: Revision, here: Path) -> Iterator[Path]:
         _git(here, "worktree", "add", "--detach", "--quiet", str(tree), revision.commit)
         try:
             if not (tree / inside).is_dir():
-                raise UsageError(f"{revision.label} has no folder {inside}: start in one that both revisions have")
+                raise UsageError(f"{revision.label} has no folder {inside}: start in a folder that both revisions have")
             yield tree / inside
         finally:
             _git(here, "worktree", "remove", "--force", str(tree))

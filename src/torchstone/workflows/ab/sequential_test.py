@@ -34,7 +34,7 @@ class Look(msgspec.Struct, frozen=True):
         return self.verdict != Judgement.UNCLEAR
 
 
-class Standing:
+class SequentialTest:
     """Collects pair values (logarithms of B ÷ A), a group for each template."""
 
     def __init__(self, margin: float, false_alarms: float) -> None:

@@ -13,10 +13,10 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Contender, Pair, take_pair
+from torchstone.workflows.ab.pair import Pair, Variant, take_pair
 
 
-class Ring:
+class SessionPool:
     """Use as a context manager. `models`: what each folder's template imports for; None: where the controller works.
 
     `start_s`: how long it took to open, which is what a renewal costs.
@@ -63,7 +63,7 @@ class Ring:
             for session in self._sessions.values():
                 session.renew()
 
-    def take(self, sides: Sequence[Contender], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
+    def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
         """Take one pair."""
         self._fresh = False
         placed = [(side, self._sessions[side.folder].launcher) for side in sides]

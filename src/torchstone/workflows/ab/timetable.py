@@ -123,12 +123,12 @@ class Timetable:
         given = f"{self.budget_s:g} s"
         turns = "one turn" if steps == 1 else f"one turn of {steps} steps"
         if fits >= 1:
-            told = f"{step}: to keep within {given}, pairs have {fits} turn{'s' * (fits > 1)} a side; "
+            told = f"{step}: within {given} a pair has {fits} turn{'s' * (fits > 1)} per side; "
             told += f"{FEWEST_COUPLES} would take --within {needed_s(FEWEST_COUPLES):.0f}s"
         elif self.strict:
             self.needed_s = needed_s(1)
             told = f"{step}: {FEWEST_PAIRS} pairs of {turns} a side need --within {self.needed_s:.0f}s; "
-            told += f"in {given} as many are taken as fit, and the answer may stay unclear"
+            told += f"with {given} the result may stay unclear"
         else:
             self.needed_s = needed_s(1)
             told = f"{step}: {FEWEST_PAIRS} pairs of {turns} a side take about {self.needed_s:.0f} s, more than {given}"

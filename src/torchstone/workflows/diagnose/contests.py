@@ -13,16 +13,16 @@ from torchstone.core.schema.comparison import Comparison, Rules
 from torchstone.core.schema.trial import Trial
 from torchstone.execution.controller.session import Session
 from torchstone.execution.timing.clock import Clock, system_clock
-from torchstone.workflows.ab.experiment import Bout, in_turns
+from torchstone.workflows.ab.experiment import Experiment, in_turns
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Contender, Pair, take_pair
+from torchstone.workflows.ab.pair import Pair, Variant, take_pair
 from torchstone.workflows.diagnose.pairs import PairedTrials
 
 MARGIN = 0.02
 
 
 class Sessions:
-    """An Arena (workflows/ab/experiment.py) of open sessions: of side A, and of side B where its heap differs."""
+    """An PairRunner (workflows/ab/experiment.py) of open sessions: of side A, and of side B where its heap differs."""
 
     def __init__(self, a: Session, b: Session, clock: Clock = system_clock) -> None:
         self._a, self._b, self._clock = a, b, clock
@@ -40,15 +40,15 @@ class Sessions:
         self.start_s = self._clock() - began_s
         self._fresh = True
 
-    def take(self, sides: Sequence[Contender], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
+    def take(self, sides: Sequence[Variant], number: int, plan: TurnPlan, dice: random.Random, template: int) -> Pair:
         """Take one pair."""
         self._fresh = False
         placed = [(side, session.launcher) for side, session in zip(sides, (self._a, self._b), strict=True)]
         return take_pair(placed, number, self._procedure, plan, dice, self._a.watcher, {"template": template})
 
 
-class LiveContest:
-    """A Contest (trying.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
+class LiveComparer:
+    """A Contest (what_if.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
 
     `probe` takes one short trial; `keep` is given every trial of a live contest with its Case as soon as it is taken.
     `apart`: the device has no room for two processes at once, so that settings are compared trial by trial.
@@ -73,7 +73,7 @@ class LiveContest:
             return self._paired(case, heap, budget_s)
         began_s = system_clock()
         cases = {one.case_id: one for one in (self._present, case)}
-        a, b = Contender("present", self._present), Contender("candidate", case)
+        a, b = Variant("present", self._present), Variant("candidate", case)
         self._seed += 1
         rules = Rules(margin=MARGIN, budget_s=budget_s, seed=self._seed)
         with ExitStack() as stack:
@@ -82,8 +82,8 @@ class LiveContest:
                 how = msgspec.structs.replace(other.procedure, heap=heap)
                 other = stack.enter_context(Session(how, [case.workload.model], self._session.watcher))
             arena = Sessions(self._session, other)
-            bout = Bout(a, b, rules, arena, began_s, keep=lambda trial: self._keep(cases[trial.case_id], trial))
-            ended = bout.fight()
+            bout = Experiment(a, b, rules, arena, began_s, keep=lambda trial: self._keep(cases[trial.case_id], trial))
+            ended = bout.run()
         return ended.comparison, ended.trials
 
 

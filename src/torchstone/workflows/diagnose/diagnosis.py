@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from torchstone.analysis.advice.advice import Advice
-from torchstone.config.cli_flags import word
-from torchstone.core.schema.axis import Scalar
+from torchstone.analysis.advice.rules import Remedy
+from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
@@ -54,18 +54,7 @@ class WhatIf(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """What it is called, as it is typed."""
         told = {**self.settings, **({"heap": self.heap} if self.heap is not None else {})}
-        return ", ".join(f"{axis}={word(value)}" for axis, value in told.items())
-
-
-class Remedy(msgspec.Struct, frozen=True):
-    """Advice in words. `axis`: what is tried in its place where the engine has that axis.
-
-    `how`: it says how that is done in a program of one's own, and is worth telling all the more once it was measured.
-    """
-
-    text: str
-    axis: str | None = None
-    how: bool = False
+        return ", ".join(f"{axis}={scalar_word(value)}" for axis, value in told.items())
 
 
 class Cause(msgspec.Struct, frozen=True):

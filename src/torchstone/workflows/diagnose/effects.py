@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from torchstone.analysis.advice.choices import memory_figures
 from torchstone.core.figures import figures
+from torchstone.core.fingerprints import fingerprint_of, moved
 from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.memory_figures import memory_figures
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.workflows.diagnose.diagnosis import BROKEN_LOSS
-
-_SAME = 1e-4  # relative: the order of additions alone moves a loss by less
 
 
 def effects_of(
@@ -39,7 +38,7 @@ def _peak(trials: Sequence[Trial], names: Sequence[str]) -> float | None:
 
 def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> str | None:
     changing = [axis for axis in settings if axis in AXES and AXES[axis].changes_result]
-    prints = [next((found for trial in side if (found := trial.values("fingerprint"))), ()) for side in sides]
+    prints = [fingerprint_of(side) for side in sides]
     broken = [not all(map(math.isfinite, found)) for found in prints]
     if any(broken):  # it comes before all else: who computes no numbers is no faster
         return "the loss is NaN or infinite with the present settings" if broken[0] else BROKEN_LOSS
@@ -50,7 +49,7 @@ def _loss(sides: Sequence[Sequence[Trial]], settings: Mapping[str, Scalar]) -> s
     pairs = list(zip(*prints, strict=False))
     if not pairs:
         return None
-    apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
-    if apart <= _SAME:
+    if moved(*prints) is None:
         return "the same"
+    apart = max(abs(b - a) / max(abs(a), 1e-12) for a, b in pairs)
     return f"{100 * apart:.2g} % apart in {len(pairs)} steps"

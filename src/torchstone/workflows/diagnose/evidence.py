@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.setting import Setting
 from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
@@ -60,10 +62,19 @@ class Evidence(msgspec.Struct, frozen=True):
         """Items of a step."""
         return self.batch_size * (self._number("grad_accumulation") or 1)
 
+    @property
+    def known(self) -> Setting:
+        """What is known beside the figures: what the Case has already is not advised."""
+        look = self.loader_look
+        return Setting(
+            self.case.configuration, self.cores, self.accelerator, self.figures.get("device_utilization"),
+            (self.device.precisions or None) if self.device is not None else None, self.facts, self.trains,
+            look.main_busy >= rules.LOADER_COMPUTES if look is not None else None,
+        )  # fmt: skip
+
     def fixes(self, axis: str) -> bool:
         """Whether the user's own batches are used as they come, so that an axis can have no other value."""
-        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/_own_data.py
-        return axis in told.partition(" (")[0].split(", ")
+        return self.known.fixes(axis)
 
     @property
     def workers(self) -> int:

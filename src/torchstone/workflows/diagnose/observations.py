@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.checklist import checklist
-from torchstone.analysis.advice.curves import curve_of, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.curves import curve_of, phases_s, ran_out, read_memory, read_phases
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.questions import three_questions
 from torchstone.analysis.advice.spread import read_spread
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core import units
-from torchstone.core.figures import PHASE
-from torchstone.core.schema.phase import PHASES
 
 
 def patterns(run: RunSummary, case: CaseSummary) -> list[Advice]:
-    """Return what is seen of a Case beside those like it: S4-58 to 61, S2-35, S2-27 to 34, S3-60."""
-    return list(_patterns(run, case, alike(run, case)))
+    """Return what is seen of a Case beside those like it, and of each accelerator beside the CPU."""
+    beside = (told.advice for told in beside_the_cpu(alike(run, case)))
+    return [*over_batch_sizes(run, case), *beside, *of_its_step(run, case)]
 
 
-def _patterns(run: RunSummary, case: CaseSummary, cases: Sequence[CaseSummary]) -> Iterator[Advice]:
-    here = [one for one in cases if one.placement == case.placement]
+def over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    """Yield what the curve over batch sizes says of a Case and those like it on the same device."""
+    here = [one for one in alike(run, case) if one.placement == case.placement]
     curve = curve_of(case, here, run.machine)
     if curve is not None:
-        yield Advice(_against(curve, case))
+        yield Advice(batch_curve.speed_up(curve, case.workload.item))
         yield from batch_curve.advise(curve, case.configuration, ran_out(case, run.cases))
-    yield from (told.advice for told in beside_the_cpu(cases))
+
+
+def of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
+    """Yield what the phases of its step, its memory and its spread say of a Case."""
     yield from read_phases(case, run.machine)
     yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:
@@ -41,20 +43,11 @@ def alike(run: RunSummary, case: CaseSummary) -> list[CaseSummary]:
 
 
 def questions(case: CaseSummary) -> list[str]:
-    """Return seed S2-44's three questions with their answers."""
-    figures = {name: f"{PHASE}{name}_s" for name in PHASES}
-    phases_s = {name: case.estimates[figure].value for name, figure in figures.items() if figure in case.estimates}
+    """Return the three questions of a slow training with their answers."""
     busy = case.estimates.get("device_utilization")
-    return three_questions(phases_s, busy.value if busy is not None else None)
+    return three_questions(phases_s(case), busy.value if busy is not None else None)
 
 
 def to_check(run: RunSummary, case: CaseSummary) -> list[str]:
     """Return the list of what to have looked at before a long training."""
     return checklist(case, alike(run, case), run.machine)
-
-
-def _against(curve: batch_curve.Curve, case: CaseSummary) -> str:
-    first = curve.points[0]
-    base = f"{units.significant(first.throughput, 3)} {case.workload.item}s/s at batch_size {first.batch}"
-    told = (f"{size} {batch_curve.times(n, 'the same')}" for size, n in batch_curve.ratios(curve))
-    return f"against {base}: {', '.join(told)}"

@@ -26,7 +26,7 @@ _LEVEL = 0.99  # as a contest's bound on false alarms
 
 
 class PairedTrials:
-    """A Contest (trying.py) of pairs. `probe` takes one short trial of a Case; `renew` renews what they start from."""
+    """A Contest (what_if.py) of pairs. `probe` takes one short trial of a Case; `renew` renews what they start from."""
 
     def __init__(
         self,

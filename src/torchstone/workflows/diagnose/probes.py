@@ -17,7 +17,7 @@ from torchstone.core.schema.phase import DATA
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Head, Slot
 from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.execution.controller.active_run import OpenRun
+from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
@@ -58,10 +58,10 @@ class Listening(Silent):
         return found
 
 
-class Gathering:
+class EvidenceProbes:
     """Takes the trials of one diagnosis into its open run. `say` is told what is looked at."""
 
-    def __init__(self, open_run: OpenRun, listening: Listening, say: Callable[[str], None]) -> None:
+    def __init__(self, open_run: ActiveRun, listening: Listening, say: Callable[[str], None]) -> None:
         self._open_run, self._listening, self._say = open_run, listening, say
         self._numbers: dict[str, int] = {}
 

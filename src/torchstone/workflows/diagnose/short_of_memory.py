@@ -1,32 +1,27 @@
-"""A Case that runs out of memory: nothing can be compared with it, but what fits can be found (seed S2-43's ladder)."""
+"""A Case that runs out of memory: nothing can be compared with it, but what fits can be found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from torchstone.analysis.advice.choices import memory_figures
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.setting import Setting
 from torchstone.core import units
 from torchstone.core.figures import figures
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Task
+from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Kind, Remedy, Tried, WhatIf
+from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Kind, Tried, WhatIf
 from torchstone.workflows.diagnose.probes import with_settings
 
 
 def out_of_memory(case: Case, trial: Trial) -> Cause:
     """Return the cause, with the rungs of the ladder as what-ifs: what costs least first."""
-    remedies = (
-        Remedy("half the batch", "batch_size"),
-        Remedy("mixed precision: precision=bf16", "precision"),
-        Remedy("grad_accumulation, which keeps the effective batch", "grad_accumulation"),
-        Remedy("gradient_checkpointing=true", "gradient_checkpointing"),
-        Remedy("a smaller model: less depth or width"),
-    )
+    rule, known = rules.FULL_MEMORY, Setting(case.configuration, trains=case.workload.task == Task.TRAIN)
     return Cause(
         OUT_OF_MEMORY, Kind.MEMORY, "it runs out of memory", 1.0, (str(trial.outcome.message or "it ran out"),),
-        usual=("large batch", "activations kept for the backward pass", "large model"), remedies=remedies,
-        what_ifs=tuple(_rungs(case)),
+        usual=tuple(rule.usual(known)), remedies=tuple(rule.remedies(known)), what_ifs=tuple(_rungs(case)),
     )  # fmt: skip
 
 
@@ -56,6 +51,6 @@ def _fits(case: Case, cause: Cause, what_if: WhatIf, probe: Callable[[Case], Tri
     if trial.outcome.status != Status.OK:
         return Tried(cause.id, what_if, message=f"{trial.outcome.status}: {trial.outcome.message}")
     found = figures(trial).values
-    peak = next((found[name] for name in memory_figures(case.placement.device) if name in found), None)
+    peak = peak_memory(found, case.placement.device)
     rate = units.quantity(found.get("throughput"), "items/s")
     return Tried(cause.id, what_if, memory_bytes=peak, message=f"fits: {rate} in one short trial")

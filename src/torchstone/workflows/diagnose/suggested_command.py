@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 
-from torchstone.config.cli_flags import of_data, word, workload_flags
+from torchstone.config.cli_flags import of_data, workload_flags
 from torchstone.config.recipe_files import load_request
 from torchstone.core.errors import TorchstoneError
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, scalar_word
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.plan import sketch
 from torchstone.plugins.model_choice import SHAPES
@@ -28,12 +27,12 @@ def command_for(case: Case, what_if: WhatIf, source: str | None, procedure: Proc
     words, axes = named or (workload_flags(case.workload), ())
     words = ["torchstone", "run", *words, "--device", str(case.placement)]
     for axis, value in {**_said(case, {*axes, *what_if.settings}), **what_if.settings}.items():
-        words += ["--axis", f"{axis}={word(value)}"]
+        words += ["--axis", f"{axis}={scalar_word(value)}"]
     usual = Procedure()
     how = {name: getattr(procedure, name) for name in _OF_A_PROCEDURE}
     how = {name: value for name, value in how.items() if value not in (None, getattr(usual, name))}
     for name, value in {**how, **({"heap": what_if.heap} if what_if.heap is not None else {})}.items():
-        words += [f"--{name}", word(value)]
+        words += [f"--{name}", scalar_word(value)]
     return shlex.join(words)
 
 

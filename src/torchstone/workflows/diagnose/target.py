@@ -18,9 +18,9 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.page_locking import notes
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Source
-from torchstone.core.schema.trial import Purpose
+from torchstone.core.schema.trial import replicates
 from torchstone.execution import machine_facts, plan
-from torchstone.execution.controller.same_machine import of_devices, of_host
+from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.plugins import registry
 from torchstone.plugins.model_choice import card_of
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 PREFIX = "diagnose-"  # of the name of a run that a diagnosis records
 _WINDOW_S, _WARM_UP_S = 1.0, 0.5
 _ARGUMENT = "argument_"  # of the user's function, in what is fixed of a workload
+_OWN_PROGRAM = "it was measured in a program of yours, which alone can measure it again"
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -85,13 +86,13 @@ class Target(msgspec.Struct, frozen=True):
 
 def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
     """Return the Case of a stored run: the one whose id begins with `which`, else the best that trains."""
-    chosen = _chosen(summary, which)
+    chosen = chosen_case(summary, which)
     case = Case(chosen.workload, chosen.configuration, chosen.placement)
     head, model = entry.head, chosen.workload.model
     scheme = model.partition(":")[0]
     elsewhere: str | None = None
     if scheme not in registry.names("models"):
-        elsewhere = "it was measured in a program of yours, which alone can measure it again"
+        elsewhere = _OWN_PROGRAM
     elif changes := of_host(head.machine, machine_facts.host(), machine_facts.settings()):
         elsewhere = f"it was recorded on another machine, or with other settings: {'; '.join(changes)}"
     edited = _edited(chosen, head.code) if elsewhere is None else None
@@ -102,13 +103,20 @@ def of_run(entry: Entry, summary: RunSummary, which: str | None) -> Target:
     )  # fmt: skip
 
 
+def of_own_program(summary: RunSummary) -> Target:
+    """Return the best Case of a run that was measured in the user's own process, which alone can measure it again."""
+    chosen = chosen_case(summary, None)
+    case = Case(chosen.workload, chosen.configuration, chosen.placement)
+    return Target(name=summary.name, procedure=summary.procedure, case=case, run=summary, elsewhere=_OWN_PROGRAM)
+
+
 def of_request(request: RunRequest) -> Target:
     """Return the one Case that a request asks for. Raises UsageError where it asks for several."""
     workload = one_workload(request)
     # Why a task is slow on real data may be their loader, whichever task it is.
     sketch = plan.sketch(msgspec.structs.replace(workload.excluding(request.exclude), fed=True))
     if len(sketch.configurations) != 1 or "," in request.device:
-        raise UsageError(f"{request.name} asks for {len(sketch.configurations)} cases")
+        raise UsageError(f"{request.name} has {len(sketch.configurations)} cases")
     code = {sketch.workload.model: sketch.code_sha256} if sketch.code_sha256 is not None else {}
     return Target(
         name=request.name or "diagnose", procedure=short(request.procedure), sketch=sketch, device=request.device,
@@ -128,9 +136,9 @@ def one_workload(request: RunRequest) -> WorkloadRequest:
     found = list(request.workloads) if len(request.workloads) == 1 else training
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in request.workloads)
-        raise UsageError(f"diagnose takes one workload, and this names several ({known}): choose with --task")
+        raise UsageError(f"diagnose takes one workload, this has several ({known}): choose with --task")
     if found[0].task == Task.LOAD:
-        raise UsageError("task load has no step to diagnose: name the training that it feeds")
+        raise UsageError("task load has no step to diagnose: give the training that uses the loader")
     return found[0]
 
 
@@ -161,26 +169,27 @@ def _throughput_only(case: Case) -> Case:
     return msgspec.structs.replace(case, configuration={**case.configuration, "mode": "throughput"})
 
 
-def _chosen(summary: RunSummary, which: str | None) -> CaseSummary:
+def chosen_case(summary: RunSummary, which: str | None) -> CaseSummary:
+    """Return the Case whose id begins with `which`, else the best that trains. Raises UsageError otherwise."""
     cases = [case for case in summary.cases if case.workload.task != Task.LOAD]
     if not cases:
-        raise UsageError(f"{summary.run_id} has no case with a step: task load feeds one, and has none")
+        raise UsageError(f"{summary.run_id} has no case with a step: task load has none")
     if which is not None:
         found = [case for case in cases if case.case_id.startswith(which)]
         if len(found) != 1:
             known = ", ".join(case.case_id for case in cases[:8])
-            raise UsageError(f"--case {which} fits {len(found)} cases of {summary.run_id}; there are {known}")
+            raise UsageError(f"--case {which} matches {len(found)} cases of {summary.run_id}; known: {known}")
         return found[0]
     if summary.answer is not None:
         present = summary.answer.present or summary.answer.recommended
         return next((case for case in cases if case.case_id == present.case_id), cases[0])
-    if not any(trial.purpose == Purpose.REPLICATE for case in cases for trial in case.trials):
+    if not any(replicates(case.trials) for case in cases):
         return cases[0]  # the record of a diagnosis: it began with what was diagnosed
     training = [case for case in cases if case.workload.task == Task.TRAIN] or cases
     workloads = list(dict.fromkeys(str(case.workload.model) for case in training))
     if len(workloads) > 1:
         known = ", ".join(f"{case.case_id} ({case.workload.model})" for case in training[:6])
-        raise UsageError(f"{summary.run_id} measured several models: choose a case with --case, of {known}")
+        raise UsageError(f"{summary.run_id} measured several models: choose one with --case: {known}")
     choices = {case.case_id: choice_of(case, summary.machine, ()) for case in training}
     best = recommended(list(choices.values()), InRounds(training))
     return next((case for case in training if best is not None and case.case_id == best.case_id), training[0])

@@ -34,21 +34,21 @@ _SLOW_TO_START = ("compile",)
 _OCCASION = 0.015
 
 
-class Contest(Protocol):
+class Comparer(Protocol):
     """Compares a Case with the present one, live. `heap`: of the candidate's process."""
 
     def __call__(self, case: Case, heap: str | None, budget_s: float) -> tuple[Comparison, Sequence[Trial]]:
         """Return the ratio of the times of an item, candidate ÷ present, and the trials, whose facts name the side."""
 
 
-class Trying:
+class RemedyTrials:
     """Tries what-ifs against one Case. `probe` takes one short trial of a Case."""
 
     def __init__(
         self,
         case: Case,
         probe: Callable[[Case], Trial],
-        contest: Contest,
+        contest: Comparer,
         budget_s: float,
         say: Callable[[str], None],
         clock: Clock = system_clock,

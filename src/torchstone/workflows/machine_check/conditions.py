@@ -14,7 +14,7 @@ from torchstone.core.units import quantity
 
 
 class Fitness(StrEnum):
-    """Whether a condition, or a machine as a whole, lets numbers be believed."""
+    """Whether a condition, or a machine as a whole, allows valid measurements."""
 
     FIT = "fit"
     NOISY = "noisy"  # differences of a few percent will not be found, or only with many trials
@@ -46,7 +46,7 @@ def _graded(name: str, seen: str, value: float, noisy: float, unfit: float, advi
     return Condition(name, seen, fitness, advice if fitness != Fitness.FIT else None, value)
 
 
-def _untold(name: str, why: str = "this system does not tell") -> Condition:
+def _untold(name: str, why: str = "this system does not report it") -> Condition:
     return Condition(name, why, Fitness.UNKNOWN)
 
 
@@ -54,16 +54,16 @@ def clock(resolution_s: float) -> Condition:
     """Judge the smallest step of the clock, cost of reading it included."""
     return _graded(
         "clock", f"steps of {quantity(resolution_s, 's')}", resolution_s, 1e-6, 1e-3,
-        "measure steps of many batches: the clock is too coarse for short ones (clocksource should be tsc)",
+        "measure longer steps: the clock is too coarse for short ones (clocksource should be tsc)",
     )  # fmt: skip
 
 
 def lost_time(share: float, longest_s: float) -> Condition:
     """Judge how much of a core's time a spinning loop lost, and the longest pause in it."""
-    seen = f"a core loses {quantity(share, 'ratio')} of its time, at most {quantity(longest_s, 's')} at once"
+    seen = f"a core loses {quantity(share, 'ratio')} of its time, at most {quantity(longest_s, 's')} in one piece"
     return _graded(
         "interruptions", seen, share, 0.005, 0.05,
-        "something takes the cores away: stop it, or ask for cores that are yours alone",
+        "stop what takes CPU time, or use dedicated cores",
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def within(spread: float) -> Condition:
     """Judge the relative spread of steps inside one process."""
     return _graded(
         "spread of steps", f"±{quantity(spread, 'ratio')} (robust standard deviation, inside a process)", spread,
-        0.05, 0.3, "take longer windows (--budget), and find what disturbs the steps",
+        0.05, 0.3, "use longer windows (--budget), and find what disturbs the steps",
     )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def between(spread: float, processes: int) -> Condition:
     """Judge the relative spread of the medians of equal processes: this, not the steps', is the noise floor."""
     return _graded(
         "spread of processes", f"±{quantity(spread, 'ratio')} between {processes} processes of the same code", spread,
-        0.03, 0.2, "compare with `torchstone ab`, which takes turns, and take more trials in `run` (--trials 10)",
+        0.03, 0.2, "compare with `torchstone ab`, which interleaves, and use more trials in `run` (--trials 10)",
     )  # fmt: skip
 
 
@@ -89,41 +89,43 @@ def steal(share: float | None) -> Condition:
         return _untold("steal")
     return _graded(
         "steal", f"{quantity(share, 'ratio')} of the CPU time went to other virtual machines", share, 0.005, 0.05,
-        "the host is overbooked: ask for dedicated cores, or come back at another hour",
+        "the host is overcommitted: use dedicated cores, or measure at another time",
     )  # fmt: skip
 
 
 def neighbours(cores: float | None, total: int, names: str) -> Condition:
     """Judge how many cores others keep busy (one busy process makes a 2-thread step 5 to 15 times slower)."""
     if cores is None:
-        return _untold("neighbours")
-    seen = f"others keep {cores:.2f} of {total} cores busy{f': {names}' if names else ''}"
-    return _graded("neighbours", seen, cores, 0.15, max(0.3, 0.25 * total), "stop what else runs, or wait for its end")
+        return _untold("other processes")
+    seen = f"{cores:.2f} of {total} cores busy{f': {names}' if names else ''}"
+    advice = "stop other processes, or wait until they end"
+    return _graded("other processes", seen, cores, 0.15, max(0.3, 0.25 * total), advice)
 
 
 def device_neighbours(count: float | None) -> Condition:
     """Judge the processes of others on the accelerator."""
     if count is None:
-        return _untold("device's neighbours")
+        return _untold("processes on the device")
     seen = f"{count:.0f} other process{'es' * (count != 1)} on the device"
-    return _graded("device's neighbours", seen, count, 0.0, 1.0, "wait for them, or take another device (--device)")
+    advice = "wait until they end, or use another device (--device)"
+    return _graded("processes on the device", seen, count, 0.0, 1.0, advice)
 
 
 def throttling(held: float | None, events: int | None) -> Condition:
     """Judge whether a power or thermal limit holds clocks down: of the device, and the CPU's counter of events."""
     if held is None and events is None:
         return _untold("throttling")
-    parts = [f"the device's clock is held down {quantity(held, 'ratio')} of the time"] if held is not None else []
-    parts += [f"{events} events of the CPU during the check"] if events is not None else []
+    parts = [f"the device is throttled {quantity(held, 'ratio')} of the time"] if held is not None else []
+    parts += [f"{events} throttling events of the CPU during the check"] if events is not None else []
     bad = bool(held) or bool(events)
-    advice = "see to cooling and power limits; let it cool down, and measure short" if bad else None
+    advice = "check cooling and power limits; let it cool down" if bad else None
     return Condition("throttling", "; ".join(parts), Fitness.NOISY if bad else Fitness.FIT, advice)
 
 
 def governor(word: str | None) -> Condition:
     """Judge what chooses the CPU's clock."""
     if word is None:
-        return _untold("governor", "the system does not tell (a virtual machine has none)")
+        return _untold("governor", "not reported by the system (a virtual machine has none)")
     bad = word != "performance"
     advice = "`sudo cpupower frequency-set -g performance` keeps the clock up" if bad else None
     return Condition("governor", word, Fitness.NOISY if bad else Fitness.FIT, advice)
@@ -133,8 +135,8 @@ def turbo(word: str | None) -> Condition:
     """Tell whether the clock may rise above its base: it stands in nobody's way, but it depends on heat and company."""
     if word is None:
         return _untold("turbo")
-    advice = "the clock depends on heat and on how many cores are busy: let `ab` take turns" if word == "on" else None
-    return Condition("turbo", word, Fitness.FIT, advice)
+    why = "the clock depends on temperature and on the number of busy cores: compare with `ab`, which interleaves"
+    return Condition("turbo", word, Fitness.FIT, why if word == "on" else None)
 
 
 def swapping(swapped_bytes: float | None) -> Condition:
@@ -142,7 +144,7 @@ def swapping(swapped_bytes: float | None) -> Condition:
     if swapped_bytes is None:
         return _untold("swap")
     seen = "nothing swapped" if swapped_bytes <= 0 else f"{quantity(swapped_bytes, 'bytes')} swapped during the check"
-    return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free memory: swapping measures the disk")
+    return _graded("swap", seen, swapped_bytes, 0.0, float(16 << 20), "free memory: swapping slows every step")
 
 
 def memory(free_bytes: float | None, total_bytes: float | None) -> Condition:
@@ -152,13 +154,13 @@ def memory(free_bytes: float | None, total_bytes: float | None) -> Condition:
     share = free_bytes / total_bytes
     seen = f"{quantity(free_bytes, 'bytes')} of {quantity(total_bytes, 'bytes')} free"
     fitness = Fitness.UNFIT if share < 0.03 else Fitness.NOISY if share < 0.15 else Fitness.FIT
-    return Condition("memory", seen, fitness, "stop what holds it" if fitness != Fitness.FIT else None, share)
+    return Condition("memory", seen, fitness, "stop programs that use it" if fitness != Fitness.FIT else None, share)
 
 
 def disk(free_bytes: int, folder: str) -> Condition:
     """Judge the room for records."""
     fitness = Fitness.UNFIT if free_bytes < 50 << 20 else Fitness.NOISY if free_bytes < 1 << 30 else Fitness.FIT
-    advice = "make room, or name another folder (--output-dir)" if fitness != Fitness.FIT else None
+    advice = "free disk space, or use another folder (--output-dir)" if fitness != Fitness.FIT else None
     return Condition("disk", f"{quantity(float(free_bytes), 'bytes')} free in {folder}", fitness, advice, free_bytes)
 
 
@@ -166,25 +168,25 @@ def temperature(name: str, celsius: float | None) -> Condition:
     """Judge a temperature: near its limit a chip lowers its clock."""
     if celsius is None:
         return _untold(name)
-    return _graded(name, f"{celsius:.0f} °C", celsius, 80.0, 93.0, "let it cool down; see to fans and air")
+    return _graded(name, f"{celsius:.0f} °C", celsius, 80.0, 93.0, "let it cool down; check the fans")
 
 
 def alone(holder: str | None) -> Condition:
     """Judge whether another torchstone measures on the device."""
     if holder is None:
-        return Condition("other torchstones", "none measures on this device", Fitness.FIT)
-    return Condition("other torchstones", holder, Fitness.UNFIT, "wait for its end (--when-busy wait does)")
+        return Condition("other torchstones", "none is measuring on this device", Fitness.FIT)
+    return Condition("other torchstones", holder, Fitness.UNFIT, "wait until it ends (--when-busy wait)")
 
 
 def settled(difference: float | None, verdict: str) -> Condition:
     """Judge an A/A test: what difference a minute of `ab` would find, and whether equal code was called equal."""
     name = "A/A test"
     if difference is None:
-        return Condition(name, f"it came to no end: {verdict}", Fitness.UNFIT, "see the conditions above")
+        return Condition(name, f"not finished: {verdict}", Fitness.UNFIT, "see the conditions above")
     if verdict in ("better", "worse"):
-        seen = f"equal code was called {verdict}: one such alarm in a hundred is expected, more are not"
+        seen = f"false alarm: equal code was called {verdict}; 1 in 100 checks is expected to"
         return Condition(name, seen, Fitness.NOISY, "run the check again", difference)
     return _graded(
-        name, f"a minute of `torchstone ab` settles differences from {quantity(difference, 'ratio')} up", difference,
-        0.03, 0.15, "for smaller differences give it more time (`ab --within 5m`), or a calmer machine",
+        name, f"a minute of `torchstone ab` detects differences from {quantity(difference, 'ratio')}", difference,
+        0.03, 0.15, "for smaller differences use more time (`ab --within 5m`) or a quieter machine",
     )  # fmt: skip

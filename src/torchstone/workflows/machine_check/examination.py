@@ -27,7 +27,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.workflows.ab.experiment import Contender, Contested, as_ab_does, contest
+from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, contest
 from torchstone.workflows.machine_check import conditions, sensing
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 
@@ -59,7 +59,7 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
 
     `tell` is told what happens next. Where another torchstone measures it is left in peace: only a look is taken.
     """
-    tell("who else is here")
+    tell("other processes")
     with Session(_procedure(), (MODEL,)) as session, contextlib.ExitStack() as locks:
         machine, found = session.inspect()
         placement = plan.place(device, found, machine)
@@ -78,16 +78,16 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
         ]
         case = _case(placement, machine)
         if holder is None:
-            tell(f"the noise floor: {_PROCESSES} equal processes")
+            tell(f"noise floor: {_PROCESSES} processes of the same code")
             seen += _of_trials(_trials(session, case, machine))
         seen += _of_device(gauges, placement.device)
         seen += _of_host(machine, gauges, *before, folder)
-        contested: Contested | None = None
+        contested: ExperimentResult | None = None
         if holder is None and not quick:
             tell("an A/A test")
             # So small a margin settles nothing: the whole time is used.
             rules = Rules(margin=1e-6, false_alarms=_FALSE_ALARMS, budget_s=_CONTEST_S)
-            contested = contest(Contender("A", case), Contender("A again", case), rules, as_ab_does(_procedure()))
+            contested = contest(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
     difference = None if contested is None else settled_in_a_minute(contested)
     if contested is not None:
         seen.append(conditions.settled(difference, str(contested.comparison.why or contested.comparison.verdict)))
@@ -105,7 +105,7 @@ def _trials(session: Session, case: Case, machine: Machine) -> list[Trial]:
     return [TrialDrive(request, info, Silent()).run(session.launcher, request.number) for request in requests]
 
 
-def settled_in_a_minute(contested: Contested) -> float | None:
+def settled_in_a_minute(contested: ExperimentResult) -> float | None:
     """Return the relative difference that a contest of a minute would find 19 times in 20, from one of equal sides.
 
     Its interval narrows with the root of its time; a difference is found so often if it is as large as the interval's
@@ -130,8 +130,8 @@ def _of_trials(trials: Sequence[Trial]) -> list[Condition]:
     steps = [values for values in steps if len(values) > 1]
     if len(steps) < 2:
         ended = next((t.outcome.message for t in trials if t.outcome.status != Status.OK), None)
-        said = f"a small training does not run: {ended}"
-        return [Condition("spread of processes", said, Fitness.UNFIT, f"`torchstone run --model {MODEL}` says more")]
+        said = f"a small training failed: {ended}"
+        return [Condition("spread of processes", said, Fitness.UNFIT, f"see `torchstone run --model {MODEL}`")]
     centres = [median(values) for values in steps]
     spreads = [1.4826 * median(abs(v - c) for v in values) / c for values, c in zip(steps, centres, strict=True)]
     stolen = [share for trial in trials if (share := steal_share(trial)) is not None]

@@ -31,19 +31,19 @@ def told(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) ->
                 found = event if isinstance(event, MemoryTold) else found
                 ended = event if isinstance(event, Ended) else ended
         else:
-            raise TorchstoneError(f"{request.case.workload.model}: not followed to its end within {most_s:g} s")
+            raise TorchstoneError(f"{request.case.workload.model}: tracing its step took more than {most_s:g} s")
     finally:
         live.kill()
         ending = live.ending()
     if found is not None:
         return found
     if ended is None:
-        raise TorchstoneError(f"{request.case.workload.model}: the process that followed it ended: {ending}")
+        raise TorchstoneError(f"{request.case.workload.model}: the tracing process ended: {ending}")
     if ended.mistake is not None:
         raise UsageError(ended.mistake)
     if ended.outcome.status == Status.CRASHED:  # not a step without data, but what builds the model
         lines = (ended.outcome.traceback or "").splitlines()[:-1]
         raise UsageError("\n".join((f"{request.case.workload.model} raised {ended.outcome.message}", *lines)))
     if ended.outcome.status == Status.OUT_OF_MEMORY:
-        return f"this host has too little memory to build it ({ended.outcome.message})"
+        return f"this host has too little memory to build the model ({ended.outcome.message})"
     return ended.outcome.message or str(ended.outcome.status)

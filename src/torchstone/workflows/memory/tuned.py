@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from torchstone.core.cards import Card
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import LOADER_AXES, Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.own_data import LOADER_AXES
 from torchstone.core.schema.search import Point
 from torchstone.execution import machine_facts
 from torchstone.workflows.memory.answer import Row
-from torchstone.workflows.memory.campaign import Asked
+from torchstone.workflows.memory.prediction import Asked
 from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.space import Space
 

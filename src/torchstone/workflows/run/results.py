@@ -16,8 +16,8 @@ from torchstone.core.schema.run import Run
 from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
 from torchstone.storage.document import write_document
-from torchstone.storage.query import find
-from torchstone.storage.unwritten import unwritten
+from torchstone.storage.query import entry_of, locate
+from torchstone.storage.record_writer import unwritten
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -36,7 +36,8 @@ def table_path(folder: Path, run_id: str) -> Path:
 
 def published(run: Run, folder: Path) -> Results:
     """Write document and table, and return them with the summary. Raises MissingError if there is no room for them."""
-    rows = case_rows(run)
+    summary = summarize(entry_of(run, Path()))
+    rows = case_rows(run, summary)
     diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}
     document = write_document(run, folder, summary=performance_summaries(rows, diverged))
     table = table_path(folder, run.head.run_id)
@@ -44,7 +45,8 @@ def published(run: Run, folder: Path) -> Results:
         _write_table(run, rows, table)
     except OSError as fault:
         raise unwritten(table, fault, folder, run.head.run_id) from fault
-    return Results(summarize(find(folder, run.head.run_id)), document, table, sum(1 for _ in missing(run)))
+    summary = msgspec.structs.replace(summary, record=str(locate(folder, run.head.run_id)))  # the index learns of it
+    return Results(summary, document, table, sum(1 for _ in missing(run)))
 
 
 def _write_table(run: Run, rows: Sequence[Mapping[str, Scalar]], table: Path) -> None:

@@ -18,14 +18,14 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
-from torchstone.execution.controller.active_run import RESUMED, OpenRun, finish, missing
+from torchstone.execution.controller.active_run import RESUMED, ActiveRun, finish, missing
 from torchstone.execution.controller.device_lock import WhenBusy, held
 from torchstone.execution.controller.observer import Watcher
-from torchstone.execution.controller.same_machine import of_devices, of_host
 from torchstone.execution.controller.session import Session
+from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.run.results import Results, published, table_path
 
 
@@ -43,7 +43,7 @@ class Resumption:
         busy: WhenBusy,
         *,
         force: bool = False,
-        go_on: Callable[[OpenRun, Run], Run] = finish,
+        go_on: Callable[[ActiveRun, Run], Run] = finish,
     ) -> None:
         self._path = path
         # A record named by its path may belong to another output folder than the present one.
@@ -64,18 +64,16 @@ class Resumption:
             head = so_far.head
             if _is_complete(so_far):
                 if table_path(self._folder, head.run_id).exists():
-                    raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are taken")
+                    raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are done")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
             if head.contest is not None:
-                raise UsageError(f"{head.run_id} is an ab: what was cut off cannot be judged; do it again")
+                raise UsageError(f"{head.run_id} is an A/B run, which cannot be resumed; start a new one")
             if (fit := head.procedure.fit) is not None:
-                raise UsageError(
-                    f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` goes on with it"
-                )
+                raise UsageError(f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` continues it")
             own = self._own_cases(head)
-            self._insist(head, "has changed since it was begun")
+            self._insist(head, "has changed since its start")
             self._changes += of_host(head.machine, machine_facts.host(), machine_facts.settings())
-            self._insist(head, "was begun on another machine, or with other settings")
+            self._insist(head, "was started on another machine or with other settings")
             how = head.procedure
             if time_limit_s is not None:
                 how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
@@ -90,28 +88,28 @@ class Resumption:
         with session:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)
-            self._insist(head, "was begun with other devices or libraries")
+            self._insist(head, "was started with other devices or libraries")
             with held(placements, machine, head.run_id, self._busy):
                 session.rehearse(own)
                 rest = Plan(head.plan.cases, tuple(slot for _, slot in missing(so_far)))
                 self._watcher.begins(msgspec.structs.replace(head, plan=rest))
-                return self._go_on(OpenRun(session, writer, so_far, self._folder, self._notes()), so_far)
+                return self._go_on(ActiveRun(session, writer, so_far, self._folder, self._notes()), so_far)
 
     def _insist(self, head: Head, what: str) -> None:
         if self._changes and not self._force:
-            raise UsageError(f"{head.run_id} {what}: {'; '.join(self._changes)}; --force goes on all the same")
+            raise UsageError(f"{head.run_id} {what}: {'; '.join(self._changes)}; --force continues nevertheless")
 
     def _notes(self) -> list[Finding]:
         if not self._changes:
             return []
-        message = f"resumed although something had changed: {'; '.join(self._changes)}"
-        return [Finding(RESUMED, Severity.WARNING, message, "measure it again in one go", "run")]
+        message = f"resumed with --force after changes: {'; '.join(self._changes)}"
+        return [Finding(RESUMED, Severity.WARNING, message, "measure again in one run", "run")]
 
     def _own_cases(self, head: Head) -> list[Case]:
         """Return a Case of each workload that is the user's own, and note what has changed of the request."""
         for workload in _workloads(head):
             if workload.model.partition(":")[0] not in registry.names("models"):
-                raise UsageError(f"{head.run_id} was measured in a program of yours: only that can go on with it")
+                raise UsageError(f"{head.run_id} was measured in your own program: only that program can continue it")
         if head.source is not None:
             self._changes += _change_of(head.source.word, head.source.sha256)
         own = []
@@ -127,7 +125,7 @@ class Resumption:
                 for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)
             ]  # fmt: skip
             if head.code.get(workload.model, found.code_sha256) != found.code_sha256:
-                self._changes.append(f"{workload.model}: its file was edited")
+                self._changes.append(f"{workload.model}: its file has changed")
             if found.own:
                 own.append(next(case for case in _cases(head) if case.workload == workload))
         return own
@@ -135,9 +133,9 @@ class Resumption:
 
 def _change_of(word: str, sha256: str) -> list[str]:
     try:
-        return [] if digest_of(word) == sha256 else [f"{word} was edited"]
+        return [] if digest_of(word) == sha256 else [f"{word} has changed"]
     except UsageError as fault:
-        return [f"what it came from is not there ({fault})"]
+        return [f"its file is missing ({fault})"]
 
 
 def _is_complete(run: Run) -> bool:

@@ -119,7 +119,7 @@ class _Listener(Silent):
 def _checkpoint(folder: Path, word: str) -> tuple[int, Path]:
     found = checkpoints(folder)
     if not found:
-        raise UsageError(f"{folder}: no epoch of this training has ended; there is nothing to judge")
+        raise UsageError(f"{folder}: no epoch of this training has ended; nothing to evaluate")
     if word == "last":
         number = max(found)
     elif word == "best":
@@ -150,7 +150,7 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     own = data == card.workload.data
     scheme, _, path = data.partition(":")
     if not has_end(data):
-        raise UsageError(f"evaluate: data {data} has no end and no truth; name --data")
+        raise UsageError(f"evaluate: data {data} is endless and has no labels; give --data")
     source: DataSource = registry.load("data", scheme)
     before = {n: v for n, v in card.workload.data_options.items() if n not in EVERYBODYS}
     # A source that divides data by itself has not divided what the training never saw: all of it is judged on.
@@ -161,11 +161,11 @@ def _request(card: TrainingCard, asked: Asked, folder: Path, weights: Path) -> t
     if found.splits:
         split = _split(data, found, split, classes=bool(card.labels))
     elif split is not None:
-        raise UsageError(f"data {data}: comes in one piece; leave out split={split}")
+        raise UsageError(f"data {data}: has no splits; leave out split={split}")
     elif own and card.procedure.fit is not None:
         held_out, options = card.procedure.fit.validation, dict(card.workload.data_options)
     if found.classes is None and card.labels:
-        raise UsageError(f"data {data}: has no labels to compare the answers with; name another split or data")
+        raise UsageError(f"data {data}: has no labels to evaluate with; give another split or data")
     workload = msgspec.structs.replace(card.workload, data=data, data_options=options)
     configuration = {**card.configuration, **({"batch_size": asked.batch_size} if asked.batch_size else {})}
     case = Case(workload, configuration, card.placement)
@@ -188,7 +188,7 @@ def _split(data: str, found: DataCard, asked: Scalar, *, classes: bool) -> str:
         raise UsageError(f"data {data}: has no split {asked}; it has {', '.join(found.splits)}")
     if asked not in labelled and labelled:
         has = f"--split {labelled[0]} has some"
-        raise UsageError(f"data {data}: split {asked} has no labels to compare the answers with; {has}")
+        raise UsageError(f"data {data}: split {asked} has no labels to evaluate with; {has}")
     return str(asked)
 
 

@@ -9,7 +9,8 @@ from statistics import fmean
 
 import msgspec
 
-from torchstone.core.schema.metric import RAW, Pool
+from torchstone.core.schema.metric import RAW
+from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import Series, Trial
 
 

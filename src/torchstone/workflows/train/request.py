@@ -48,7 +48,7 @@ def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *
     """
     if len(request.workloads) > 1:
         models = ", ".join(w.model for w in request.workloads)
-        raise UsageError(f"train takes one model at a time, and {request.name} trains {models}; name one by --model")
+        raise UsageError(f"train takes one model, {request.name} has {models}; choose one with --model")
     (asked,) = request.workloads
     if asked.task != "train":
         raise UsageError(f"train does task train, not {asked.task}")
@@ -57,7 +57,7 @@ def asked_training(request: RunRequest, epochs: int | None, steps: int | None, *
     # Whether a user's own function brings a data set is known when it has been called.
     if not has_end(sketch.workload.data) and sketch.workload.data != "example" and steps is None:
         raise UsageError(
-            f"{one.model}: data {sketch.workload.data} has no end, so no epoch: name --data, or give --steps N"
+            f"{one.model}: data {sketch.workload.data} is endless and has no epochs; give --data or --steps N"
         )
     fit = request.fit.fit
     split = sketch.workload.data_options.get("split")
@@ -80,7 +80,7 @@ def _fixed(workload: WorkloadRequest) -> WorkloadRequest:
         if len(values) > 1:
             several = ", ".join(map(str, values))
             raise UsageError(
-                f"train takes one value of {axis}, and {workload.model} has {several}: `torchstone tune` picks one, "
+                f"train takes one value of {axis}, {workload.model} has {several}: `torchstone tune` finds the best, "
                 f"or give --axis {axis}={values[0]}"
             )
     return msgspec.structs.replace(workload, axes={**workload.axes, "feed": ("loader",)})

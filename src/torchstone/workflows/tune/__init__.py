@@ -1,1 +1,1 @@
-"""The search for the best settings: who proposes the next trial, the final duel, and the answer."""
+"""The search for the best settings: proposing trials, the final round, and the result."""

@@ -9,26 +9,23 @@ from torchstone.analysis.advice.choices import best_efficiency, choice_of, highe
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core import units
-from torchstone.core.schema.answer import Answer, Choice
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.answer import Choice, TuneResult
+from torchstone.core.schema.axis import AxisStage, Scalar, axes_of, followers
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.search import Part, Point, Reading
+from torchstone.core.schema.search import Part, Point, ProbeResult
 from torchstone.core.schema.trial import Trial
 from torchstone.storage.query import entry_of
 from torchstone.workflows.tune.final_round import gain
 from torchstone.workflows.tune.space import Space
 
 # What --apply writes of a Configuration: the settings of a training, not those of the measurement.
-APPLIED = (
-    "batch_size", "num_workers", "pin_memory", "prefetch_factor", "precision", "compile", "channels_last", "fused",
-    "gradient_checkpointing", "threads", "optimizer", "grad_accumulation", "learning_rate",
-)  # fmt: skip
+APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.HOST, AxisStage.OPTIMIZER)
 
 
 def answer_of(
-    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[Reading]
-) -> Answer:
-    """Return the Answer. `duel`: its trials by Case id; `ranking`: Case ids, best first, at least one."""
+    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[ProbeResult]
+) -> TuneResult:
+    """Return the TuneResult. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
     quest, head = space.quest, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}
@@ -42,7 +39,7 @@ def answer_of(
     whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
     measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
     against = duel.get(present_id or "", ())
-    return Answer(
+    return TuneResult(
         recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
         pareto=pareto(measured), present=choices.get(present_id or ""),
         gain=gain(duel[best.case_id], against, quest) if against and best.case_id != present_id else None,
@@ -55,21 +52,21 @@ def answer_of(
 
 def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     """Return what the search decided, and what follows from it."""
-    follows = {"learning_rate"} if space.quest.learning_rate_rule is not None else set()
+    follows = set(followers("batch_size")) if space.quest.learning_rate_rule is not None else set()
     if space.quest.constraints.effective_batch is not None:
         follows.add("grad_accumulation")
     named = {*space.axes, *follows}
     return {name: case.configuration[name] for name in APPLIED if name in named and name in case.configuration}
 
 
-def _everything_s(readings: Sequence[Reading], points: int) -> float | None:
+def _everything_s(readings: Sequence[ProbeResult], points: int) -> float | None:
     """Estimate what a full trial of every point would cost from the whole steps that were probed."""
     whole = [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None]
     costs = [r.cost_s / max(r.probe.effort, 0.1) for r in whole]
     return points * sum(costs) / len(costs) if costs else None
 
 
-def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterator[str]:
+def _why(best: Choice, case: CaseSummary, readings: Sequence[ProbeResult]) -> Iterator[str]:
     fed = nearest(readings, best.point, Part.LOADER, ("num_workers", "pin_memory", "batch_size"))
     eaten = nearest(readings, best.point, Part.DEVICE, ("precision", "batch_size"))
     if best.throughput is not None and fed is not None and eaten is not None:
@@ -80,20 +77,20 @@ def _why(best: Choice, case: CaseSummary, readings: Sequence[Reading]) -> Iterat
             int(workers) if isinstance(workers, int) else None,
         ).sentence  # fmt: skip
     if (told := _axis_told(readings, "num_workers", Part.LOADER)) is not None:
-        yield f"the loader alone: {told}"
+        yield f"loader alone: {told}"
     if (told := _axis_told(readings, "precision", Part.DEVICE)) is not None:
-        yield f"the device alone: {told}"
+        yield f"device alone: {told}"
     yield from _memory(best, readings)
 
 
-def nearest(readings: Sequence[Reading], point: Point, part: Part, axes: Sequence[str]) -> Reading | None:
+def nearest(readings: Sequence[ProbeResult], point: Point, part: Part, axes: Sequence[str]) -> ProbeResult | None:
     """Return the reading of that part that shares most of the named axes (the first weigh most) with a point."""
     known = [r for r in readings if r.probe.part == part and r.value is not None]
     same = lambda r: tuple(r.probe.point.get(axis) == point.get(axis) for axis in axes)
     return max(known, key=same, default=None)
 
 
-def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None:
+def _axis_told(readings: Sequence[ProbeResult], axis: str, part: Part) -> str | None:
     """Return the best rate seen with each value of an axis: "950 items/s with num_workers 0, 3,400 items/s with 4"."""
     best: dict[Scalar, float] = {}
     for r in readings:
@@ -107,11 +104,11 @@ def _axis_told(readings: Sequence[Reading], axis: str, part: Part) -> str | None
     return ", ".join([f"{rate} with {axis} {first}", *(f"{rate} with {value}" for value, rate in others)])
 
 
-def _memory(best: Choice, readings: Sequence[Reading]) -> Iterator[str]:
+def _memory(best: Choice, readings: Sequence[ProbeResult]) -> Iterator[str]:
     hit = [r for r in readings if r.status == "out_of_memory"]
     if best.memory_bytes is not None and best.memory_share is not None:
         room = (
             f"{units.quantity(best.memory_bytes, 'bytes')}, {units.quantity(best.memory_share, 'ratio')} of the memory"
         )
-        ran = f"; {len(hit)} of {len(readings)} probes ran out" if hit else "; no probe ran out of it"
-        yield f"the peak is {room}{ran}"
+        ran = f"; {len(hit)} of {len(readings)} probes ran out of memory" if hit else "; no probe ran out of memory"
+        yield f"peak memory {room}{ran}"

@@ -31,7 +31,7 @@ def learning_rate_for(rate: float, effective: int, new_effective: int, rule: str
     if rule not in LEARNING_RATE_RULES:
         raise unknown("learning rate rule", rule, LEARNING_RATE_RULES)
     if effective < 1 or new_effective < 1:
-        raise UsageError(f"an effective batch of {min(effective, new_effective)}: it is 1 or more")
+        raise UsageError(f"an effective batch of {min(effective, new_effective)}: must be 1 or more")
     if effective == new_effective:
         return rate
     return float(f"{rate * LEARNING_RATE_RULES[rule](new_effective / effective):.{_DIGITS}g}")

@@ -1,7 +1,7 @@
-"""The final duel: the best few and the present settings in interleaved rounds of full trials, so that drift hits all.
+"""The final round: the best few and the present settings in interleaved full trials, so that drift affects all alike.
 
-The search chose its finalists for what they said, and the best of many looks better than it is; only what the duel
-measures anew is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
+The search chose its finalists for what they said, and the best of many looks better than it is; only what this round
+measures is reported. Rounds are pairs: each gives one ratio of a finalist to the present settings.
 """
 
 from __future__ import annotations
@@ -11,32 +11,34 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from torchstone.core.figures import figures
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import Status, Trial, replicates
 from torchstone.core.stats.interval import over_trials
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
 
 _LEVEL = 0.95
 
 
-def fight(
-    cases: Sequence[Case], quest: Quest, open_run: OpenRun, seed: int, recorded: Iterable[Trial] = ()
+def run_rounds(
+    cases: Sequence[Case], quest: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
 ) -> dict[str, list[Trial]]:
     """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
-    `recorded`: those of a run that goes on are believed, not taken again.
+    The first round keeps the order of `cases`, the search's best first: where the time that was given is over before it
+    is, what was measured is the answer. `recorded`: those of a run that goes on are reused, not taken again.
     """
-    whole = (t for t in recorded if t.purpose == Purpose.REPLICATE and t.outcome.status != Status.INTERRUPTED)
+    whole = (t for t in replicates(recorded) if t.outcome.status != Status.INTERRUPTED)
     done = {(t.case_id, t.number): t for t in whole}
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     try:
         for number in range(quest.duel_trials):
             order = list(cases)
-            dice.shuffle(order)
+            if number:
+                dice.shuffle(order)
             for case in order:
                 trial = done.get((case.case_id, number))
                 if trial is None:
@@ -44,18 +46,18 @@ def fight(
                     trial = open_run.take(case, number)
                 found[case.case_id].append(trial)
     except OutOfTime:
-        if open_run.session.procedure.within_s is None or not all(found.values()):
+        if open_run.session.procedure.within_s is None or not any(found.values()):
             raise  # `resume` goes on; who said how long it may take in all has the rounds that there are
     return found
 
 
-def ranked(found: Mapping[str, Sequence[Trial]], quest: Quest) -> list[str]:
+def ranked(found: Mapping[str, Sequence[Trial]], quest: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
     worth = {case_id: worth_of(trials, quest) for case_id, trials in found.items()}
     return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
 
 
-def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
+def worth_of(trials: Sequence[Trial], quest: TuneSpec) -> float | None:
     """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
     logs: list[float] = []
     for trial in trials:
@@ -67,7 +69,7 @@ def worth_of(trials: Sequence[Trial], quest: Quest) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def gain(better: Sequence[Trial], than: Sequence[Trial], quest: Quest) -> Estimate | None:
+def gain(better: Sequence[Trial], than: Sequence[Trial], quest: TuneSpec) -> Estimate | None:
     """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
 
     A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013).

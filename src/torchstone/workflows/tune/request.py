@@ -1,4 +1,4 @@
-"""From a tune's words to its Quest: the workload, the axes that vary, the present settings, the constraints."""
+"""From a tune's words to its TuneSpec: the workload, the axes that vary, the present settings, the constraints."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema import page_locking
-from torchstone.core.schema.answer import Constraints, Quest
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.answer import Constraints, TuneSpec
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
-from torchstone.core.schema.own_data import LOADER_AXES, OwnData
+from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import PIN
 from torchstone.execution import plan
 from torchstone.plugins import registry
@@ -64,8 +64,7 @@ class TuneSketch:
         self.sketch = plan.sketch(msgspec.structs.replace(one, fed=request.objective != "latency"))
         self.base = dict(self.sketch.configurations[0])
         for axis in (*request.present, *request.only):
-            if axis not in self.base:
-                raise unknown(f"axis of {asked.task} {asked.model}", axis, self.base)
+            axis_named(axis, self.base, f"task {asked.task} and {asked.model}")
         self._own = OwnData()
         self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
 
@@ -87,8 +86,8 @@ class TuneSketch:
         """Return what is to be said of settings that have no effect on that device."""
         return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
-    def quest(self, placement: Placement, machine: Machine, trials: int) -> Quest:
-        """Return the Quest on that device. `trials`: rounds of the duel."""
+    def quest(self, placement: Placement, machine: Machine, trials: int) -> TuneSpec:
+        """Return the TuneSpec on that device. `trials`: rounds of the final comparison."""
         request = self.request
         device = machine.device(placement.device, placement.index)
         real = self._own.is_data or has_end(self.sketch.workload.data)
@@ -117,7 +116,7 @@ class TuneSketch:
             base["mode"] = "latency"
         elif "mode" in base:
             base["mode"] = "throughput"
-        return Quest(
+        return TuneSpec(
             objective=request.objective, searcher=request.searcher, base=Case(self.sketch.workload, base, placement),
             axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
             constraints=self._constraints(device.memory_bytes if device is not None else None),
@@ -145,9 +144,7 @@ class TuneSketch:
         if share is None:
             return constraints
         if memory_bytes is None:
-            raise UsageError(
-                f"--max-memory {100 * share:g}%: how much this device has is not known; write a size: 20GB"
-            )
+            raise UsageError(f"--max-memory {100 * share:g}%: the device's memory is not known; write a size: 20GB")
         return msgspec.structs.replace(constraints, max_memory_bytes=share * memory_bytes)
 
 
@@ -167,5 +164,5 @@ def _one_workload(workloads: Sequence[WorkloadRequest]) -> WorkloadRequest:
     found = list(workloads) if len(workloads) == 1 else training
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in workloads)
-        raise UsageError(f"tune takes one workload, and this names {len(workloads)} ({known}): choose with --task")
+        raise UsageError(f"tune takes one workload, this has {len(workloads)} ({known}): choose with --task")
     return found[0]

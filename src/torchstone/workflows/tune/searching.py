@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.search import Brief, Part, Point, Probe, Reading
+from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.execution.controller.active_run import OpenRun
-from torchstone.execution.controller.energy_windows import for_objective
+from torchstone.execution.controller.active_run import ActiveRun
+from torchstone.execution.controller.allocation import for_objective
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Searcher
 from torchstone.workflows.tune.scoring import reading_of
@@ -20,12 +20,12 @@ from torchstone.workflows.tune.watching import TuneWatcher
 
 
 class Probes:
-    """Takes probes into an open run. `recorded`: those of a run that goes on; they are believed, not taken again."""
+    """Takes probes into an open run. `recorded`: those of a run that goes on; they are reused, not taken again."""
 
     def __init__(
         self,
         space: Space,
-        open_run: OpenRun,
+        open_run: ActiveRun,
         procedure: Procedure,
         watcher: TuneWatcher,
         recorded: Iterable[Trial] = (),
@@ -38,9 +38,9 @@ class Probes:
             t for t in recorded if t.purpose == Purpose.PROBE and t.outcome.status != Status.INTERRUPTED
         )
         self._taken: dict[str, int] = {}
-        self.readings: list[Reading] = []
+        self.readings: list[ProbeResult] = []
 
-    def take(self, probe: Probe) -> Reading:
+    def take(self, probe: Probe) -> ProbeResult:
         """Return what a probe tells, from the record if the same was asked there at this place, else by a trial."""
         case = self._space.case(probe.point, probe.part)
         case_id = case.case_id
@@ -67,8 +67,8 @@ class Probes:
         return for_objective(how, quest.objective, quest.base.placement)
 
 
-def search(brief: Brief, searcher: str, probes: Probes) -> list[Point]:
-    """Let a searcher ask until it is done; return the points that it finds worth a duel, best first."""
+def search(brief: SearchProblem, searcher: str, probes: Probes) -> list[Point]:
+    """Let a searcher ask until it is done; return its points for the final round, best first."""
     plugin: Searcher = registry.load("searchers", searcher)
     asking = plugin.search(brief)
     try:
@@ -80,6 +80,6 @@ def search(brief: Brief, searcher: str, probes: Probes) -> list[Point]:
         return list(found)
 
 
-def allowed(readings: Iterable[Reading]) -> list[Reading]:
+def allowed(readings: Iterable[ProbeResult]) -> list[ProbeResult]:
     """Return the readings of whole steps that keep to the constraints."""
     return [r for r in readings if r.probe.part == Part.WHOLE and r.value is not None and r.allowed]

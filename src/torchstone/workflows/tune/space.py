@@ -8,13 +8,12 @@ from collections.abc import Mapping
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.answer import Quest
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.answer import TuneSpec
+from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.condition import without
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.own_data import LOADER_AXES
-from torchstone.core.schema.search import Brief, Part, Point
+from torchstone.core.schema.search import Part, Point, SearchProblem
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Engine
 from torchstone.workflows.tune.batch_rules import accumulation_for, learning_rate_for
@@ -49,19 +48,19 @@ def _precisions(device: DeviceInfo | None) -> tuple[Scalar, ...]:
 
 
 class Space:
-    """The points of a Quest, and their Cases. Raises UsageError where no point is left."""
+    """The points of a TuneSpec, and their Cases. Raises UsageError where no point is left."""
 
-    def __init__(self, quest: Quest) -> None:
+    def __init__(self, quest: TuneSpec) -> None:
         self.quest = quest
         self.axes = dict(quest.axes)
         self.points = tuple(self._points())
         fed = quest.base.configuration.get("feed") == "loader"
         self._loader = fed or any(axis in self.axes for axis in LOADER_AXES)
 
-    def brief(self, capacity_bytes: float | None, seed: int) -> Brief:
+    def brief(self, capacity_bytes: float | None, seed: int) -> SearchProblem:
         """Return what a searcher is given. `capacity_bytes`: what a trial's peak memory must stay below."""
         quest = self.quest
-        return Brief(
+        return SearchProblem(
             axes=self.axes, points=self.points, present=quest.present if quest.present in self.points else None,
             capacity_bytes=capacity_bytes, separable=self._loader and quest.objective in ("throughput", "efficiency"),
             most_cost_s=quest.most_cost_s, most_probes=quest.most_probes, seed=seed,
@@ -91,7 +90,7 @@ class Space:
         if not kept:
             wanted = self.quest.constraints.effective_batch
             sizes = self._values("batch_size")
-            raise UsageError(f"--effective-batch {wanted} is no multiple of any batch size: {sizes}")
+            raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
         full = without([{**self.quest.base.configuration, **point} for point in kept], self.quest.exclude)
         return [{axis: configuration[axis] for axis in self.axes} for configuration in full]

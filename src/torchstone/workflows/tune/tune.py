@@ -1,37 +1,91 @@
-"""One tune: search, duel, answer, each trial of it in the record before the next."""
+"""One tune, from its request to its stored answer: check, rehearse, search, duel, answer.
+
+Each trial is in the record before the next.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
 
 from torchstone.analysis.advice.choices import NEAR_THE_TOP, SAFE_SHARE
 from torchstone.core import units
-from torchstone.core.errors import TorchstoneError
+from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.figures import figures
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.search import Part, Point, Probe
-from torchstone.execution.controller.active_run import OpenRun, OutOfTime, conclude
+from torchstone.execution import plan
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
+from torchstone.execution.controller.allocation import for_objective
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.controller.session import Session
+from torchstone.workflows.campaign import begun, code_of
+from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.tune.answering import answer_of
-from torchstone.workflows.tune.final_round import fight, ranked
+from torchstone.workflows.tune.final_round import ranked, run_rounds
+from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.scoring import shortfall
 from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.watching import TuneWatcher
 
 _FINALISTS = 3
+_ROUNDS = 3  # of the final comparison, by default
 
 
-def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
+class TuneCampaign:
+    """One `torchstone tune`. Everything that can be wrong with the request is found before anything is written."""
+
+    def __init__(self, request: TuneRequest, watcher: TuneWatcher, busy: WhenBusy = SHARE) -> None:
+        self._sketch = TuneSketch(request)
+        self._request, self._objective = request.run, request.objective
+        self._watcher = watcher
+        self._busy = busy
+        if "," in (request.run.device or ""):
+            raise UsageError(f"--device {request.run.device}: tune takes one device at a time")
+
+    def carry_out(self, folder: Path, command: Sequence[str]) -> Results:
+        """Tune into `folder`."""
+        request, sketch = self._request, self._sketch.sketch
+        model = sketch.workload.model
+        with Session(request.procedure, [model], self._watcher) as session:
+            machine, found = session.inspect()
+            placement = plan.place(request.device or "auto", found, machine)
+            session.procedure = for_objective(session.procedure, self._objective, placement)
+            if not sketch.own:
+                Space(self._sketch.quest(placement, machine, 1))  # what is wrong with it is said before anyone waits
+            with begun(
+                session, machine, [placement], request.name or "tune", command, self._busy, source=request.source,
+                code=code_of([sketch]),
+            ) as (draft, _):  # fmt: skip
+                if sketch.own:
+                    first = plan.first_case(sketch, placement, machine)
+                    self._sketch.take(session.rehearsed(first, sketch.left_open))
+                quest = self._sketch.quest(placement, machine, session.procedure.trials or _ROUNDS)
+                Space(quest)  # one without a point is refused here, before anything is written
+                head = msgspec.structs.replace(draft, quest=quest)
+                run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
+        return published(run, folder)
+
+
+def going_on(watcher: TuneWatcher) -> Callable[[ActiveRun, Run], Run]:
+    """Return what `resume` does with the open run of a tune."""
+    return lambda open_run, so_far: take(open_run, so_far, watcher)
+
+
+def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
     """Carry a tune out in its open run, end the run and return it.
 
-    What `so_far` holds is believed: the search is asked again, and answered from the record as far as that goes.
+    Trials in `so_far` are reused: the search runs again, answered from the record as far as that goes.
     """
     head, quest = open_run.head, open_run.head.quest
     if quest is None:
-        raise TorchstoneError(f"run {head.run_id} is no tune")
+        raise TorchstoneError(f"run {head.run_id} is not a tune")
     space, seed = Space(quest), open_run.session.procedure.seed
     watcher.quest(quest, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
@@ -39,10 +93,10 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
     def work() -> None:
         found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
-        watcher.stage(f"duel of {len(cases)}, {quest.duel_trials} rounds")
-        duel = fight(cases, quest, open_run, seed, so_far.trials)
+        watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
+        duel = run_rounds(cases, quest, open_run, seed, so_far.trials)
         if ranking := ranked(duel, quest):
-            watcher.stage("what stands behind it")
+            watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
             open_run.answer(answer_of(open_run.so_far(), space, duel, ranking, probes.readings))
@@ -51,7 +105,7 @@ def take(open_run: OpenRun, so_far: Run, watcher: TuneWatcher) -> Run:
 
 
 def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Case]:
-    """Return the Cases of the duel: the search's best, the one that needs least memory among the fast, the present."""
+    """Return the Cases of the final round: the search's best, the leanest of the fast, the present settings."""
     points = list(found[:_FINALISTS])
     good = [r for r in allowed(probes.readings) if r.value is not None]
     top = max((r.value or 0.0 for r in good), default=0.0)
@@ -65,7 +119,7 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
 
 
 def _explain(space: Space, probes: Probes, best: Case) -> None:
-    """Measure what the loader could feed and the device could eat at the very settings of the answer."""
+    """Measure the throughput of the loader alone and of the device alone at the recommended settings."""
     if not space.brief(None, 0).separable:
         return
     point = space.point_of(best)
@@ -75,7 +129,7 @@ def _explain(space: Space, probes: Probes, best: Case) -> None:
             probes.take(Probe(point, part, 0.5, why))
 
 
-def _capacity_bytes(head: Head, quest: Quest) -> float | None:
+def _capacity_bytes(head: Head, quest: TuneSpec) -> float | None:
     """Return what peak memory must stay below: as asked, or a tenth less than there is."""
     if quest.constraints.max_memory_bytes is not None:
         return quest.constraints.max_memory_bytes
@@ -98,10 +152,10 @@ def no_answer(run: Run) -> str | None:
                 tried.append((missed[1], missed[0], case))
     if not tried:
         ends = sorted({f"{t.outcome.status}: {t.outcome.message}" for t in run.trials if t.outcome.status != "ok"})
-        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was taken'}"
+        return f"no configuration could be measured: {'; '.join(ends[:3]) or 'no trial was started'}"
     factor, constraint, case = min(tried, key=lambda found: found[0])
     point = ", ".join(f"{axis}={value}" for axis, value in space.point_of(case).items())
     return (
-        f"no configuration keeps to --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
+        f"no configuration meets --{constraint}; nearest: {point}, {units.significant(factor, 3)} times the limit. "
         f"See torchstone show {run.head.run_id}"
     )

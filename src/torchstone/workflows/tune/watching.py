@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from torchstone.core.schema.answer import Quest
-from torchstone.core.schema.search import Probe, Reading
+from torchstone.core.schema.answer import TuneSpec
+from torchstone.core.schema.search import Probe, ProbeResult
 from torchstone.execution.controller.observer import Silent, Watcher
 
 
 class TuneWatcher(Watcher, Protocol):
     """A Watcher that is also told what the search asks and learns."""
 
-    def quest(self, quest: Quest, points: int) -> None:
+    def quest(self, quest: TuneSpec, points: int) -> None:
         """A search over so many points begins."""
 
     def probing(self, probe: Probe, number: int) -> None:
         """The search asks for a probe, its `number`-th."""
 
-    def learned(self, reading: Reading) -> None:
+    def learned(self, reading: ProbeResult) -> None:
         """A probe has told something."""
 
     def stage(self, text: str) -> None:
@@ -28,13 +28,13 @@ class TuneWatcher(Watcher, Protocol):
 class SilentTune(Silent):
     """A TuneWatcher that does nothing."""
 
-    def quest(self, quest: Quest, points: int) -> None:
+    def quest(self, quest: TuneSpec, points: int) -> None:
         """Ignore it."""
 
     def probing(self, probe: Probe, number: int) -> None:
         """Ignore it."""
 
-    def learned(self, reading: Reading) -> None:
+    def learned(self, reading: ProbeResult) -> None:
         """Ignore it."""
 
     def stage(self, text: str) -> None:

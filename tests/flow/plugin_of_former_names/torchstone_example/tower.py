@@ -29,7 +29,7 @@ class Tower:
         if name not in _WIDTHS:
             raise unknown("tower", name, _WIDTHS)
         if options:
-            raise UsageError(f"tower:{name}: takes no option, and got {', '.join(options)}")
+            raise UsageError(f"tower:{name}: takes no option, got {', '.join(options)}")
         return ModelCard("sequence", _INPUT, name, "example", {"weights": "random", "source": "tower"})
 
     def preload(self, name: str) -> None:

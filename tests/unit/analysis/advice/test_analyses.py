@@ -13,7 +13,6 @@ from torchstone.analysis.advice.analyses import analyses
 from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
-from torchstone.cli._performance_analyses import print_analyses
 from torchstone.core.schema.document import document_bytes
 from torchstone.storage.query import entry_of
 
@@ -95,15 +94,6 @@ def test_s3_55_which_resource_bounds_each_case():
 
 def test_one_case_is_no_analysis():
     assert analyses(summary(a_sweep([({"batch_size": 8}, 0.01)]))) == []
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_tables_fit(capsys, width):
-    print_analyses(summary(a_stored_run(1, sweep((100, 150, 200)), machine())), width)
-    text = capsys.readouterr().out
-    assert max(map(len, text.splitlines())) <= width
-    assert "[BY BATCH SIZE] train hf:bert on cpu" in text
-    assert "scaling" in text
 
 
 def test_s3_36_to_41_the_documents_keys_are_the_seeds():

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from torchstone.analysis.advice.phases import Setting, advise
+from torchstone.analysis.advice.phases import advise
+from torchstone.analysis.advice.setting import Setting
 
 CONFIGURATION: dict[str, Any] = {
     "num_workers": 4, "pin_memory": False, "precision": "fp32", "compile": "off", "feed": "loader",
@@ -22,7 +23,7 @@ def test_data_that_holds_the_step_up():
     assert one.startswith("data is 62 % of the step (50.0 ms): the loader holds the step up; more than the usual 30 ms")
     assert "in use 40 % of the time, less than the usual 70 %" in one
     assert "Causes: slow disk, too few workers, costly preprocessing" in one
-    assert "Try: num_workers=8,12,16; pin_memory=true; a faster disk" in one
+    assert "Try: num_workers=8,12,16; pin_memory=true; a faster disk (SSD)" in one
 
 
 def test_the_share_decides_not_the_milliseconds():
@@ -53,7 +54,7 @@ def test_computing_that_limits():
     assert "Try: precision=bf16; compile=default; gradient_checkpointing=true" in one
     assert "Causes: complex model, large batch, inefficient operations, complex graph of the backward pass. Try" in one
     (other,) = told(phases, precision="bf16", compile="default", gradient_checkpointing=True)
-    assert other.endswith("Try: a lighter model")
+    assert other.endswith("Try: libraries optimized for the device (fused attention, cuDNN, oneDNN); a lighter model")
     (inference,) = told({"forward": 1.0})
     assert "checkpointing" not in inference
     assert "Causes: complex model, large batch, inefficient operations. Try" in inference

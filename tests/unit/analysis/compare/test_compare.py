@@ -12,14 +12,14 @@ from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.gate import Gate, failing
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Series, Stage
-from torchstone.report.comparison_text import Gate, failing
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099)
 NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
@@ -27,7 +27,7 @@ NOISY = (0.0100, 0.0104, 0.0096, 0.0105, 0.0101, 0.0095)
 
 def judged(*runs, margin=0.02, prices=None, labels="ABCD"):
     named = zip("ABCD", labels, runs, strict=False)
-    sides = [Participant(letter, label, letter, (run,)) for letter, label, run in named]
+    sides = [ComparedInput(letter, label, letter, (run,)) for letter, label, run in named]
     return compare(sides, Asked(margin, prices or {}))
 
 
@@ -78,13 +78,13 @@ def test_two_machines_need_no_common_clock_and_no_common_device():
     assert "time" not in [one.what for one in the(compared).differing]
     (told,) = answers(compared)
     assert (told.faster, told.purpose) == ("B", "training")
-    assert "B (RTX 4090), 2 times A's throughput (95 % interval 1.9" in told.words
+    assert "B (RTX 4090), 2 times A's throughput (95 % confidence interval 1.9" in told.words
 
 
 def test_one_trial_is_never_sure_of_what_two_processes_differ_by():
     near, far = (judged(a_stored_run(BASE[:1]), a_stored_run(scaled(by)[:1], minutes=1)) for by in (1.4, 4.0))
     assert the(near).verdict == Judgement.UNCLEAR
-    assert "one trial: the spread between processes is not seen" in the(near).why
+    assert "one trial: the variation between processes is not measured" in the(near).why
     assert the(near).trials_to_settle is not None
     assert the(far).verdict == Judgement.WORSE, "beyond what processes were ever seen to differ by"
     assert "one trial" in the(far).ratio.method
@@ -101,7 +101,7 @@ def test_a_side_of_three_runs_is_judged_over_runs():
     def side(letter, by, minutes):
         offsets = (0.97, 1.0, 1.03)  # runs differ by more than their trials show
         runs = tuple(a_stored_run(scaled(by * o), minutes=minutes + i) for i, o in enumerate(offsets))
-        return Participant(letter, letter, letter, runs)
+        return ComparedInput(letter, letter, letter, runs)
 
     compared = compare([side("A", 1.0, 0), side("B", 1.03, 60)], Asked())
     assert the(compared).ratio.method == "Welch's t on the log over runs"
@@ -135,7 +135,7 @@ def test_a_run_that_drifts_says_so_and_is_known_less_well():
     moving = a_stored_run([0.0100, 0.0105, 0.0110, 0.0115, 0.0120, 0.0125], minutes=2)
     found = the(judged(calm, moving))
     assert found.verdict == Judgement.UNCLEAR
-    assert "candidate: figures moved over its run" in found.why
+    assert "candidate: figures drifted over its run" in found.why
 
 
 def test_runs_of_one_machine_an_hour_apart_say_so_and_are_known_less_well():
@@ -151,7 +151,7 @@ def test_runs_of_one_machine_an_hour_apart_say_so_and_are_known_less_well():
         ({"facts": {"parameters": 2000}}, "not the same model: 1,000 parameters and 2,000"),
         ({"setup": {"flops": [2e9]}}, "not the same work: 62.5 MFLOP an item and 125 MFLOP an item"),
         ({"case": a_case(data="digits")}, "other data: synthetic and digits"),
-        ({"more": [Measurement("fingerprint", Stage.STEADY, (2.5, 2.4))]}, "compute different things from equal seeds"),
+        ({"more": [Measurement("fingerprint", Stage.STEADY, (2.5, 2.4))]}, "different results with the same seed"),
         ({"steps_s": [None, None]}, "no trial of the candidate ended well (out_of_memory: it took all)"),
     ],
 )  # fmt: skip
@@ -185,9 +185,9 @@ def test_results_that_something_known_explains_are_a_label():
     assert "first results differ (2.3000 and 2.5000)" in found.why
     code = {"code": {"net:cnn": "abc"}}
     found = the(judged(a_stored_run(BASE, head=code), a_stored_run(BASE, head={"code": {"net:cnn": "abd"}}, minutes=1)))
-    assert (found.verdict, found.why) == (Judgement.SAME, "other code under one name")
+    assert (found.verdict, found.why) == (Judgement.SAME, "other code under the same name")
     found = the(judged(*(a_stored_run(BASE, a_case(fixed={"weights": digest})) for digest in "ab")))
-    assert found.why == "other weights or sizes under one name"
+    assert found.why == "other weights or sizes under the same name"
 
 
 def test_another_batch_size_compares_items_and_not_steps():
@@ -197,7 +197,7 @@ def test_another_batch_size_compares_items_and_not_steps():
     assert "step_time" not in metrics
     assert the(compared).verdict == Judgement.BETTER
     assert "settings compared: batch_size 8 against 16" in the(compared).why
-    assert "batch_size: a step is another amount of work" in said(compared)
+    assert "batch_size: steps differ in work" in said(compared)
 
 
 def busy(cores):
@@ -212,12 +212,12 @@ def test_who_is_worse_beside_a_neighbour_is_not_called_worse():
         found = the(judged(first, second))
         assert found.verdict == Judgement.UNCLEAR
         assert found.trials_to_settle is None, "it is disturbed, and not too few"
-        assert f"only the {side}, which is the worse, was disturbed (neighbours 1.00 cores)" in found.why
+        assert f"only the worse side ({side}) was disturbed (other processes 1.00 cores)" in found.why
     faster = a_stored_run(scaled(0.5), minutes=1, series=busy(1.0))
     assert the(judged(quiet, faster)).verdict == Judgement.BETTER, "better in spite of it"
     both = the(judged(noisy, a_stored_run(BASE, series=busy(1.2))))
     assert both.verdict == Judgement.BETTER
-    assert any(one.what == "neighbours" and one.matters == "both sides were disturbed" for one in both.differing)
+    assert any(one.what == "other processes" and one.matters == "both sides were disturbed" for one in both.differing)
 
 
 def test_what_differs_is_listed_and_what_matters_comes_first():
@@ -264,7 +264,7 @@ def test_three_machines_the_fastest_and_who_cannot_be_told_from_it():
     assert told.words == "C; throughput relative to A: C 4×, B 2×, A 1×"
     (told,) = answers(judged(one, two, a_stored_run(scaled(0.49, NOISY))))
     assert told.faster is None
-    assert told.words.startswith("C leads, and cannot be told from B; throughput: C 2.04×")
+    assert told.words.startswith("C leads, and is not significantly different from B; throughput: C 2.04×")
 
 
 def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
@@ -373,7 +373,7 @@ def test_two_records_of_ab_say_what_their_processes_say_and_two_templates_are_no
     rate = the(found)
     assert rate.verdict == Judgement.UNCLEAR
     assert rate.ratio.high / rate.ratio.low < 2.0
-    assert re.search(r"alone would leave ±\d\.\d %; what a machine drifts .* makes it ±3\d\.\d %", rate.why)
+    assert re.search(r"alone gives ±\d\.\d %; drift between runs widens it to ±3\d\.\d %", rate.why)
     quiet = [two_templates(by, held, minutes, spread=0.01) for by, minutes in ((1.0, 0), (1.2, 60))]
     assert the(judged(*quiet)).verdict == Judgement.WORSE
 

@@ -7,7 +7,7 @@ from comparable import a_gpu, a_stored_run, write_record
 
 from torchstone.analysis.compare import inputs
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant, gather, named, split
+from torchstone.analysis.compare.inputs import ComparedInput, gather, named, split
 from torchstone.analysis.compare.matching import left_out, lost, match
 from torchstone.analysis.compare.specifications import specifications
 from torchstone.core.errors import UsageError
@@ -20,7 +20,7 @@ STEPS = (0.010, 0.011, 0.010)
 
 
 def sides(*runs):
-    return [Participant(letter, letter, letter, (run,)) for letter, run in zip("ABCD", runs, strict=False)]
+    return [ComparedInput(letter, letter, letter, (run,)) for letter, run in zip("ABCD", runs, strict=False)]
 
 
 def matched(*runs):
@@ -136,9 +136,9 @@ def test_mistakes_have_one_line_each(store, tmp_path):
     bad.mkdir()
     (bad / "x.jsonl").write_text("nonsense\n")
     for words, said in (
-        ([ids[0]], "two runs or more"), ([ids[0], ids[0]], "the same run"), ([ids[0], "latest", "A"], "no run 'A'"),
+        ([ids[0]], "two or more runs"), ([ids[0], ids[0]], "the same run"), ([ids[0], "latest", "A"], "no run 'A'"),
         ([ids[0], str(tmp_path / "empty")], "no records"), ([ids[0], str(bad)], "not a torchstone record"),
-        ([ids[0]] * 27, "27 runs are more than"),
+        ([ids[0]] * 27, "27 runs are too many"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=said):
             gather(words, outputs)
@@ -153,7 +153,7 @@ def test_one_run_is_split_over_an_axis(outputs):
         ("A", "precision fp32", 3), ("B", "precision bf16", 3),
     ]  # fmt: skip
     assert [one.label for one in match(found)] == ["train cnn"]
-    with pytest.raises(UsageError, match="one value of it, cpu"):
+    with pytest.raises(UsageError, match="only one value, cpu"):
         split("latest", "device", outputs)
     with pytest.raises(UsageError, match="no such axis"):
         split("latest", "colour", outputs)
@@ -162,10 +162,10 @@ def test_one_run_is_split_over_an_axis(outputs):
 def test_failed_runs_of_a_folder_give_way_to_those_that_ended_well(tmp_path):
     good, bad = a_stored_run(STEPS), a_stored_run([None, None], minutes=9)
     other = a_stored_run(STEPS)
-    both = Participant("A", "A", "A", (good, bad))
-    (found,) = match([both, Participant("B", "B", "B", (other,))])
+    both = ComparedInput("A", "A", "A", (good, bad))
+    (found,) = match([both, ComparedInput("B", "B", "B", (other,))])
     assert [taken.run.head.run_id for taken in found.sides["A"]] == [good.head.run_id]
-    (alone,) = match([msgspec.structs.replace(both, runs=(bad,)), Participant("B", "B", "B", (other,))])
+    (alone,) = match([msgspec.structs.replace(both, runs=(bad,)), ComparedInput("B", "B", "B", (other,))])
     assert not alone.sides["A"][0].trials
     assert len(alone.sides["A"][0].failed) == 2
 

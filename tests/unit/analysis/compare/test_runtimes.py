@@ -5,12 +5,12 @@ from build import a_case
 from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.compare import Asked, compare
-from torchstone.analysis.compare.inputs import Participant
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.procedure import Procedure
-from torchstone.report.comparison_text import report
+from torchstone.report.comparison_json import report
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
 STEPS_S = (0.01, 0.0101, 0.0099)
@@ -22,7 +22,7 @@ def side(letter, *, task=Task.TRAIN, fit=None, reached=None, **facts):
     steps_s = STEPS_S[: 1 if facts or fit else 3]
     run = a_stored_run(steps_s, a_case(task=task), facts=facts, machine=machine, head=head)
     trainings = {run.head.run_id: reached} if reached is not None else {}
-    return Participant(letter, letter, letter, (run,), trainings)
+    return ComparedInput(letter, letter, letter, (run,), trainings)
 
 
 def ratios(*sides):

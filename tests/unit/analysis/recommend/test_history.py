@@ -9,11 +9,12 @@ from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
-from torchstone.cli._history_line import CHANGED, LEFT_OUT, line
+from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.report.charts.history import chart
+from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
 
 def runs(count=20, change_at=10, ratio=0.9, *, doubtful=(), outlier=None, first=0, **about):
@@ -79,7 +80,7 @@ def test_a_run_apart_from_all_others_is_left_out(told):
     (one,) = told(runs(change_at=99, outlier=7)).histories
     assert one.changes == ()
     assert [place for place, point in enumerate(one.points) if not point.counted] == [7]
-    assert one.points[7].why == "apart from its neighbours"
+    assert one.points[7].why == "outlier among its runs"
 
 
 def test_machines_are_kept_apart_and_a_change_comes_first(told):
@@ -100,7 +101,7 @@ def test_a_case_a_model_and_a_run_can_be_asked_for(told):
     one = stored[0].head.plan.cases[0]
     for word in (one.case_id[:6], "BERT", "latest", stored[3].head.run_id):
         assert [h.case_id for h in told(stored, word).histories] == [one.case_id]
-    with pytest.raises(UsageError, match="Nor is it the beginning of a case_id, or part of a model's name: hf:bert"):
+    with pytest.raises(UsageError, match="It is no prefix of a case_id or part of a model's name either: hf:bert"):
         told(stored, "nothing-of-this-name")
     with pytest.raises(UsageError, match="Did you mean 'throughput'"):
         told(stored, None, "throughputs")
@@ -140,11 +141,15 @@ def test_the_reference_is_the_newest_level(told):
 
 
 def test_the_chart_draws_points_levels_and_changes(told):
-    spec = chart(told(runs(doubtful=(3,))).histories)
-    (one,) = spec["vconcat"]
-    assert len(one["layer"][1]["data"]["values"]) == 20
-    assert [level["value"] for level in one["layer"][2]["data"]["values"]] == pytest.approx([100, 90], rel=0.02)
-    assert one["layer"][4]["data"]["values"][0]["what"].endswith("torch 2.12.0 → 2.13.0")
+    (one,) = chart(told(runs(doubtful=(3,))).histories).panels
+    interval, dots, level, divider = one.marks
+    assert (type(interval), type(dots)) == (Interval, Dots)
+    assert isinstance(level, Level)
+    assert isinstance(divider, Divider)
+    assert len(one.values) == 20
+    assert [point["counted"] for point in one.values].count("left out") == 1
+    assert [value["value"] for value in level.values] == pytest.approx([100, 90], rel=0.02)
+    assert divider.values[0]["what"].endswith("torch 2.12.0 → 2.13.0")
 
 
 def test_a_card_tells_its_driver(told):

@@ -12,10 +12,11 @@ from torchstone.analysis.recommend.criteria import criterion
 from torchstone.analysis.recommend.prices import Prices
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
-from torchstone.cli._recommend import print_recommendation
 from torchstone.cli.run_command import add_arguments
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
 
 SIZES = (8, 16, 32)
@@ -105,7 +106,7 @@ def test_cases_that_failed_and_memory_that_is_nearly_full_are_not_recommended(to
     held = {cases[1][0].case_id: 0.95 * (CARD.memory_bytes or 0)}
     run = a_stored_run(1, cases, machine("cuda"), memory=held, failed=[cases[2][0].case_id])
     (found,) = told(run).settings
-    assert found.left_out == ("settings that take more than 90 % of the device's memory",)
+    assert found.left_out == ("settings that use more than 90 % of the device's memory",)
     assert [offer.point["batch_size"] for offer in found.offers] == [8]
 
 
@@ -134,7 +135,7 @@ def test_where_all_that_was_measured_nearly_fills_the_memory_that_is_told_and_no
     (found,) = told(a_stored_run(1, cases, machine("cuda"), memory=held)).settings
     assert found.recommended is not None
     assert found.left_out == ()
-    assert found.cautions[0].startswith("nothing else was measured, or this would not be recommended: settings that")
+    assert found.cautions[0].startswith("only measured setting; otherwise not recommended: settings that")
 
 
 def test_a_rate_below_0_that_another_tool_claims_is_none(told):
@@ -202,7 +203,7 @@ def test_hardware_at_each_ones_best_and_at_equal_settings(told):
     assert alike == pytest.approx({8: 0.1, 16: 0.075, 32: 0.0667}, rel=0.05)
 
 
-def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told, capsys):
+def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equal_ones(told):
     def of(kind, rates):
         return [(case(kind, batch_size=size, precision=precision), rate) for (size, precision), rate in rates.items()]
 
@@ -214,11 +215,10 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
     (block,) = found.hardware
     (said,) = [line for line in block.cautions if line.startswith("settings differ")]
     assert said == (
-        "settings differ between the devices at their best (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
-        "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is theirs"
+        "the best settings differ between the devices (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
+        "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is due to them"
     )
-    print_recommendation(found, 300)
-    shown = capsys.readouterr().out
+    shown = terminal(recommendation_document(found), 300)
     assert f"note: {said}\n" in shown
     assert "at equal settings (batch_size 32, precision fp32): " in shown, "the only ones that both ran"
     assert "NVIDIA H200 1×" in shown
@@ -246,7 +246,7 @@ def test_models_of_no_family_and_of_family_custom_are_one_block(told):
 def test_machines_under_one_name_of_a_device_are_told(told):
     runs = [a_stored_run(n, sweep((100, 150, 200)), machine(host=host)) for n, host in enumerate("ab")]
     (found,) = told(*runs).settings
-    assert "Intel Xeon stands for 2 machines (a, b), which may not be alike" in found.cautions
+    assert "Intel Xeon stands for 2 machines (a, b), which may differ" in found.cautions
 
 
 def test_hardware_by_price_and_by_memory(told):

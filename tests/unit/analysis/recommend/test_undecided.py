@@ -7,12 +7,13 @@ import pytest
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.recommend import Asked, recommend
-from torchstone.cli._recommend import print_recommendation
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.terminal import terminal
 
 SIZES = (8, 16, 32)
 FAR_APART: dict[str, Any] = {"trials": 2, "noise": 0.3}  # of runs 2 and 3: their intervals pass ±50 %
-ALONE = "hardware by speed for embedding, training\n  not enough stored: one device alone ran these models."
+ALONE = "No recommendation of hardware by speed for embedding, training: one device alone ran these models.\n"
 
 
 def sweep(rates, kind="cpu"):
@@ -27,15 +28,14 @@ CPU, CUDA = sweep((100, 150, 200)), sweep((1000, 2000, 3000), "cuda")
 
 
 @pytest.fixture
-def told(outputs, capsys):
-    """Store these runs; return the block of hardware, and what is printed of it."""
+def told(outputs):
+    """Store these runs; return the block of hardware, and what is said of it on a terminal."""
 
     def call(*runs):
         store(outputs, runs)
         found = recommend(outputs, Asked())
         (block,) = found.hardware
-        print_recommendation(found, 300)
-        return block, capsys.readouterr().out.partition("settings by speed for")[0]
+        return block, terminal(recommendation_document(found), 300).partition("settings by speed for")[0]
 
     return call
 
@@ -46,7 +46,7 @@ def test_s4_16_one_device_whose_run_is_suspect_has_a_block_that_says_so_and_why(
     assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ("Intel Xeon",))
     assert shown.startswith(ALONE)
     why = "3 of 3 settings are SUSPECT (neighbours): others were busy"
-    assert f"\nnote: {why}. `torchstone show {run.head.run_id}` says more\n" in shown
+    assert f"\nnote: {why}; see `torchstone show {run.head.run_id}`\n" in shown
     assert block.to_type is not None
     assert f"\n  {block.to_type}\n" in shown
 
@@ -56,7 +56,7 @@ def test_s4_16_one_device_whose_trials_differ_too_much_has_one_too(told):
     assert (block.recommended, block.ran, block.judged) == (None, ("Intel Xeon",), ())
     assert shown.startswith(ALONE)
     assert "\nleft out: 3 of 3 settings: 2 trials differ too much for an interval" in shown
-    assert "\nnote: 1 of 3 settings are SUSPECT (neighbours): others were busy. " in shown
+    assert "\nnote: 1 of 3 settings are SUSPECT (neighbours): others were busy; " in shown
 
 
 def test_what_is_suspect_is_not_told_twice_of_a_device_that_has_other_settings(told):
@@ -69,7 +69,7 @@ def test_s4_16_a_device_that_has_none_but_suspect_figures_is_compared_and_named(
     cpu = a_stored_run(1, CPU, machine())
     block, shown = told(cpu, a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA)))
     assert block.recommended == "NVIDIA H200"
-    assert "note: figures of NVIDIA H200 are SUSPECT (neighbours): `torchstone show` says why\n" in shown
+    assert "note: figures of NVIDIA H200 are SUSPECT (neighbours): see `torchstone show`\n" in shown
     assert block.left_out == ()
 
 
@@ -77,15 +77,15 @@ def test_what_a_check_calls_an_error_is_compared_with_nothing(told):
     wrong = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), findings=doubts(CUDA, Severity.ERROR))
     block, shown = told(a_stored_run(1, CPU, machine()), wrong)
     assert (block.recommended, block.judged) == (None, ("Intel Xeon",))
-    assert "no recommendation: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged" in shown
-    assert "note: 3 of 6 settings are INVALID (neighbours): others were busy. " in shown
+    assert ", training: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
+    assert "note: 3 of 6 settings are INVALID (neighbours): others were busy; " in shown
 
 
 def test_two_devices_of_which_one_cannot_be_judged_are_both_named_with_what_to_type(told):
     unclear = a_stored_run(2, CUDA, machine("cuda", host="gpubox"), **FAR_APART)
     block, shown = told(a_stored_run(1, CPU, machine()), unclear)
     assert block.ran == ("Intel Xeon", "NVIDIA H200")
-    assert "  no recommendation: of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged\n" in shown
+    assert ": of Intel Xeon, NVIDIA H200, Intel Xeon alone can be judged.\n" in shown
     assert "left out: 3 of 6 settings: 2 trials differ too much" in shown
     assert "what would settle more:\n  torchstone run " in shown
     words = shlex.split(block.to_type or "")
@@ -97,11 +97,11 @@ def test_two_devices_of_which_neither_can_be_judged(told):
     runs = ((2, CPU, machine()), (3, CUDA, machine("cuda", host="gpubox")))
     block, shown = told(*(a_stored_run(*run, **FAR_APART) for run in runs))
     assert block.judged == ()
-    assert "  no recommendation: of Intel Xeon, NVIDIA H200, none can be judged\n" in shown
+    assert ": of Intel Xeon, NVIDIA H200, none can be judged.\n" in shown
 
 
 def test_a_device_whose_memory_is_nearly_full_in_all_settings_has_a_block_that_says_so(told):
     held = {one.case_id: 0.95 * (CARD.memory_bytes or 0) for one, _ in CUDA}
     block, shown = told(a_stored_run(1, CUDA, machine("cuda"), memory=held))
     assert (block.ran, block.judged) == (("NVIDIA H200",), ())
-    assert "left out: 3 of 3 settings: they nearly fill the memory, or train worse\n" in shown
+    assert "left out: 3 of 3 settings: they nearly fill the memory or train worse\n" in shown

@@ -43,7 +43,7 @@ def test_gauges_are_read_while_work_runs(a_card):
     assert use.gauges["device_utilization"].mean == pytest.approx(0.4)
     assert use.gauges["device_utilization"].readings >= 3
     assert [sentence.split(":")[0] for sentence in use.seen] == [
-        "in use 40 % of the time", "99 % of its memory was in use", "a limit of power or heat held its clock down",
+        "in use 40 % of the time", "99 % of its memory was in use", "throttled by temperature or power",
     ]  # fmt: skip
     text = str(found)
     assert text.startswith("cuda:0 a card, over ")
@@ -70,13 +70,13 @@ def test_without_an_accelerator_it_says_what_was_looked_for(monkeypatch):
     found = torchstone.analyze_gpu_utilization(lambda: done.append(1))
     assert done
     assert found.devices == ()
-    assert str(found) == "no accelerator is here\n  cuda: no NVIDIA driver"
+    assert str(found) == "no accelerator found\n  cuda: no NVIDIA driver"
     with pytest.raises(torchstone.UsageError, match="both must be above 0"):
         torchstone.analyze_gpu_utilization(seconds=0.0)
 
 
 @pytest.mark.parametrize(
-    ("share", "says"), [(0.01, "next to idle"), (0.5, "it waits"), (0.95, "computing limits"), (None, "cannot be read")]
+    ("share", "says"), [(0.01, "almost idle"), (0.5, "it waits"), (0.95, "compute-bound"), (None, "is not available")]
 )
 def test_utilization_in_words(share, says):
     gauges = {} if share is None else {"device_utilization": GaugeReading(share, share, share, 3)}

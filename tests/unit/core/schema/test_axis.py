@@ -1,9 +1,22 @@
 """Axes: every spelling that means a value, and every one that does not."""
 
+import inspect
+
 import pytest
+import torch
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.axis import (
+    AXES,
+    DATALOADER_AXES,
+    LOADER_AXES,
+    AxisStage,
+    axes_of,
+    axis_named,
+    axis_values,
+    followers,
+    scalar_word,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +83,64 @@ def test_every_default_is_a_value_of_its_axis():
 def test_a_switch_is_said_in_many_words(axis):
     assert [AXES[axis].parse(word) for word in (True, "true", "yes", "ON", "1")] == ["on"] * 5
     assert [AXES[axis].parse(word) for word in (False, "false", "no", "off", "0")] == ["off"] * 5
+
+
+def test_every_axis_has_a_stage_and_a_dataloader_is_made_with_those_of_its_own():
+    assert sorted(axes_of(*AxisStage)) == sorted(AXES)
+    assert all(axes_of(stage) for stage in AxisStage)
+    assert LOADER_AXES == ("num_workers", "pin_memory", "prefetch_factor")
+    assert ("batch_size", *LOADER_AXES) == DATALOADER_AXES
+    arguments = inspect.signature(torch.utils.data.DataLoader).parameters
+    assert set(DATALOADER_AXES) <= set(arguments)
+
+
+def test_stages_come_in_the_order_in_which_they_are_asked_for():
+    assert axes_of(AxisStage.LOADER, AxisStage.BATCH) == (*LOADER_AXES, "batch_size")
+
+
+def test_the_learning_rate_follows_the_batch_size_and_nothing_follows_it():
+    assert followers("batch_size") == ("learning_rate",)
+    assert followers("learning_rate") == ()
+    assert {axis.follows for axis in AXES.values()} <= {None, *AXES}
+
+
+def test_no_two_axes_have_one_flag():
+    flags = [axis.flag for axis in AXES.values() if axis.flag is not None]
+    assert AXES["batch_size"].flag == "--batch-sizes"
+    assert len(set(flags)) == len(flags)
+
+
+@pytest.mark.parametrize(
+    ("name", "among", "said"),
+    [
+        ("batch_sice", None, "unknown axis 'batch_sice'. Did you mean 'batch_size'?"),
+        ("workers", ("num_workers", "feed"), "unknown axis 'workers'. Did you mean 'num_workers'? Known: feed, num_w"),
+        ("optimizer", ("feed",), "axis optimizer does not go with task infer; it has: feed"),
+    ],
+)
+def test_an_axis_that_there_is_not_is_told_in_one_text(name, among, said):
+    with pytest.raises(UsageError) as fault:
+        axis_named(name, among, "task infer")
+    assert str(fault.value).startswith(said)
+
+
+def test_an_axis_is_found_by_its_name():
+    assert axis_named("batch_size") is AXES["batch_size"]
+    assert axis_named("feed", iter(["feed"])).default == "resident"
+
+
+def test_values_are_parsed_and_each_comes_once():
+    assert axis_values("batch_size", ["8", 4, " 8 "]) == (8, 4)
+    with pytest.raises(UsageError, match="axis threads has no value; write threads=0"):
+        axis_values("threads", [])
+    with pytest.raises(UsageError, match="axis batch_size: 'x' is not a whole number"):
+        axis_values("batch_size", ["1", "x"])
+    with pytest.raises(UsageError, match="unknown axis 'bath'"):
+        axis_values("bath", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(True, "true"), (False, "false"), (1, "1"), ("bf16", "bf16"), (0.5, "0.5")]
+)
+def test_a_value_is_written_as_it_is_typed(value, word):
+    assert scalar_word(value) == word

@@ -49,9 +49,9 @@ def test_an_entry_of_a_mapping(given, text):
         ("batch_size>1|2", "axis batch_size: > takes one value"),
         ("batch_size=0", "axis batch_size: '0' is too small"),
         ("batch_size=", "axis batch_size: '' is not a whole number"),
-        ("batch_size", "'batch_size' is no condition: write AXIS=VALUE"),
-        ("batch_size=1,", "is no condition"),
-        ("", "is no condition"),
+        ("batch_size", "'batch_size' is not a condition: write AXIS=VALUE"),
+        ("batch_size=1,", "is not a condition"),
+        ("", "is not a condition"),
     ],
 )
 def test_what_is_refused(text, said):
@@ -69,6 +69,6 @@ def test_what_is_left_keeps_its_order_and_nothing_left_says_which_condition_remo
     points = [{"batch_size": b, "precision": p} for b in (1, 2, 4) for p in ("fp32", "bf16")]
     assert without(points, ["batch_size>=4,precision=fp32", parse("batch_size=2")]) == [points[0], points[1], points[5]]
     with pytest.raises(
-        UsageError, match=r"no point is left of 6: batch_size>1 removes 4; precision=fp32\|bf16 removes 2"
+        UsageError, match=r"none of 6 settings is left: batch_size>1 removes 4; precision=fp32\|bf16 removes 2"
     ):
         without(points, ["batch_size>1", "precision=fp32|bf16"])

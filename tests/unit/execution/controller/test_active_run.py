@@ -15,9 +15,10 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import End, Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller import active_run
-from torchstone.execution.controller.active_run import OpenRun, conclude, finish, missing
+from torchstone.execution.controller.active_run import ActiveRun, conclude, finish, missing
 from torchstone.execution.controller.observer import Silent
-from torchstone.storage.record import RecordWriter, read_record
+from torchstone.storage.record_reader import read_record
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.run import results
 
 CASES = tuple(a_case({"batch_size": size}) for size in (1, 2, 4))
@@ -74,7 +75,7 @@ def begun(path, clock, notes=(), **procedure):
     head = msgspec.structs.replace(a_run().head, plan=Plan(CASES, SLOTS))
     so_far = Run(head, (), (), None)
     writer = RecordWriter(path, head)
-    return OpenRun(session(clock, **procedure), writer, so_far, path.parent, notes, clock), so_far
+    return ActiveRun(session(clock, **procedure), writer, so_far, path.parent, notes, clock), so_far
 
 
 def statuses(run):
@@ -120,7 +121,7 @@ def test_a_resumed_run_is_whole_and_remembers_that_it_was_resumed_elsewhere(tmp_
     for _ in range(2):  # the second time there is nothing left but to end it
         writer, so_far = RecordWriter.reopen(path)
         with writer:
-            run = finish(OpenRun(session(clock), writer, so_far, tmp_path, clock=clock), so_far)
+            run = finish(ActiveRun(session(clock), writer, so_far, tmp_path, clock=clock), so_far)
     assert sorted((t.case_id, t.number) for t in run.trials) == sorted((CASES[s.case].case_id, s.number) for s in SLOTS)
     assert [t.order for t in run.trials] == list(range(6))
     assert list(missing(run)) == []

@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller import outcome as module
-from torchstone.execution.controller.outcome import Ending
+from torchstone.execution.controller.outcome import TrialEnd
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def kills(monkeypatch):
 
 
 def test_a_sigkill_is_the_kernels_only_if_its_counter_rose(kills):
-    known = Ending()
+    known = TrialEnd()
     known.stage = "warm-up"
     mere = known.died("killed by SIGKILL")
     assert mere.status == Status.CRASHED
@@ -29,13 +29,13 @@ def test_a_sigkill_is_the_kernels_only_if_its_counter_rose(kills):
 
 def test_where_the_kernel_does_not_count_both_are_named(monkeypatch):
     monkeypatch.setattr(module, "oom_kills", tuple)
-    outcome = Ending().died("killed by SIGKILL")
+    outcome = TrialEnd().died("killed by SIGKILL")
     assert outcome.status == Status.CRASHED
-    assert outcome.message == "killed by SIGKILL, by somebody's kill -9, or by the kernel's out-of-memory killer"
+    assert outcome.message == "killed by SIGKILL, by kill -9 from outside, or by the kernel's out-of-memory killer"
 
 
 def test_a_loaders_process_that_the_kernel_killed_is_out_of_memory(kills):
-    known = Ending()
+    known = TrialEnd()
     said = Outcome(Status.CRASHED, "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed. ")
     assert known.said(said) == said
     kills[0] += 1
@@ -58,7 +58,7 @@ Extension modules: torch._C (total: 1)""".splitlines()
 
 
 def test_the_innermost_own_line_of_the_thread_that_ended_is_named():
-    known = Ending()
+    known = TrialEnd()
     known.stack = FATAL
     outcome = known.died("killed by SIGSEGV")
     assert outcome.message == "killed by SIGSEGV at mine.py:12 in forward"
@@ -68,7 +68,7 @@ def test_the_innermost_own_line_of_the_thread_that_ended_is_named():
 
 
 def test_a_thread_without_the_users_lines_leaves_it_to_the_others():
-    known = Ending()
+    known = TrialEnd()
     known.stack = [line for line in FATAL if "mine.py" not in line]
     assert known.died("killed by SIGSEGV").message == "killed by SIGSEGV at other.py:5 in wait"
     known.stack = [line for line in known.stack if "/home" not in line]

@@ -48,7 +48,7 @@ def test_a_device_for_one_process_is_refused_in_one_line(told):
     with pytest.raises(MissingError) as refused:
         refuse_unshared(CARD)
     said = str(refused.value)
-    assert said.startswith("cuda:1 admits one process (its compute mode is exclusive)")
+    assert said.startswith("cuda:1 accepts one process only (compute mode exclusive)")
     assert "torchstone compare" in said
     assert "\n" not in said
     for room in (Room(True, 0, 80 * GIB), None):
@@ -75,8 +75,8 @@ def test_a_side_that_runs_out_of_memory_is_told_what_the_other_left():
     room = Room(True, 9 * GIB, 80 * GIB)
     ended = beside(Outcome(Status.OUT_OF_MEMORY, "OutOfMemoryError: CUDA out of memory.", "line"), room)
     assert ended.message == (
-        "OutOfMemoryError: CUDA out of memory.; both sides are on the device at once, and the first left 9.00 GiB of "
-        "80.0 GiB: take smaller batches, or measure one after the other: `torchstone run` of each, then "
+        "OutOfMemoryError: CUDA out of memory.; both sides share the device, and the first left 9.00 GiB of "
+        "80.0 GiB free: use smaller batches, or measure one after the other: `torchstone run` of each, then "
         "`torchstone compare`"
     )
     assert (ended.status, ended.traceback) == (Status.OUT_OF_MEMORY, "line")

@@ -7,7 +7,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status
-from torchstone.execution.controller.skip_policy import Foresight, skipped
+from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
 
 GB = 1e9
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card", memory_bytes=int(80 * GB))
@@ -15,11 +15,11 @@ HOW = Procedure(timeout_s=60.0)
 
 
 class Known:
-    """A Foresight that has been told of trials."""
+    """A SkipPolicy that has been told of trials."""
 
     def __init__(self, host_bytes=1000 * GB):
         run = a_run([], machine=a_machine(devices=(CARD,)))
-        self.foresight = Foresight(run, lambda: host_bytes)
+        self.foresight = SkipPolicy(run, lambda: host_bytes)
 
     def ended(self, case, status=Status.OK, **changes):
         trial = a_trial(case_id=case.case_id, status=status, **changes)
@@ -68,7 +68,7 @@ def test_what_is_larger_than_what_ran_out_of_memory_is_not_tried():
     small = a_case({"batch_size": 16, "image_size": 224})
     known = Known().ended(small, Status.OUT_OF_MEMORY, trial_id="t7")
     assert known.says(a_case({"batch_size": 32, "image_size": 224})) == (
-        "batch_size 16 ran out of memory already, in trial t7"
+        "batch_size 16 ran out of memory before, in trial t7"
     )
     assert known.says(a_case({"batch_size": 32, "image_size": 320})) is not None
     assert known.says(a_case({"batch_size": 16, "image_size": 320})) is not None
@@ -99,7 +99,7 @@ def test_a_peak_surely_above_the_device_is_not_tried():
     assert known.says(on_the_card(79)) is None, "81 GB, and not surely above 80"
     why = known.says(on_the_card(128))
     low = (130 - 0.03 * 96) * GB / (1 << 30)  # the line, less 3 % of what was not measured
-    assert why == f"needs at least {low:.0f} GiB of 74.5 GiB device memory, to judge by batch_size 8, 16, 32"
+    assert why == f"needs at least {low:.0f} GiB of 74.5 GiB device memory, extrapolated from batch_size 8, 16, 32"
     assert known.says(on_the_card(128, precision="bf16")) is None
     assert known.says(a_case({"batch_size": 128})) is None, "another device"
 
@@ -138,7 +138,7 @@ def test_the_hosts_memory_is_what_is_available():
 def test_what_a_resumed_run_has_counts():
     case = a_case()
     run = a_run([a_trial(case_id=case.case_id, status=Status.OUT_OF_MEMORY)], cases=[case])
-    assert Foresight(run).objection(case, HOW) is not None
+    assert SkipPolicy(run).objection(case, HOW) is not None
 
 
 def test_a_skipped_trial_took_no_time_and_says_why():

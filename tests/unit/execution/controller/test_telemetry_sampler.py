@@ -7,7 +7,7 @@ from fakes import FakeClock
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.controller import telemetry_sampler
-from torchstone.execution.controller.telemetry_sampler import Recorder
+from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
 from torchstone.plugins import registry
 from torchstone.plugins.telemetry._gauges import Reading
 
@@ -33,7 +33,7 @@ def gauges(monkeypatch):
 
 def test_what_holds_a_window_up_is_read_outside_of_it_only(gauges):
     clock = FakeClock()
-    reading = Recorder(1, None, 0.0, clock)
+    reading = TelemetrySampler(1, None, 0.0, clock)
     for in_window in (False, True, True, False):
         clock.sleep(1.0)
         reading.read(in_window=in_window)
@@ -45,10 +45,10 @@ def test_what_holds_a_window_up_is_read_outside_of_it_only(gauges):
 def test_a_device_is_asked_once_how_often_its_counter_moves(gauges):
     card, other = (DeviceInfo("cuda", "cuda", "NVIDIA", index, "a card") for index in range(2))
     for device in (card, card, other):
-        assert Recorder(1, device, 0.0, FakeClock()).facts() == {"energy_tick_s": 0.1}
+        assert TelemetrySampler(1, device, 0.0, FakeClock()).facts() == {"energy_tick_s": 0.1}
     assert Counter.asked == 2
 
 
 def test_without_such_a_counter_nothing_is_said(gauges):
     gauges.pop()
-    assert Recorder(1, None, 0.0, FakeClock()).facts() == {}
+    assert TelemetrySampler(1, None, 0.0, FakeClock()).facts() == {}

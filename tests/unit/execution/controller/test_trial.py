@@ -112,8 +112,8 @@ def test_what_was_measured_becomes_the_trial():
     [
         ([Live()], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV"),
         ([Live(), Entered("warm-up", 0.0)], "killed by SIGSEGV", Status.CRASHED, "killed by SIGSEGV during warm-up"),
-        ([], None, Status.CRASHED, "exited with code 0, before it was done"),
-        ([Live(), OK], None, Status.CRASHED, "without having measured"),
+        ([], None, Status.CRASHED, "exited with code 0, before it finished"),
+        ([Live(), OK], None, Status.CRASHED, "without any measurement"),
         ([Live(), Ended(Outcome(Status.OUT_OF_MEMORY, "no room"))], None, Status.OUT_OF_MEMORY, "no room"),
         ([Live(), Ended(Outcome(Status.UNSUPPORTED, "no tf32"))], None, Status.UNSUPPORTED, "no tf32"),
     ],
@@ -130,7 +130,7 @@ def test_a_trial_that_hangs_is_killed_when_its_time_is_up():
     trial = take(launcher, timeout_s=0.2)
     assert launcher.killed
     assert trial.outcome.status == Status.TIMED_OUT
-    assert trial.outcome.message == "not done after 0.2 s during warm-up at mine.py:7 in forward"
+    assert trial.outcome.message == "timed out after 0.2 s during warm-up at mine.py:7 in forward"
     assert trial.outcome.traceback == '  File "/home/me/mine.py", line 7, in forward'
     assert 0.2 <= trial.duration_s < 2.0
 
@@ -167,12 +167,12 @@ def test_a_trial_that_takes_turns_is_killed_when_the_time_of_a_turn_is_up(limit_
     trial = drive.conclude(0, 60.0)
     assert launcher.killed
     assert trial.outcome.status == Status.TIMED_OUT
-    assert str(trial.outcome.message).startswith("not done after 0.3 s")
+    assert str(trial.outcome.message).startswith("timed out after 0.3 s")
     assert trial.duration_s < 2.0
 
 
 class Noting:
-    """A Recorder that notes when it is read."""
+    """A TelemetrySampler that notes when it is read."""
 
     last: "Noting"
 
@@ -192,7 +192,7 @@ class Noting:
 
 @pytest.mark.parametrize(("fit", "at_epochs"), [(None, True), (Fit(), False)])
 def test_windows_are_told_to_the_recorder_and_the_tick_becomes_a_fact(monkeypatch, fit, at_epochs):
-    monkeypatch.setattr("torchstone.execution.controller.trial.Recorder", Noting)
+    monkeypatch.setattr("torchstone.execution.controller.trial.TelemetrySampler", Noting)
     script = [Entered("warm-up", 0.0), Entered("a window", 0.0, measures=True), Entered("counting", 0.0), MEASURED, OK]
     request = TrialRequest(a_case(), Procedure(telemetry_period_s=30.0, fit=fit), 0)
     trial = TrialDrive(request, None, Silent()).run(Scripted(script), order=0)

@@ -7,11 +7,10 @@ import pytest
 from fakes import FakeClock, FakeQueue, source_of
 
 from torchstone.core.schema.batch import Batch
+from torchstone.execution.timing.clock import LatencyStopwatch
 from torchstone.execution.timing.loop import Instrument, unmarked
 from torchstone.execution.timing.segments import Segments
-from torchstone.execution.timing.stopping import FixedCount, Reason, UntilQuiet
-from torchstone.execution.timing.stopwatch import LatencyStopwatch
-from torchstone.execution.timing.warmup import DEVICE_S, WarmUp, least_s_on
+from torchstone.execution.timing.stopping import DEVICE_S, FixedCount, Reason, UntilQuiet, WarmUp, least_s_on
 
 
 def pulling(clock, spend):

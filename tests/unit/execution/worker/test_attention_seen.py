@@ -14,7 +14,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.counted import Counted
 from torchstone.execution.worker import execution
 from torchstone.execution.worker.attention_seen import attention_facts, kernels_in
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.plugins import registry
 
 CPU = registry.load("devices", "cpu").open(0)
@@ -116,7 +116,7 @@ def test_an_accelerators_steps_are_looked_at_where_one_more_costs_little(place, 
     case = a_case({"sdpa": "auto"} if sdpa else {}, placement=Placement(place))
     prepared: Any = SimpleNamespace(count=lambda batch: Counted(), module=None)
     batches: Any = SimpleNamespace(next=pull)
-    tally = Tally(case)
+    tally = Collector(case)
     execution._count(attends, step_s, batches, prepared, CPU, case, tally)
     assert tally.facts.get("attention_kernel") == ("flash" if looks else None)
 

@@ -54,15 +54,15 @@ def test_what_the_device_likes_is_set_and_told():
     assert told == {
         "threads": "4: the physical cores of 8 logical ones; torch would take 8", "channels_last": "on: tensor cores",
         "fused": "on: torch has fused optimizer kernels for this device",
-        "sdpa": "auto: torch's own order among flash, efficient, math",
+        "sdpa": "auto: PyTorch's order among flash, efficient, math",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
-        ((8, "one a core"), "8: torch's own choice, one a core"), (None, "8: torch's own choice"),
-        ((16, "one a core"), "8: torch's own choice"),
+        ((8, "one a core"), "8: PyTorch's default, one a core"), (None, "8: PyTorch's default"),
+        ((16, "one a core"), "8: PyTorch's default"),
     ],
 )  # fmt: skip
 def test_threads_are_set_only_where_torch_would_take_too_many(wish, told):
@@ -74,8 +74,8 @@ def test_threads_are_set_only_where_torch_would_take_too_many(wish, told):
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (a_model(nn.Linear(2, 2)), "no convolution net"),
-        (a_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))), "no convolution net"),
+        (a_model(nn.Linear(2, 2)), "no convolutions"),
+        (a_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(2, 2))), "no convolutions"),
         (a_model(objection=lambda axis, value: f"not {value}" if axis == "channels_last" else None), "not True"),
     ],
     ids=["none", "patches of a transformer", "the model says no"],
@@ -89,7 +89,7 @@ def test_images_stay_as_they_are_unless_it_is_a_convolution_net(model, why):
 
 def test_a_device_without_a_liking_leaves_images_to_torch():
     values, told = settled(Likes())
-    assert (values["channels_last"], told["channels_last"]) == (False, "off: torch's own choice")
+    assert (values["channels_last"], told["channels_last"]) == (False, "off: PyTorch's default")
 
 
 def test_fused_kernels_are_not_for_every_device_nor_every_optimizer():
@@ -106,16 +106,16 @@ def test_what_the_user_said_stands_whatever_the_policy(policy):
     asked = {"threads": 6, "channels_last": "off", "fused": "on", "sdpa": "math"}
     values, told = settled(device, policy=policy, **asked)
     assert values == {**asked, "channels_last": False, "precision": "bf16"}
-    assert told == {"threads": "6: as asked", "channels_last": "off: as asked", "fused": "on: as asked",
-                    "sdpa": "math: as asked"}  # fmt: skip
+    assert told == {"threads": "6: as requested", "channels_last": "off: as requested", "fused": "on: as requested",
+                    "sdpa": "math: as requested"}  # fmt: skip
     assert settled(device, policy=policy, channels_last="on")[0]["channels_last"] is True
 
 
 def test_torch_is_left_as_it_is():
     values, told = settled(Likes((4, "cores"), (True, "tensor cores")), policy="torch")
     assert values == {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto", "precision": "bf16"}
-    assert told == {"threads": "8: as torch has it", "channels_last": "off: as torch has it",
-                    "fused": "off: as torch has it", "sdpa": "auto: as torch has it"}  # fmt: skip
+    assert told == {"threads": "8: PyTorch's default", "channels_last": "off: PyTorch's default",
+                    "fused": "off: PyTorch's default", "sdpa": "auto: PyTorch's default"}  # fmt: skip
 
 
 def test_an_older_run_goes_on_as_it_was_begun():
@@ -133,7 +133,7 @@ def test_only_axes_of_the_engine_are_set():
 def test_on_this_machine_a_device_of_its_own_is_asked():
     values, told = settled(registry.load("devices", "cpu").open(0), a_model(nn.Linear(2, 2)), precision="fp32")
     assert (values["channels_last"], values["fused"], values["sdpa"]) == (False, "auto", "auto")
-    assert told["sdpa"] == "auto: torch's own order among flash, math"
+    assert told["sdpa"] == "auto: PyTorch's order among flash, math"
 
 
 def own_case(**work):

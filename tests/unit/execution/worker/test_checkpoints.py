@@ -83,7 +83,7 @@ def test_state_comes_back_to_the_bit(tmp_path, kind):
 def test_a_state_of_another_training_is_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "s.safetensors", metadata={"training": '{"plain": {}}'})
     one, schedule = prepared(torch.nn.Linear(4, 2))
-    with pytest.raises(UsageError, match="not the state of this training"):
+    with pytest.raises(UsageError, match="not a checkpoint of this training"):
         load_state(one, schedule, tmp_path / "s.safetensors")
 
 

@@ -6,13 +6,13 @@ import pytest
 from build import a_case
 
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 
 NAN, INF = math.nan, math.inf
 
 
 def ended(losses, laps=0):
-    tally = Tally(a_case())
+    tally = Collector(a_case())
     tally.warmed_up([0.1] * laps, settled=True)
     tally.steady("loss", losses)
     return tally.outcome()
@@ -36,4 +36,4 @@ def test_of_a_long_run_the_last_loss_is_that_of_the_last_step():
 
 def test_sound_losses_and_none_at_all_are_well():
     assert ended([2.0, 1.0]).status == Status.OK
-    assert Tally(a_case()).outcome() == Outcome(Status.OK)
+    assert Collector(a_case()).outcome() == Outcome(Status.OK)

@@ -9,7 +9,7 @@ from build import a_case
 
 from torchstone.core.figures import figures
 from torchstone.core.schema.trial import Outcome, Stage, Status, Trial
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.device_memory import end_warm_up
 
 
@@ -36,7 +36,7 @@ def device(monkeypatch):
 
 
 def test_what_only_the_warm_up_needed_is_kept_apart(device):
-    tally = Tally(a_case())
+    tally = Collector(a_case())
     end_warm_up(device, tally)
     device.allocator.peak = 4e9  # of the windows
     for metric, value in device.memory().items():
@@ -53,7 +53,7 @@ def test_what_only_the_warm_up_needed_is_kept_apart(device):
 
 def test_a_device_that_cannot_begin_anew_keeps_its_one_peak(device, monkeypatch):
     monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace())
-    tally = Tally(a_case())
+    tally = Collector(a_case())
     end_warm_up(device, tally)
     assert device.memory()["peak_allocated_bytes"] == 9e9
 
@@ -61,6 +61,6 @@ def test_a_device_that_cannot_begin_anew_keeps_its_one_peak(device, monkeypatch)
 def test_on_a_cpu_nothing_is_asked(monkeypatch):
     monkeypatch.setattr(torch, "get_device_module", lambda _: pytest.fail("there is none"))
     cpu: Any = SimpleNamespace(torch_device=torch.device("cpu"), memory=dict)
-    tally = Tally(a_case())
+    tally = Collector(a_case())
     end_warm_up(cpu, tally)
     assert not tally.measured().measurements

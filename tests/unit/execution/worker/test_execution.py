@@ -10,7 +10,7 @@ from torchstone.core.schema.message import Entered, Event, TrialRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.worker import execution
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.plugins import registry
 
@@ -33,7 +33,7 @@ def carried_out(monkeypatch: Any, device: str = "cpu", **how: Any) -> tuple[list
     prepared, batches = engine.prepare(case, model, opened), engine.open_batches(case, model, None, opened, 0)
     events: list[Event] = []
     request = TrialRequest(case, Procedure(count_flops=False, **how), 0)
-    measure_prepared(request, events.append, engine, prepared, batches, opened, Tally(case))
+    measure_prepared(request, events.append, engine, prepared, batches, opened, Collector(case))
     batches.close()
     return events, done
 

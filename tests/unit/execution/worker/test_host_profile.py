@@ -13,7 +13,7 @@ from torchstone.execution.timing.loop import unmarked
 from torchstone.execution.worker import host_profile
 from torchstone.execution.worker.host_profile import look
 from torchstone.execution.worker.operators import count_operators, on_device
-from torchstone.execution.worker.own_code import is_own
+from torchstone.execution.worker.outcome import is_own
 from torchstone.execution.worker.traced_step import trace_step
 from torchstone.plugins import registry
 

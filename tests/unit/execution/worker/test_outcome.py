@@ -174,7 +174,7 @@ def test_an_exception_in_a_loaders_process_is_told_as_it_was_there():
         "ValueError: bad row\nsecond line\n"
     )
     outcome = raised(ValueError(text)).outcome
-    assert outcome.message == "ValueError: bad row, in a process of the loader, at rows.py:31 in __getitem__"
+    assert outcome.message == "ValueError: bad row, in a DataLoader worker, at rows.py:31 in __getitem__"
     assert '"/home/me/rows.py", line 31' in outcome.traceback
 
 

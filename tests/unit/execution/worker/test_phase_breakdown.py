@@ -18,7 +18,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import Reason
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.execution import measure_prepared
 from torchstone.execution.worker.phase_breakdown import anatomy_steps, measure_anatomy
 from torchstone.plugins import registry
@@ -50,7 +50,7 @@ def measured(
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
     events: list[Event] = []
     request = TrialRequest(case, procedure, 0, trace_path=trace)
-    measure_prepared(request, events.append, engine, prepared, batches, device, Tally(case))
+    measure_prepared(request, events.append, engine, prepared, batches, device, Collector(case))
     batches.close()
     (told,) = [event for event in events if isinstance(event, Measured)]
     return told
@@ -101,7 +101,7 @@ def test_on_a_device_that_runs_behind_the_hosts_time_is_kept_beside():
         mark("forward")
 
     instrument = Instrument(step, source_of(4), device.synchronize, clock)
-    tally = Tally(Case(Workload(Task.INFER, "m", "example", "sample"), {"batch_size": 4}, Placement("cuda")))
+    tally = Collector(Case(Workload(Task.INFER, "m", "example", "sample"), {"batch_size": 4}, Placement("cuda")))
     measure_anatomy("throughput", window_of(0.010), instrument, device, Procedure(iterations=5), tally)
     kept = {(m.metric, m.phase): m for m in tally.measured().measurements}
     assert kept["phase_time_s", "forward"].values == pytest.approx([0.010] * 5)

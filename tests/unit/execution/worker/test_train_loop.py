@@ -14,7 +14,7 @@ from torchstone.core.schema.fit import EpochEnded, Fit
 from torchstone.core.schema.message import Event, TrialRequest
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.procedure import Procedure
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.fit_data import FitData
 from torchstone.execution.worker.train_loop import fit_model, steps_in_an_epoch
 from torchstone.plugins import registry
@@ -50,7 +50,7 @@ def test_an_epoch_is_every_whole_step_of_whole_batches(items, batch, accumulatio
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; 2 are the least"),
+        (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; an epoch needs at least 2"),
         (FitData(Items(99)), "has no end"), (FitData(None), "has no end"),
     ],
 )  # fmt: skip
@@ -78,5 +78,5 @@ def test_what_compiles_is_ended_with_the_first_epoch(tmp_path, monkeypatch):
     close = lambda: epochs.append(sum(isinstance(event, EpochEnded) for event in events))
     monkeypatch.setattr(prepared._compile_pool, "close", close)
     how = Procedure(iterations=2, epochs=2, fit=Fit(folder=str(tmp_path)))
-    fit_model(TrialRequest(case, how, 0), events.append, engine, prepared, model, device, Tally(case))
+    fit_model(TrialRequest(case, how, 0), events.append, engine, prepared, model, device, Collector(case))
     assert epochs == [0, 1], "when its steps are done, before the next epoch's begin"

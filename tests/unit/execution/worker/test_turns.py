@@ -29,7 +29,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Stage
 from torchstone.execution.timing.loop import Instrument
 from torchstone.execution.worker import turns
-from torchstone.execution.worker.collector import Tally
+from torchstone.execution.worker.collector import Collector
 from torchstone.execution.worker.pinning import Pinning, Seats
 from torchstone.execution.worker.turns import BeforeTurns, Helpers, _turns, lead_in_steps, take_turns
 from torchstone.plugins import registry
@@ -74,7 +74,7 @@ def turns_of(line: Any, placed: str = "cpu", warmup: int | None = 1, **axes: Any
     prepared, batches = engine.prepare(case, model, device), engine.open_batches(case, model, None, device, 0)
     request = TrialRequest(case, Procedure(warmup=warmup, warmup_budget_s=0.05), 0)
     try:
-        take_turns(request, line, engine, prepared, batches, device, Tally(case), Pinning(wanted=False))
+        take_turns(request, line, engine, prepared, batches, device, Collector(case), Pinning(wanted=False))
     finally:
         batches.close()
 

@@ -26,10 +26,11 @@ def look(check: str, run: Run) -> list[Finding]:
 @pytest.mark.parametrize(
     ("factor", "words"),
     [
-        (STEPS, "the items of all 700 steps were divided by the time of one"), (BATCH, "the batch size is in it twice"),
-        (1 / BATCH, "batches were counted, not items"), (128, "tokens were counted, not sequences"),
-        (1e3, "milliseconds were taken for seconds"), (1e-3, "seconds were taken for milliseconds"),
-        (60, "it is a rate a minute"),
+        (STEPS, "the items of all 700 steps were divided by the time of one step"),
+        (BATCH, "the batch size counted twice"),
+        (1 / BATCH, "batches were counted instead of items"), (128, "tokens were counted instead of sequences"),
+        (1e3, "milliseconds were read as seconds"), (1e-3, "seconds were read as milliseconds"),
+        (60, "it is a rate per minute"),
     ],
 )  # fmt: skip
 def test_a_wrong_rate_has_its_mistake_named(factor: float, words: str) -> None:
@@ -46,7 +47,7 @@ def test_a_rate_may_be_rounded_and_hold_the_time_between_steps(factor: float) ->
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"count": 2}, "one device was counted of several"),
+        ({"count": 2}, "only one of several devices was counted"),
         ({"task": Task.TRAIN, "configuration": {"grad_accumulation": 2}}, "accumulated batches were counted once"),
     ],
 )
@@ -67,7 +68,7 @@ def test_a_rate_that_nothing_explains_is_a_warning() -> None:
     assert [f.severity for f in found] == [Severity.WARNING]
     assert "1.37 times as much" in found[0].message
     low = look("wrong_rate", a_claiming({"throughput": 0.3}))
-    assert "30% of it" in low[0].message
+    assert "30 % of it" in low[0].message
 
 
 def test_a_summary_of_other_steps_is_told_with_its_unit() -> None:
@@ -76,7 +77,7 @@ def test_a_summary_of_other_steps_is_told_with_its_unit() -> None:
     assert "milliseconds and seconds were mixed up" in slipped[0].message
     assert not look("wrong_summary", a_claiming({"latency_per_batch_p90_s": 1.001, "total_time_s": 1.4}))
     error = look("wrong_summary", a_claiming({"latency_per_batch_std_s": STEPS**-0.5}))
-    assert "that is the error of the mean" in error[0].message
+    assert "that is the standard error of the mean" in error[0].message
 
 
 def test_order_is_told_of_the_first_pair_that_has_none() -> None:
@@ -91,12 +92,12 @@ def test_phases_of_inference_need_no_optimizer() -> None:
     assert not look("phases_differ", phases(10.0, data=2.0, forward=3.0, backward=4.0, optimizer=1.0)())
     assert not look("phases_differ", phases(36.37, Task.INFER, data=5.23, forward=31.12)()), "rounded to 0.01 ms"
     training = look("phases_differ", phases(10.0, data=2.0, forward=3.0, backward=5.0)())
-    assert "the optimizer is in no phase" in training[0].message
+    assert "the optimizer step is in no phase" in training[0].message
 
 
 def test_a_peak_is_that_of_the_card_and_its_precision() -> None:
     sparse = look("faster_than_peak", said(peak_flops=624e12)())
-    assert "(with 2:4 sparsity) was taken, and the dense one is 312 TFLOP/s" in sparse[0].message
+    assert "(with 2:4 sparsity); the dense peak is 312 TFLOP/s" in sparse[0].message
     assert not look("faster_than_peak", said(peak_flops=312e12)())
     assert not look("faster_than_peak", said(peak_flops=271e12)()), "a measured peak is below it"
     winograd = look("faster_than_peak", a_claiming({"achieved_flops": 4.0}))
@@ -107,9 +108,9 @@ def test_a_peak_is_that_of_the_card_and_its_precision() -> None:
 def test_energy_is_power_times_time() -> None:
     assert not look("impossible_energy", a_claiming({"energy_j": 1.03, "energy_per_item_j": 1.03}))
     found = look("impossible_energy", a_claiming({"energy_j": 1 / 3600}))
-    assert "Wh were taken for J" in found[0].message
+    assert "Wh read as J" in found[0].message
     over = look("impossible_energy", a_claiming(facts={"power_limit_w": 250.0}))
-    assert "300 W were drawn, and its power limit is 250 W" in over[0].message
+    assert "average power is 300 W, but its power limit is 250 W" in over[0].message
     assert not look("impossible_energy", a_claiming(facts={"power_limit_w": 290.0}))
 
 

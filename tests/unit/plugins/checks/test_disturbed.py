@@ -66,12 +66,12 @@ def test_of_many_short_trials_on_a_device_too(check: str) -> None:
 
 
 def test_steal_counts_all_cores() -> None:
-    assert "3.0%" in look("steal", a_run([disturbed(host_steal_s=0.24)]))[0].message
+    assert "3.0 %" in look("steal", a_run([disturbed(host_steal_s=0.24)]))[0].message
     assert not look("steal", a_run([disturbed(host_steal_s=0.1)]))
 
 
 def test_throttled_is_read_inside_the_windows() -> None:
-    assert "33%" in look("throttled", a_run([gauged("device_throttled", 0, 0, 1, 0, 0)]))[0].message
+    assert "33 %" in look("throttled", a_run([gauged("device_throttled", 0, 0, 1, 0, 0)]))[0].message
     assert not look("throttled", a_run([gauged("device_throttled", 1, 1, 0, 0, 0)]))
 
 
@@ -89,7 +89,7 @@ def test_other_processes_names_another_device() -> None:
 def test_drift_fires_on_a_slope_and_not_on_noise() -> None:
     rising = [0.01 * (1 + 0.002 * i) for i in range(100)]
     found = look("drift", a_run([a_trial(rising)] * 3))
-    assert "18% slower" in found[0].message
+    assert "18 % slower" in found[0].message
     assert "--warmup" in look("drift", a_run([a_trial(rising[::-1])] * 3))[0].advice
     assert not look("drift", a_run([a_trial(rising), a_trial(rising), a_trial(rising[::-1])]))
     assert not look("drift", a_run())
@@ -140,7 +140,7 @@ def test_trials_that_are_no_forks_are_told_once_with_what_did_it():
     (finding,) = registry.load("checks", "not_forked").look(a_run(trials))
     assert finding.severity == Severity.INFO
     assert finding.subject == "run"
-    assert finding.message == f"2 of 3 trials are new interpreters, not forks: {why}"
+    assert finding.message == f"2 of 3 trials started a new interpreter, not a fork: {why}"
 
 
 def held(throttled: tuple[float, ...], capped: tuple[float, ...] | None) -> Trial:
@@ -153,8 +153,8 @@ def held(throttled: tuple[float, ...], capped: tuple[float, ...] | None) -> Tria
     ("throttled", "capped", "severity", "said"),
     [
         ((0, 0, 1, 1, 1), (0, 0, 1, 1, 1), Severity.INFO, "ran at its power limit"),
-        ((0, 0, 1, 1, 1), (0, 0, 1, 0, 1), Severity.WARNING, "up to 33% of readings"),
-        ((0, 0, 1, 1, 1), None, Severity.WARNING, "heat or a power limit"),
+        ((0, 0, 1, 1, 1), (0, 0, 1, 0, 1), Severity.WARNING, "up to 33 % of the readings"),
+        ((0, 0, 1, 1, 1), None, Severity.WARNING, "temperature or power"),
     ],
 )
 def test_a_card_at_its_power_limit_is_as_it_should_be(throttled, capped, severity, said):
@@ -180,7 +180,7 @@ def counted(seconds: float, tick_s: float | None, source: str = "nvml") -> Trial
 def test_windows_that_are_too_short_for_the_energy_counter_are_told(trial, fires):
     found = look("energy_ticks", a_run([trial] * 3))
     assert bool(found) is fires
-    assert not fires or "moved 6 times at most in the windows of 3 of 3 trials" in found[0].message
+    assert not fires or "updated at most 6 times in the windows of 3 of 3 trials" in found[0].message
     values = figures(trial).values
     assert ("energy_per_item_j" in values) is (not fires and bool(trial.series))
     steps = look("energy_ticks", a_run([counted(0.6, 0.1)] * 3, procedure=Procedure(iterations=50)))

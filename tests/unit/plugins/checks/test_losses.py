@@ -22,7 +22,7 @@ def test_a_loss_that_diverged_is_doubtful_and_says_how_far_it_went():
     (found,) = look("loss_diverged", of_losses([({}, rising())]))
     assert found.severity == Severity.WARNING
     assert "diverged in 3 of 3 trials" in found.message
-    assert found.message.endswith("it was 1.32, and ended at 37.5")
+    assert found.message.endswith("minimum 1.32, last 37.5")
     assert not look("loss_spikes", of_losses([({}, rising())]))
 
 
@@ -48,7 +48,7 @@ def test_one_trial_of_three_is_no_rule():
 @pytest.mark.parametrize(
     ("configuration", "advised", "not_advised"),
     [
-        ({}, ["learning_rate=0.0001 (it was 0.001)", "grad_clip=1", "rise slowly"], "precision"),
+        ({}, ["learning_rate=0.0001 (it was 0.001)", "grad_clip=1", "warm-up"], "precision"),
         ({"grad_clip": 1.0}, ["grad_clip=0.25 (it was 1)"], "grad_clip=1 "),
         ({"precision": "fp16"}, ["precision=bf16"], "precision=fp16"),
         ({"learning_rate": 0.0}, ["grad_clip=1"], "learning_rate"),
@@ -65,12 +65,12 @@ def test_a_lower_learning_rate_that_was_steady_here_is_named():
     tried = [({"learning_rate": rate}, falling() if rate < 0.1 else rising()) for rate in (1e-4, 1e-2, 0.1, 1.0)]
     found = look("loss_diverged", of_losses(tried))
     assert len(found) == 2
-    assert all("learning_rate=0.01, which was steady here" in one.advice for one in found)
+    assert all("learning_rate=0.01, which was stable here" in one.advice for one in found)
     sgd: dict[str, Any] = {"learning_rate": 1e-2, "optimizer": "sgd"}
     other = [(sgd, falling()), ({"learning_rate": 1.0}, rising())]
-    assert "was steady here" not in look("loss_diverged", of_losses(other))[0].advice, "another optimizer's is another"
+    assert "was stable here" not in look("loss_diverged", of_losses(other))[0].advice, "another optimizer's is another"
 
 
 def test_a_training_without_any_setting_is_told_to_begin_slowly():
     (found,) = look("loss_diverged", a_run([a_trial([0.01] * 99, steady={"loss": rising()})]))
-    assert found.advice == "let the learning rate rise slowly over the first steps"
+    assert found.advice == "use a learning-rate warm-up"

@@ -47,7 +47,7 @@ def leaking(at_s):
 def test_a_leak_is_told_per_1000_steps(metric, name):
     (finding,) = look("leak", a_run([a_long_trial(leaking, metric=metric)] * 3))
     assert finding.severity == Severity.WARNING
-    assert finding.message == f"{name} memory rose steadily, by 200 MiB per 1,000 steps"
+    assert finding.message == f"{name} memory grew steadily, by 200 MiB per 1,000 steps"
 
 
 def test_a_leak_shows_through_noise_in_steps_and_in_ordinary_trials():

@@ -46,7 +46,7 @@ def test_a_run_that_fits_is_silent():
 def test_what_was_skipped_for_want_of_memory_is_advised_on_too():
     run = run_of(precision="fp32")
     case_id = run.head.plan.cases[1].case_id
-    outcome = Outcome(Status.SKIPPED, "needs at least 90 GiB of 80 GiB device memory, to judge by batch_size 4, 8")
+    outcome = Outcome(Status.SKIPPED, "needs at least 90 GiB of 80 GiB device memory, extrapolated from batch_size 4")
     skipped = [a_trial(case_id=case_id, status=Status.SKIPPED, outcome=outcome)] * 2
     (finding,) = registry.load("checks", "out_of_memory").look(
         a_run([run.trials[0], *skipped], cases=run.head.plan.cases)
@@ -66,7 +66,7 @@ def test_what_was_skipped_for_another_reason_is_not():
 def test_a_loader_that_eats_the_hosts_memory_is_told_to_have_fewer_processes():
     run = run_of(num_workers=8)
     case_id = run.head.plan.cases[1].case_id
-    outcome = Outcome(Status.OUT_OF_MEMORY, "a process of the loader was killed by the kernel's out-of-memory killer")
+    outcome = Outcome(Status.OUT_OF_MEMORY, "a DataLoader worker was killed by the kernel's out-of-memory killer")
     trial = a_trial(case_id=case_id, status=Status.OUT_OF_MEMORY, outcome=outcome)
     (finding,) = registry.load("checks", "out_of_memory").look(a_run([trial], cases=run.head.plan.cases))
     assert "num_workers=4" in finding.advice

@@ -3,7 +3,7 @@
 import msgspec
 from build import a_case, a_run, a_trial
 
-from torchstone.core.schema.answer import Quest
+from torchstone.core.schema.answer import TuneSpec
 from torchstone.plugins import registry
 
 CHECK = registry.load("checks", "own_batches")
@@ -13,7 +13,7 @@ FIXED = {"own_fixed": "batch_size, num_workers (a list is used as it comes)"}
 
 def run_of(facts, *, tuned=True):
     run = a_run([a_trial(case_id=CASE.case_id, facts=facts)], cases=[CASE])
-    quest = Quest("throughput", "adaptive", CASE, {}) if tuned else None
+    quest = TuneSpec("throughput", "adaptive", CASE, {}) if tuned else None
     return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, quest=quest))
 
 

@@ -20,7 +20,7 @@ def test_it_says_what_to_type():
     (finding,) = CHECK.look(run_of((1, 0), (8, 0)))
     assert finding.subject == "run"
     has = "the DataLoader of py:mine.py:load has batch_size=32, num_workers=2"
-    assert finding.message == f"{has}, which was not measured"
+    assert finding.message == f"{has}: not measured"
     assert finding.advice == "its own settings: --axis batch_size=32 --axis num_workers=2"
 
 

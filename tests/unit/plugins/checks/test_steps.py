@@ -99,16 +99,16 @@ def test_equal_times_of_all_batches_are_a_launch_only_where_the_work_would_take_
     unknown, small = (look("not_synchronised", same_time_for_every_batch(flops)) for flops in (None, 1e6))
     for found in (unknown, small):
         assert [f.severity for f in found] == [Severity.INFO] * 3
-        assert "it may be that of a launch" in found[0].message
+        assert "it may be the launch time" in found[0].message
     assert [f.severity for f in look("not_synchronised", same_time_for_every_batch())] == [Severity.WARNING] * 3
 
 
 def test_a_window_has_no_time_that_is_in_no_step() -> None:
     found = look("not_synchronised", on_cuda([0.001] * 40, steady={"window_time_s": [0.4]}))
     assert [f.severity for f in found] == [Severity.ERROR]
-    assert "before the device had finished" in found[0].message
+    assert "the device was still working" in found[0].message
     on_cpu = look("not_synchronised", three([0.001] * 40, steady={"window_time_s": [0.4]}))
-    assert "is in no step" in on_cpu[0].message
+    assert "belongs to no step" in on_cpu[0].message
     assert not look("not_synchronised", three([0.001] * 40, steady={"window_time_s": [0.045]}))
     assert not look("not_synchronised", three([1e-5] * 8, steady={"window_time_s": [0.001]})), "what the loop takes"
 
@@ -143,7 +143,7 @@ def test_a_few_first_touches_are_no_swapping() -> None:
 
 
 def test_batches_are_as_large_as_the_case_says() -> None:
-    assert "worked on 8 items, and its case says 16" in look("wrong_rate", a_run([a_trial(items=8)]))[0].message
+    assert "processed 8 items, but its case has 16" in look("wrong_rate", a_run([a_trial(items=8)]))[0].message
     assert not look("wrong_rate", a_run([a_trial(items=7, facts={"unreadable_items": 1})]))
     assert not look("wrong_rate", a_run([a_trial(items=8, facts={"dataset_items": 8})]))
     assert not look("wrong_rate", a_run([a_trial(steady={"items": [16.0, 4.0] * 5})])), "the last batch of an epoch"

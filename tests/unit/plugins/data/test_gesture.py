@@ -10,7 +10,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _recordings, _skeletons
+from torchstone.plugins.data.gesture import recording_files, skeletons
 
 GESTURE: Any = registry.load("data", "gesture")
 SPEC = InputSpec("features", classes=9, width=75)
@@ -45,7 +45,7 @@ def people(folder: Path, *subjects: int) -> str:
 
 
 def subjects_of(path: str, held_out: str | None = None) -> dict[str | None, set[str]]:
-    found = _recordings.by_split(_recordings.recordings(path), held_out)
+    found = recording_files.by_split(recording_files.recordings(path), held_out)
     return {split: {one.subject for one in part} for split, part in found.items()}
 
 
@@ -65,17 +65,17 @@ def test_a_gesture_is_whole_whatever_its_length(tmp_path: Path) -> None:
 
 
 def test_bodies_compare() -> None:
-    body = _skeletons.normalised(a_body(5, 0.6, away=3.0))
+    body = skeletons.normalised(a_body(5, 0.6, away=3.0))
     assert body is not None
     assert not body[:, 0].any()
     assert torch.allclose(body[:, 20], torch.tensor([0.0, 1.0, 0.0]))
-    assert _skeletons.normalised(torch.ones(5, 25, 3)) is None
+    assert skeletons.normalised(torch.ones(5, 25, 3)) is None
 
 
 def test_time_is_warped_and_never_runs_backwards() -> None:
     ramp = torch.linspace(0.0, 1.0, 90).view(90, 1, 1).expand(90, 25, 3)
     for warp in (-1.0, -0.5, 0.5, 1.0):
-        warped = _skeletons.resampled(ramp, 40, warp=warp)[:, 0, 0]
+        warped = skeletons.resampled(ramp, 40, warp=warp)[:, 0, 0]
         assert (warped.diff() >= -1e-6).all()
         assert warped[[0, -1]].tolist() == pytest.approx([0.0, 1.0])
         assert (warped - torch.linspace(0.0, 1.0, 40)).abs().max() == pytest.approx(abs(warp) / 6.3, rel=0.05)
@@ -96,7 +96,7 @@ def test_changes_are_small_seeded_and_for_training_alone(tmp_path: Path) -> None
 def test_a_turn_keeps_lengths_and_heights() -> None:
     torch.manual_seed(0)
     body = torch.randn(200, 25, 3)
-    turned = _skeletons.changed(body)
+    turned = skeletons.changed(body)
     assert (turned[..., 1] - body[..., 1]).abs().mean() == pytest.approx(0.01 * 0.798, rel=0.1)  # jitter alone
     assert torch.allclose(turned.norm(dim=-1), body.norm(dim=-1), atol=0.06)
 
@@ -136,7 +136,7 @@ def test_held_out_subjects(tmp_path: Path) -> None:
     assert GESTURE.card(path, {"held_out": 4}).splits["test"] == 2
     with pytest.raises(UsageError, match=r"unknown subject '7'\. .*Known: 1, 2, 3, 4, 5, 6, all"):
         GESTURE.card(path, {"held_out": "2,7"})
-    with pytest.raises(UsageError, match="names nobody; there are: 1, 2"):
+    with pytest.raises(UsageError, match="is not a subject; known: 1, 2"):
         GESTURE.card(path, {"held_out": " , "})
 
 
@@ -152,9 +152,9 @@ def test_the_classes_of_a_training_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("notes.txt", "not named as a recording is: subject_date"),
-        ("101_18_0_1_stand.txt", "not named as a recording is"),
-        ("101_18_x_1_1_stand.txt", "not named as a recording is"),
+        ("notes.txt", "not the name of a recording: subject_date"),
+        ("101_18_0_1_stand.txt", "not the name of a recording"),
+        ("101_18_x_1_1_stand.txt", "not the name of a recording"),
         ("101_18_9_1_1_stand.txt", "gesture 9, the third number of its name; there are 0 to 8"),
     ],
 )
@@ -190,7 +190,7 @@ def test_wrong_frames(tmp_path: Path, content: str, says: str) -> None:
 
 def test_nobody_was_tracked(tmp_path: Path) -> None:
     (tmp_path / "101_18_0_1_1_stand.txt").write_text(ROW)
-    with pytest.raises(UsageError, match="has no length from hip to neck"):
+    with pytest.raises(UsageError, match="hip and neck of the skeleton coincide"):
         GESTURE.samples(str(tmp_path), view())[0]
 
 
@@ -224,7 +224,7 @@ def test_the_names_of_the_gestures_say_which_limb_moves() -> None:
     limbs = {"left": (10, 18), "right": (6, 14)}  # wrist and ankle, by the data set's words for sides
     samples = GESTURE.samples(str(REAL), view("test", options={"held_out": "104"}))
     for n in range(len(samples)):
-        words = _recordings.GESTURES[int(samples[n]["labels"])].split()
+        words = recording_files.GESTURES[int(samples[n]["labels"])].split()
         if words[-1] in limbs:
             frames = samples[n]["features"].view(-1, 25, 3)
             joint = int(words[0] == "side")

@@ -122,7 +122,7 @@ def test_what_does_not_fit_the_model(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="3 values a position, but the model takes 2"):
         HDF5.samples(path, view())
     path = written(tmp_path, x=numbers(2, 6, 2))
-    with pytest.raises(UsageError, match=r"shorter than sequence_length=7; say --axis sequence_length=6 or less"):
+    with pytest.raises(UsageError, match=r"shorter than sequence_length=7; use --axis sequence_length=6 or less"):
         HDF5.samples(path, view(7))
 
 

@@ -11,7 +11,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _hub_sets
+from torchstone.plugins.data.hub import sets as hub_sets
 
 HUB: Any = registry.load("data", "hub")
 TEXT = InputSpec("text", classes=3, vocabulary=200)
@@ -74,13 +74,13 @@ def test_a_folder_that_was_saved_to_disk(tmp_path: Path) -> None:
     ("name", "options", "error", "says"),
     [
         ("", {}, UsageError, "name the data set"),
-        ("someone/far", {}, MissingError, r"is not in the cache, and cannot be fetched: Couldn't reach .* Hub \(Local"),
+        ("someone/far", {}, MissingError, r"is not in the cache, and not downloadable: Couldn't reach .* Hub \(Local"),
         ("no/such", {}, UsageError, "no/such: FileNotFoundError: Dataset 'no/such' doesn't exist"),
         ("someone/dead", {}, UsageError, "someone/dead: reading it ended with exit code 9"),
-        ("someone/unsplit", {}, UsageError, "its splits are called unsupervised, none train"),
-        ("someone/words", {}, UsageError, r"say text=COLUMN or image=COLUMN; it has: a \(string\), b \(string\)"),
+        ("someone/unsplit", {}, UsageError, "its splits are unsupervised: no train"),
+        ("someone/words", {}, UsageError, r"give text=COLUMN or image=COLUMN; it has: a \(string\), b \(string\)"),
         ("someone/words", {"text": "d"}, UsageError, "has no column 'd'; it has: a"),
-        ("someone/pictures", {"text": "label", "image": "image"}, UsageError, "say one of them"),
+        ("someone/pictures", {"text": "label", "image": "image"}, UsageError, "give only one of them"),
         ("someone/moods", {"text": "idx"}, UsageError, r"\(train\): row 1: idx has no text, but '0'"),
     ],
 )
@@ -96,7 +96,7 @@ def test_a_library_that_is_not_there_or_too_old(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(datasets, "__version__", "3.6.0")
     with pytest.raises(MissingError, match=r"datasets 3\.6\.0 is too old: pip install 'torchstone\[hub\]'"):
-        _hub_sets.opened("someone/moods", None, offline=False)
+        hub_sets.opened("someone/moods", None, offline=False)
     monkeypatch.setattr("torchstone.plugins.data.hub.find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"needs datasets: pip install 'torchstone\[hub\]'"):
         HUB.card("someone/moods", {})

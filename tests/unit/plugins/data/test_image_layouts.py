@@ -14,7 +14,7 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.batch import DataCard, Unreadable, View
 from torchstone.core.schema.model import InputSpec
 from torchstone.plugins import registry
-from torchstone.plugins.data import _image_rows
+from torchstone.plugins.data import _image_shard
 from torchstone.plugins.protocols import DataSource
 
 SPEC = InputSpec("image", classes=1000)
@@ -128,10 +128,10 @@ def test_folders_that_hold_no_images_are_named(tmp_path: Path) -> None:
     class_folders(tmp_path / "half" / "train")
     (tmp_path / "half" / "test").mkdir()
     for name, says in {
-        "": None, "no": "there is no such file or folder", "empty": "an empty folder", "other": "has no images",
+        "": None, "no": "no such file or folder", "empty": "an empty folder", "other": "has no images",
         "other/a.txt": "a file, not a folder", "cars.zip": "an archive; unpack it",
         "deep": f"photos in it has class folders: name {tmp_path}/deep/photos", "mixed": "1 images beside class",
-        "twice": "has both dev and val; take one of them away", "half": "half/test: an empty folder",
+        "twice": "has both dev and val; remove one of them", "half": "half/test: an empty folder",
     }.items():  # fmt: skip
         with pytest.raises(UsageError, match=says or "name the folder: images:PATH"):
             source("images").card(str(tmp_path / name) if says else "", {})
@@ -141,7 +141,7 @@ def test_folders_that_hold_no_images_are_named(tmp_path: Path) -> None:
 def test_a_class_of_which_nothing_can_be_learnt_is_named(tmp_path: Path, below: str) -> None:
     class_folders(tmp_path / below)
     (tmp_path / below / "ape").mkdir()
-    with pytest.raises(UsageError, match=r"class folder 'ape' .*has no image .*nothing of that class can be learnt"):
+    with pytest.raises(UsageError, match=r"class folder 'ape' .*has no image .*that class cannot be learned"):
         card_of("images", tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_labels_are_those_that_the_model_knows(tmp_path: Path) -> None:
     class_folders(tmp_path, ("cat", "dog"))
     known = ("emu", "dog", "cat")
     assert labels_of(samples_of("images", tmp_path, labels=known)) == [2, 2, 1, 1]
-    with pytest.raises(UsageError, match=r"cat/0.png: class 'cat' is not one that the model was trained on: dog, emu"):
+    with pytest.raises(UsageError, match=r"cat/0.png: class 'cat' is not a class of the model's training: dog, emu"):
         samples_of("images", tmp_path, labels=("dog", "emu"))
     with pytest.raises(UsageError, match="label 1, but the model has 1 classes"):
         source("images").samples(str(tmp_path), View(InputSpec("image", classes=1), {"image_size": 8}))
@@ -235,7 +235,7 @@ def test_what_is_wrong_in_parquet_is_named(tmp_path: Path) -> None:
     parquet(file, [0, -2])
     says("row 2: the label -2 is out of range: classes count from 0")
     parquet(file, [0, None])
-    says("row 2: the label 'None' is no class")
+    says("row 2: the label 'None' is not a class")
     parquet(file, None, images=["a", "b"])
     says("has no column of images .*it has: image \\(string\\)")
     parquet(file, [], images=pa.array([], pa.binary()))
@@ -266,7 +266,7 @@ def test_what_does_not_fit_into_memory_is_read_in_groups(tmp_path: Path, monkeyp
     all_held = samples_of("images", tmp_path / "a", "train")
     assert samples_of("images", tmp_path / "a", "train", augment=True)._raw is all_held._raw
     monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 1}))
-    monkeypatch.setattr(_image_rows, "_MOST_GROUPS", 2)
+    monkeypatch.setattr(_image_shard, "_MOST_GROUPS", 2)
     few_held = samples_of("images", tmp_path / "b", "train")
     for number in (8, 0, 3, 8, 1, 5, 2, 7, 4, 6, 0):
         one, other = all_held[number], few_held[number]
@@ -325,7 +325,7 @@ def test_batches_that_are_wrong_are_named(tmp_path: Path) -> None:
         card_of("cifar10", folder)
     one.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(
-        UsageError, match=r"data_batch_2: refused: this pickle asks for os.system; nothing in it was run"
+        UsageError, match=r"data_batch_2: refused: this pickle asks for os.system; nothing was executed"
     ):
         card_of("cifar10", folder)
     one.unlink()

@@ -174,7 +174,7 @@ def test_a_damaged_image_is_named_or_skipped(tmp_path: Path, damage: str, worker
     skips = samples_of(folder, options={"on_error": "skip"})
     if damage == "gone":
         file.unlink()
-    says = f"{file}: cannot be read as an image: .*--data-option on_error=skip goes on without such"
+    says = f"{file}: cannot be read as an image: .*--data-option on_error=skip leaves such items out"
     with pytest.raises(UsageError, match=says):
         list(DataLoader(stops, batch_size=3, num_workers=workers, collate_fn=collate))
     (batch,) = DataLoader(skips, batch_size=3, num_workers=workers, collate_fn=collate)
@@ -212,7 +212,7 @@ def test_a_lack_of_memory_is_no_damage(tmp_path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("torchstone.plugins.data._image_samples.decoded", full)
+    monkeypatch.setattr("torchstone.plugins.data._images.decoded", full)
     with pytest.raises(MemoryError):
         samples[0]
 

@@ -59,7 +59,7 @@ def test_classes_in_the_order_the_model_knows(tmp_path: Path) -> None:
     plain(tmp_path)
     turned = SST2.samples(str(tmp_path), view("train", labels=("positive", "negative")))
     assert [int(turned[n]["labels"]) for n in range(3)] == [0, 1, 1]
-    with pytest.raises(UsageError, match=r"train\.tsv: row 1: class 'positive' is not one that .*: good, bad"):
+    with pytest.raises(UsageError, match=r"train\.tsv: row 1: class 'positive' is not a class of .*: good, bad"):
         SST2.samples(str(tmp_path), view("train", labels=("good", "bad")))
 
 

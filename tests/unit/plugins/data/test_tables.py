@@ -114,7 +114,7 @@ def test_the_classes_of_a_training_before(tmp_path: Path, source: Any, write: Wr
     options, path = {"text": "review", "label": "mood"}, str(write(tmp_path / "t", REVIEWS))
     samples = source.samples(path, view(TEXT, options, labels=("yes", "maybe", "no")))
     assert [int(samples[n]["labels"]) for n in range(3)] == [0, 2, 1]
-    with pytest.raises(UsageError, match=r"class 'maybe' is not one that the model was trained on: yes, no"):
+    with pytest.raises(UsageError, match=r"class 'maybe' is not a class of the model's training: yes, no"):
         source.samples(path, view(TEXT, options, labels=("yes", "no")))
     stars = {"text": "review", "label": "stars"}
     with pytest.raises(UsageError, match=r"label 2, but the model was trained on 2 classes, 0 to 1: yes, no"):
@@ -138,9 +138,9 @@ def test_a_causal_model_reads_labelled_text(tmp_path: Path, source: Any, write: 
     [
         (REVIEWS, {"text": "reviews"}, "has no column 'reviews'; it has: review, mood, stars, length"),
         (REVIEWS, {"text": "review", "label": "star"}, "has no column 'star'; it has"),
-        (REVIEWS, {"text": "review", "features": "length"}, "say one of them"),
-        (REVIEWS, {"features": "length,stars", "label": "stars"}, "label=stars is given to the model as well"),
-        ({"a": ["x"], "b": ["y"]}, {}, "say text=COLUMN or features=COLUMN,…; it has: a, b"),
+        (REVIEWS, {"text": "review", "features": "length"}, "give only one of them"),
+        (REVIEWS, {"features": "length,stars", "label": "stars"}, "label=stars is also an input of the model"),
+        ({"a": ["x"], "b": ["y"]}, {}, "give text=COLUMN or features=COLUMN,…; it has: a, b"),
         ({"t": ["good", " "], "l": [0, 1]}, {"text": "t", "label": "l"}, "row .: t has no text"),
         ({"t": ["a", "b"], "l": ["0", "many"]}, {"text": "t", "label": "l"}, "row .: l is 'many', not a whole number"),
         ({"t": ["a", "b"], "l": [0, -1]}, {"text": "t", "label": "l"}, "row .: l is -1, negative for a class"),
@@ -182,9 +182,9 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and then nothing")
     for source, name, says in (
-        (CSV, "no.csv", "there is no such file"),
+        (CSV, "no.csv", "no such file"),
         (CSV, "pipe.csv", "not a regular file"),
-        (PARQUET, "no.parquet", "there is no such file"),
+        (PARQUET, "no.parquet", "no such file"),
         (PARQUET, "torn.parquet", "cannot be read as Parquet"),
     ):
         with pytest.raises(UsageError, match=f"{tmp_path / name}: {says}") as caught:
@@ -203,7 +203,7 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         ('a,b\n"1,2\n3,4\n', {}, "row 2: .*; is a quote open or out of place"),
         ('a,b\n"1"x,2\n', {}, "row 2: .*; is a quote open"),
         ('a,b\n1,"' + "x" * 200_000 + '"\n', {}, "row 2: field larger than field limit"),
-        ("a;b\n1;2\n", {}, "one column, 'a;b'; for another separator say separator=;"),
+        ("a;b\n1;2\n", {}, "one column, 'a;b'; for another separator give separator=;"),
         ("a\tb\n1\t2\n", {}, "separator=tab"),
         ("a,a\n1,2\n", {}, "row 1: two columns are called 'a'"),
         ("a,b\n", {}, "has no rows below its header"),

@@ -7,6 +7,7 @@ import pytest
 from build import a_case, a_run, a_sweep, a_trial
 
 from torchstone.analysis.rows import case_rows, trial_rows
+from torchstone.core.charts.picture import Bars, Interval, Line
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
@@ -20,19 +21,21 @@ SWEEP = a_sweep(
 
 
 def test_three_charts_of_what_was_measured():
-    spec = charts(SWEEP, case_rows(SWEEP))
-    (workload,) = spec["vconcat"]
-    throughput, phases, memory = workload["concat"]
-    values = throughput["data"]["values"]
+    throughput, phases, memory = charts(SWEEP, case_rows(SWEEP)).panels
+    values = throughput.values
     assert [(v["batch_size"], v["series"]) for v in values] == [
         (8, "num_workers 0"), (8, "num_workers 2"), (64, "num_workers 0"), (64, "num_workers 2"),
         (512, "num_workers 2"),
     ]  # fmt: skip
     assert all(v["low"] < v["value"] < v["high"] for v in values)
-    assert phases["title"] == "step phases (num_workers 2)"
-    assert [v["phase"] for v in phases["data"]["values"]] == ["data", "forward", "backward"] * 3
-    assert memory["title"] == "peak device memory"
-    assert memory["data"]["values"][0]["gib"] == pytest.approx(8e7 / 2**30)
+    assert [type(mark) for mark in throughput.marks] == [Line, Interval]
+    assert phases.title == "step phases (num_workers 2)"
+    assert [v["phase"] for v in phases.values] == ["data", "forward", "backward"] * 3
+    (bars,) = phases.marks
+    assert isinstance(bars, Bars)
+    assert bars.shares
+    assert memory.title == "peak device memory"
+    assert memory.values[0]["gib"] == pytest.approx(8e7 / 2**30)
 
 
 def test_latency_and_energy_have_charts_where_they_were_measured():
@@ -40,29 +43,29 @@ def test_latency_and_energy_have_charts_where_they_were_measured():
         {**row, "latency_per_batch_p50_s": 0.004, "latency_per_batch_p50_s_low": 0.003, "energy_per_item_j": 2.5}
         for row in case_rows(SWEEP)
     ]
-    (workload,) = charts(SWEEP, rows)["vconcat"]
-    _, latency, _, _, energy = workload["concat"]
-    assert (latency["title"], energy["title"]) == (
+    _, latency, _, _, energy = charts(SWEEP, rows).panels
+    assert (latency.title, energy.title) == (
         "latency of a batch, median, with its 95 % interval", "energy of one image, with its 95 % interval",
     )  # fmt: skip
-    assert latency["data"]["values"][0]["value"] == pytest.approx(4.0), "in ms"
-    assert latency["data"]["values"][0]["low"] == pytest.approx(3.0)
-    assert latency["data"]["values"][0]["high"] is None
-    assert [value["value"] for value in energy["data"]["values"]] == [2.5] * 5
+    assert latency.values[0]["value"] == pytest.approx(4.0), "in ms"
+    assert latency.values[0]["low"] == pytest.approx(3.0)
+    assert latency.values[0]["high"] is None
+    assert [value["value"] for value in energy.values] == [2.5] * 5
 
 
 def test_each_workload_has_its_own_and_what_was_not_measured_has_none():
     cases = [a_case(model="net:a"), a_case(model="net:b")]
     run = a_run([a_trial(case_id=case.case_id, trial_id=case.case_id) for case in cases], cases=cases)
-    spec = charts(run, case_rows(run))
-    assert [w["title"]["text"].split()[1] for w in spec["vconcat"]] == ["net:a", "net:b"]
-    assert [len(w["concat"]) for w in spec["vconcat"]] == [1, 1], "neither phases nor memory"
-    assert spec["vconcat"][0]["concat"][0]["encoding"]["color"]["legend"] is None
+    picture = charts(run, case_rows(run))
+    assert [panel.group.split()[1] for panel in picture.panels] == ["net:a", "net:b"], "neither phases nor memory"
+    colours = picture.panels[0].colours
+    assert colours is not None
+    assert colours.names == ("all",)
 
 
 def test_a_learning_rate_that_follows_the_batch_makes_no_curves_of_one_point():
     run = a_sweep([({"batch_size": b, "learning_rate": b * 1e-5}, 0.01) for b in (1, 2, 4)])
-    values = charts(run, case_rows(run))["vconcat"][0]["concat"][0]["data"]["values"]
+    values = charts(run, case_rows(run)).panels[0].values
     assert {v["series"] for v in values} == {"all"}
 
 

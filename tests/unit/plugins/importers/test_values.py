@@ -16,7 +16,7 @@ from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Status, Trial
 from torchstone.plugins import registry
 from torchstone.plugins.importers import _draft as draft
-from torchstone.plugins.importers import _reading as reading
+from torchstone.plugins.importers import _values as reading
 from torchstone.storage.foreign import looked_at, read_foreign, recognised
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -253,7 +253,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reading, "MOST_BYTES", 10)
     monkeypatch.setattr(reading, "MOST_ROWS", 2)
     (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * 9)
-    with pytest.raises(UsageError, match="more than is read"):
+    with pytest.raises(UsageError, match="exceeds the limit for imported files"):
         reading.bytes_of(tmp_path / "x.csv")
     for text in ("a\n1\n2\n3\n", "a\n\n\n\n"):
         with pytest.raises(UsageError, match="more than 2 rows"):
@@ -272,7 +272,7 @@ def test_values_that_no_figure_can_be_made_of_are_no_crash(tmp_path: Path) -> No
     odd.write_text(text.replace("0.004111666", "1e308").replace("0.004256672", "-Infinity"))
     run = the("odd.json", tmp_path)
     assert "step_time_mean" not in figures(run.trials[0]).values
-    found = looked_at("seed_json", odd)[0].findings
+    found = looked_at("training_tree", odd)[0].findings
     assert [f for f in found if f.check == "impossible"]
     assert not [f for f in found if "failed:" in f.message], "a check that raised"
 
@@ -289,7 +289,8 @@ def test_two_cards_in_one_file_are_not_taken_for_one(name: str, card: str, tmp_p
     assert tool is not None
     lines = (SAMPLES / name).read_text().splitlines()
     (tmp_path / name).write_text("\n".join([*lines[:-1], lines[-1].replace(card, "NVIDIA H200")]))
-    for folder, expected in ((SAMPLES, []), (tmp_path, [f"a trial ran on NVIDIA H200, and the machine has {card}"])):
+    told = f"a trial ran on NVIDIA H200, but the machine's device is {card}"
+    for folder, expected in ((SAMPLES, []), (tmp_path, [told])):
         (run,) = looked_at(tool, folder / name)
         assert [f.message for f in run.findings if f.check == "device_unclear"] == expected
 
@@ -329,5 +330,9 @@ def test_a_moment_before_all_time_is_none() -> None:
 
 def test_a_table_of_our_own_is_nobody_elses() -> None:
     header = b"run_id,case_id,batch_size,device,throughput,latency_mean,total_time,peak_memory_MB,avg_latency\n"
-    assert not registry.load("importers", "seed_csv").recognises(Path("x_cases.csv"), header)
-    assert registry.load("importers", "seed_csv").recognises(Path("x.csv"), header.removeprefix(b"run_id,case_id,"))
+    names = registry.names("importers")
+    knowing = [n for n in names if registry.load("importers", n).recognises(Path("x_cases.csv"), header)]
+    assert knowing == []
+    theirs = header.removeprefix(b"run_id,case_id,")
+    knowing = [n for n in names if registry.load("importers", n).recognises(Path("x.csv"), theirs)]
+    assert knowing == ["gpu_image_benchmark"]

@@ -4,8 +4,8 @@ import torch
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.plugins import registry
-from torchstone.plugins.models import _builtin_names as builtin
-from torchstone.plugins.models._builtin_nets import Denoiser, GestureNet
+from torchstone.plugins.models.builtin import names as builtin
+from torchstone.plugins.models.builtin.nets import Denoiser, GestureNet
 
 
 @pytest.mark.parametrize("name", builtin.GESTURE_SIZES)
@@ -40,6 +40,7 @@ def test_a_denoiser_has_the_parameters_of_the_table_at_any_length(name: str) -> 
         assert sum(p.numel() for p in Denoiser(depth, hidden, length).parameters()) == parameters
 
 
+@pytest.mark.long
 def test_a_denoiser_learns_to_return_the_sequence_without_the_noise() -> None:
     torch.manual_seed(0)
     source = registry.load("models", "builtin")

@@ -17,7 +17,7 @@ from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.plan import sketch
 from torchstone.plugins import registry
-from torchstone.plugins.models._builtin_nets import GestureNet, Perceptron
+from torchstone.plugins.models.builtin.nets import GestureNet, Perceptron
 from torchstone.plugins.protocols import ModelSource
 
 BUILTIN: ModelSource = registry.load("models", "builtin")
@@ -110,7 +110,7 @@ def test_a_pickle_with_code_is_refused_and_never_run(tmp_path: Path, form: str, 
 
 def test_a_whole_pickled_network_is_refused_by_its_class(tmp_path: Path) -> None:
     torch.save(GestureNet(*TINY), tmp_path / "network.pth")
-    assert "torchstone.plugins.models._builtin_nets.GestureNet" in refused(tmp_path / "network.pth")
+    assert "torchstone.plugins.models.builtin.nets.GestureNet" in refused(tmp_path / "network.pth")
 
 
 def test_weights_of_another_network_name_their_tensors(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_pixels_of_another_size_are_weights_of_another_shape(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([1, 2], "holds no state dict"),
-        ({}, "holds no state dict"),
+        ([1, 2], "contains no state dict"),
+        ({}, "contains no state dict"),
         ({"epoch": 3}, "'epoch' is of type int"),
         ({3: torch.zeros(1)}, "'3' is of type Tensor"),
         ({"state_dict": {"head.bias\n" * 90: 1}}, "not a state dict"),

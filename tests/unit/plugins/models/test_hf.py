@@ -13,7 +13,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.model import LoadedModel
 from torchstone.plugins import registry
-from torchstone.plugins.models import _hf_building, _hf_families
+from torchstone.plugins.models.hf import building, families
 from torchstone.plugins.protocols import ModelSource
 
 HF: ModelSource = registry.load("models", "hf")
@@ -37,7 +37,7 @@ def load(name: str, options: dict[str, Scalar], **configuration: Scalar) -> Load
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    config = transformers.AutoConfig.for_model("bert", **_hf_families.MODELS["bert-tiny"].settings)
+    config = transformers.AutoConfig.for_model("bert", **families.MODELS["bert-tiny"].settings)
     transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
     return tmp_path
 
@@ -52,19 +52,19 @@ class Hostile:
         return os.system, (f"touch {self.mark}",)
 
 
-@pytest.mark.parametrize("name", _hf_families.MODELS)
+@pytest.mark.parametrize("name", families.MODELS)
 def test_a_body_has_its_published_size(name: str) -> None:
-    known = _hf_families.MODELS[name]
+    known = families.MODELS[name]
     config = transformers.AutoConfig.for_model(known.model_type, **known.settings)
     with torch.device("meta"):
-        module = _hf_building._head(known.model_type).from_config(config)
+        module = building._head(known.model_type).from_config(config)
     body = getattr(module, "encoder", module.base_model)  # of Whisper, the encoder alone is there
     assert sum(p.numel() for p in body.parameters()) == known.body == PUBLISHED.get(name, known.body)
     if known.vocabulary is not None:
         words = getattr(config, "text_config", config)
         assert words.vocab_size == known.vocabulary
         rows = words.max_position_embeddings
-        assert rows - _hf_families.ARCHITECTURES[known.model_type].reserved == known.longest
+        assert rows - families.ARCHITECTURES[known.model_type].reserved == known.longest
 
 
 def test_an_alias_is_the_same_model() -> None:

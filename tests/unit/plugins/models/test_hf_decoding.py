@@ -8,8 +8,8 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.plugins import registry
-from torchstone.plugins.models import _hf_decoding
-from torchstone.plugins.tasks._decoding import generate
+from torchstone.plugins.models.hf import decoding as hf_decoding
+from torchstone.plugins.tasks.generate.decoding import generate
 
 SMALL = {
     "vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -46,7 +46,7 @@ def made(name: str, **configuration):
     for parameter in module.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.3)
-    return module.eval(), _hf_decoding.decoding(module.config, configuration)
+    return module.eval(), hf_decoding.decoding(module.config, configuration)
 
 
 def generated(module, decoding, tensors, new_tokens):
@@ -87,7 +87,7 @@ def test_a_padded_prompt_goes_on_as_if_it_were_alone(name, static):
 @pytest.mark.parametrize("name", [*NAMES, "llama"])
 def test_a_static_cache_gives_the_same_tokens_again_and_again(name):
     module, growing = made(name)
-    static = _hf_decoding.decoding(module.config, {"compile": "default"})
+    static = hf_decoding.decoding(module.config, {"compile": "default"})
     ids = some_ids(2, 12)
     wanted, _ = generated(module, growing, {"input_ids": ids}, 16)
     (first, one), (_, _), (again, other) = (

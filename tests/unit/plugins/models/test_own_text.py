@@ -128,5 +128,5 @@ def test_named_data_needs_a_tokenizer(tmp_path):
     (tmp_path / "mine.py").write_text("import torch\ndef load(): return torch.nn.Linear(4, 3), torch.zeros(2, 4)\n")
     name = f"{tmp_path}/mine.py:load"
     workload = Workload(Task.INFER, f"py:{name}", "tsv:reviews.tsv", "sample")
-    with pytest.raises(UsageError, match=r"brings no tokenizer to read tsv:reviews\.tsv with: leave --data out"):
+    with pytest.raises(UsageError, match=r"returns no tokenizer to read tsv:reviews\.tsv with: leave out --data"):
         registry.load("models", "py").load(name, workload, {})

@@ -95,7 +95,7 @@ def test_what_a_fresh_process_cannot_import_is_refused_with_the_reason(file, mon
     with pytest.raises(UsageError, match="is no function of a file"):
         PY.spelled(3)
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
-    with pytest.raises(UsageError, match=r"typed into a notebook .* torchstone\.measure, torchstone\.Diagnostics"):
+    with pytest.raises(UsageError, match=r"defined in a notebook .* torchstone\.measure, torchstone\.Diagnostics"):
         PY.spelled(of_module("__main__", None))
     monkeypatch.setitem(sys.modules, "mine", None)
     renamed = of_module("mine", file, __qualname__="other")

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from torchstone.core.errors import UsageError
-from torchstone.plugins.models._returned import Kind, taken_apart
+from torchstone.plugins.models.py.returned import Kind, taken_apart
 
 NET = nn.Linear(4, 3)
 EXAMPLE = (torch.zeros(2, 4), torch.zeros(2, dtype=torch.long))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.plugins.searchers._acquisition import Field, _gain
+from torchstone.plugins.searchers.adaptive.acquisition import Field, _gain
 
 # Three contenders: one measured, two not; the last is believed best, and dear.
 FIELD = Field([0.0, 0.01, 0.05], [0.0, 1.0, 20.0])

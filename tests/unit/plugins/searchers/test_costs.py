@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from torchstone.core.schema.search import Brief, Part, Probe, Reading
+from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._costs import Costs
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.costs import Costs
+from torchstone.plugins.searchers.adaptive.space import Space
 
 BATCHES, WORKERS = (1, 64, 512, 4096), (0, 2, 4, 16)
 POINTS = tuple({"batch_size": b, "num_workers": w} for b in BATCHES for w in WORKERS)
-SPACE = Space(Brief({"batch_size": BATCHES, "num_workers": WORKERS}, POINTS))
+SPACE = Space(SearchProblem({"batch_size": BATCHES, "num_workers": WORKERS}, POINTS))
 STEP_S = {1: 0.002, 64: 0.005, 512: 0.02, 4096: 0.15}
 
 
@@ -20,7 +20,7 @@ def taken(batch, workers, effort, part=Part.WHOLE):
     step_s, turn = STEP_S[batch], 2 * workers * STEP_S[batch]
     window_s = max(2.0 * effort, 5 * step_s, 2 * turn)
     cost_s = 0.5 + 0.03 * workers + 1.5 * turn + 3 * step_s + window_s
-    return Reading(
+    return ProbeResult(
         Probe({"batch_size": batch, "num_workers": workers}, part, effort), Status.OK, cost_s, 1.0, step_s=step_s,
         window_s=window_s,
     )  # fmt: skip

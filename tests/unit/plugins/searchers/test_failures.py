@@ -2,19 +2,19 @@
 
 import itertools
 
-from torchstone.core.schema.search import Brief, Part, Probe, Reading
+from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._failures import Failures
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.failures import Failures
+from torchstone.plugins.searchers.adaptive.space import Space
 
 AXES = {"batch_size": (1, 2, 4, 8, 16, 32), "num_workers": (0, 4), "precision": ("fp32", "bf16", "fp16")}
 POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values()))
-SPACE = Space(Brief(AXES, POINTS))
+SPACE = Space(SearchProblem(AXES, POINTS))
 
 
 def reading(batch, workers, precision, status=Status.OK, part=Part.WHOLE, allowed=True):
     point = {"batch_size": batch, "num_workers": workers, "precision": precision}
-    return Reading(Probe(point, part), status, 1.0, 1.0 if status is Status.OK else None, allowed=allowed)
+    return ProbeResult(Probe(point, part), status, 1.0, 1.0 if status is Status.OK else None, allowed=allowed)
 
 
 def taught(*readings):

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from torchstone.core.schema.search import Brief, Part, Probe, Reading
+from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._gp_posterior import Belief
-from torchstone.plugins.searchers._kernels import Amplitudes
-from torchstone.plugins.searchers._space import Space
-from torchstone.plugins.searchers._structure import Flat, Structure
+from torchstone.plugins.searchers.adaptive.gp_posterior import Posterior
+from torchstone.plugins.searchers.adaptive.kernels import Amplitudes
+from torchstone.plugins.searchers.adaptive.space import Space
+from torchstone.plugins.searchers.adaptive.structure import Flat, Structure
 
 AXES = {"batch_size": tuple(2**n for n in range(11)), "num_workers": (0, 1, 2, 4, 8), "precision": ("fp32", "bf16")}
 POINTS = tuple(dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values()))
-SPACE = Space(Brief(AXES, POINTS))
+SPACE = Space(SearchProblem(AXES, POINTS))
 PARTS = [
     (Part.LOADER, 32, 0, "fp32"), (Part.LOADER, 32, 4, "fp32"), (Part.DEVICE, 4, 0, "fp32"),
     (Part.DEVICE, 256, 0, "fp32"), (Part.DEVICE, 256, 0, "bf16"),
@@ -35,11 +35,11 @@ def true_s(part, batch, workers, precision):
 def read(part, batch, workers, precision, error=0.0):
     point = {"batch_size": batch, "num_workers": workers, "precision": precision}
     value = batch / (true_s(part, batch, workers, precision) * math.exp(error))
-    return Reading(Probe(point, part), Status.OK, 1.0, value)
+    return ProbeResult(Probe(point, part), Status.OK, 1.0, value)
 
 
 def taught(readings, shape=Structure):
-    belief = Belief(SPACE, shape(SPACE), Amplitudes())
+    belief = Posterior(SPACE, shape(SPACE), Amplitudes())
     belief.learn(readings)
     return belief
 
@@ -84,7 +84,7 @@ def test_believes_what_it_reads_though_the_parts_told_of_something_else():
     """Launch-bound batches tell nothing of the pace of a full device: the fit must follow when that is read."""
     values = {"batch_size": tuple(2**n for n in range(14)), "num_workers": (0, 4, 8, 12), "precision": ("fp32", "bf16")}
     points = tuple(dict(zip(values, point, strict=True)) for point in itertools.product(*values.values()))
-    space = Space(Brief(values, points))
+    space = Space(SearchProblem(values, points))
 
     def step_s(part, batch, workers, precision):
         device = max(0.0095, batch / (500_000.0 if precision == "bf16" else 250_000.0))
@@ -98,10 +98,10 @@ def test_believes_what_it_reads_though_the_parts_told_of_something_else():
         (Part.DEVICE, 64, 0, "fp32"), (Part.DEVICE, 64, 0, "bf16"), (Part.WHOLE, 512, 4, "bf16"),
         (Part.WHOLE, 2048, 4, "bf16"), (Part.WHOLE, 4096, 12, "bf16"), (Part.WHOLE, 2048, 8, "fp32"),
     ]  # fmt: skip
-    belief, readings = Belief(space, Structure(space), Amplitudes()), []
+    belief, readings = Posterior(space, Structure(space), Amplitudes()), []
     for part, *spot in asked:
         point: dict[str, Any] = dict(zip(values, spot, strict=True))
-        readings.append(Reading(Probe(point, part), Status.OK, 5.0, spot[0] / step_s(part, *spot)))
+        readings.append(ProbeResult(Probe(point, part), Status.OK, 5.0, spot[0] / step_s(part, *spot)))
         belief.learn(readings)
     means = belief.means()
     for part, *spot in asked[5:]:
@@ -120,7 +120,7 @@ def test_without_parts_it_learns_a_trend_over_the_batch():
     """As for a latency: no rate, so no loader and device that bound it."""
     spots = [(b, 2, p) for b in (2, 16, 128) for p in ("fp32", "bf16")]
     readings = [
-        Reading(Probe(dict(zip(AXES, s, strict=True))), Status.OK, 1.0, 1.0 / (0.01 * s[0] ** 0.8)) for s in spots
+        ProbeResult(Probe(dict(zip(AXES, s, strict=True))), Status.OK, 1.0, 1.0 / (0.01 * s[0] ** 0.8)) for s in spots
     ]
     means = taught(readings, Flat).means()
     assert means[number((1024, 2, "fp32"))] == pytest.approx(math.log(0.01 * 1024**0.8), abs=0.6)

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchstone.core.schema.search import Brief, Part, Probe, Reading
+from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers._memory import Fit, Memory
-from torchstone.plugins.searchers._space import Space
+from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
+from torchstone.plugins.searchers.adaptive.space import Space
 
 BATCHES = tuple(2**n for n in range(12))
 AXES = {"batch_size": BATCHES, "precision": ("fp32", "bf16")}
-SPACE = Space(Brief(AXES, tuple({"batch_size": b, "precision": p} for b in BATCHES for p in AXES["precision"])))
+SPACE = Space(SearchProblem(AXES, tuple({"batch_size": b, "precision": p} for b in BATCHES for p in AXES["precision"])))
 
 
 def reading(batch, peak, precision="fp32", status=Status.OK):
-    return Reading(Probe({"batch_size": batch, "precision": precision}, Part.DEVICE), status, 1.0, 1.0, peak)
+    return ProbeResult(Probe({"batch_size": batch, "precision": precision}, Part.DEVICE), status, 1.0, 1.0, peak)
 
 
 def key(batch, precision="fp32"):
@@ -35,7 +35,7 @@ def taught(readings, capacity):
 def test_climbing_to_any_batch_it_allows_never_passes_the_end(fixed, per_item, share, turns):
     """Whatever the line, whichever of the allowed batches is taken next."""
     need = {"fp32": lambda b: fixed + b * per_item, "bf16": lambda b: fixed + b * per_item * share}
-    heard: list[Reading] = []
+    heard: list[ProbeResult] = []
     if need["fp32"](1) > 1.0:
         return
     for turn in turns:

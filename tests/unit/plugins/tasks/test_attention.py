@@ -80,7 +80,7 @@ def test_a_kernel_that_does_not_fit_is_unsupported_with_what_it_needs():
 
 def test_a_model_without_attention_has_nothing_to_choose():
     insists = _attention.insisting(work, "math", compiles=False)
-    with pytest.raises(Unsupported, match="calls no scaled_dot_product_attention"):
+    with pytest.raises(Unsupported, match="does not call scaled_dot_product_attention"):
         insists(nn.Linear(16, 2), given())
 
 

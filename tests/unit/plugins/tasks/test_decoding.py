@@ -7,7 +7,7 @@ import torch
 
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import Decoding
-from torchstone.plugins.tasks._decoding import Prompts, TokenTimes, digest, generate, without_needless_mask
+from torchstone.plugins.tasks.generate.decoding import Prompts, TokenTimes, digest, generate, without_needless_mask
 
 
 def counting(told):

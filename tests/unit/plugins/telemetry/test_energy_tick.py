@@ -3,8 +3,8 @@
 import pytest
 from fakes import FakeClock
 
-from torchstone.plugins.telemetry._energy_tick import Ticking
 from torchstone.plugins.telemetry._gauges import Reading
+from torchstone.plugins.telemetry.nvml.energy_tick import Ticking
 
 
 def ticking(every_s: float | None, watts: float = 300.0) -> tuple[Ticking, FakeClock]:

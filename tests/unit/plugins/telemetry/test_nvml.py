@@ -8,8 +8,8 @@ import pytest
 
 from torchstone.core.datasheet import dense_peak_flops
 from torchstone.core.schema.machine import DeviceInfo, Room
-from torchstone.plugins.telemetry._energy_tick import Ticking
 from torchstone.plugins.telemetry.nvml import Nvml
+from torchstone.plugins.telemetry.nvml.energy_tick import Ticking
 
 UUID = "GPU-8a5f0c1e-0000-1111-2222-333344445555"
 BUS = "0000:3b:00.0"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.plugins.telemetry._descendants import Descendants
+from torchstone.plugins.telemetry._processes import Descendants
 from torchstone.plugins.telemetry.process import Process
 
 GROWN = "x = bytearray(60_000_000); print('grown', flush=True); input()"

@@ -1,13 +1,12 @@
 """The pictures of a diagnosis: a panel a device, what failed in its place, nothing that was not measured."""
 
-from typing import Any
-
 import pytest
 
 from torchstone.analysis.sweep_table import COLUMNS, Row
-from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.charts.drawing import draw
+from torchstone.core.charts.picture import Bars, Failure, Panel
+from torchstone.core.errors import UsageError
 from torchstone.report.charts import sweep as charts
-from torchstone.report.charts.pictures import draw
 
 SHARES = {"data_s": 0.1, "forward_s": 0.3, "backward_s": 0.4, "optimizer_s": 0.15, "rest_s": 0.05}
 
@@ -27,45 +26,50 @@ ROWS = [
 ]  # fmt: skip
 
 
-def words(panel: Any) -> list[tuple[str, str]]:
-    return [(v["batch"], v["word"]) for layer in panel["layer"] for v in layer.get("data", {}).get("values", ())]
+def words(panel: Panel) -> list[tuple[str, str]]:
+    failed = (mark for mark in panel.marks if isinstance(mark, Failure))
+    return [(value["batch"], value[mark.word]) for mark in failed for value in mark.values]
 
 
 def test_throughput_has_a_panel_for_each_device_that_was_measured():
-    cpu, cuda = charts.throughput(ROWS, "run x")["concat"]
-    assert (cpu["title"], cuda["title"]) == ("cpu", "cuda:0")
-    assert cpu["data"]["values"] == [{"batch": "8", "throughput": 100.0}, {"batch": "32", "throughput": 200.0}]
-    assert cuda["data"]["values"] == [{"batch": "8", "throughput": 1000.0}]
-    assert cuda["encoding"]["x"]["scale"]["domain"] == ["8", "32"], "what failed keeps its place"
+    cpu, cuda = charts.throughput(ROWS, "run x").panels
+    assert (cpu.title, cuda.title) == ("cpu", "cuda:0")
+    assert cpu.values == ({"batch": "8", "throughput": 100.0}, {"batch": "32", "throughput": 200.0})
+    assert cuda.values == ({"batch": "8", "throughput": 1000.0},)
+    assert cuda.x.places == ("8", "32"), "what failed keeps its place"
     assert words(cpu) == []
     assert words(cuda) == [("32", "out of memory")]
 
 
 def test_phases_are_drawn_in_their_order_and_only_those_there_are():
-    panels = charts.time_breakdown(ROWS, "run x")["concat"]
-    assert [panel["title"].rpartition(": ")[2] for panel in panels] == ["ms a step", "share of the step"] * 2
-    values = [value for value in panels[0]["data"]["values"] if value["batch"] == "8"]
+    panels = charts.time_breakdown(ROWS, "run x").panels
+    assert [panel.title.rpartition(": ")[2] for panel in panels] == ["ms a step", "share of the step"] * 2
+    assert [mark.shares for panel in panels for mark in panel.marks if isinstance(mark, Bars)] == [False, True] * 2
+    values = [value for value in panels[0].values if value["batch"] == "8"]
     assert [value["phase"] for value in values] == ["data", "forward", "backward", "optimizer", "rest"]
+    assert panels[0].colours is not None
+    assert panels[0].colours.names == ("data", "forward", "backward", "optimizer", "rest")
     assert sum(value["ms"] for value in values) == pytest.approx(80.0), "8 items at 100 a second"
 
 
 def test_memory_names_only_what_was_measured():
     def kinds(rows):
-        (first, *_) = charts.memory(rows, "run x")["concat"]
-        return first["layer"][0]["encoding"]["color"]["scale"]["domain"]
+        colours = charts.memory(rows, "run x").panels[0].colours
+        assert colours is not None
+        return colours.names
 
-    assert kinds(ROWS) == ["host (resident)", "device (reserved)"]
-    assert kinds(ROWS[:2]) == ["host (resident)"]
+    assert kinds(ROWS) == ("host (resident)", "device (reserved)")
+    assert kinds(ROWS[:2]) == ("host (resident)",)
 
 
 def test_s4_56_memory_of_the_cpu_and_of_the_gpu_is_drawn(tmp_path):
-    spec = charts.memory(ROWS, "run x")
-    cpu, cuda = spec["concat"]
+    picture = charts.memory(ROWS, "run x")
+    cpu, cuda = picture.panels
     host, device = {"kind": "host (resident)", "mib": 1024.0}, {"kind": "device (reserved)", "mib": 2048.0}
-    assert cpu["data"]["values"] == [{"batch": "8", **host}, {"batch": "32", **host}]
-    assert cuda["data"]["values"] == [{"batch": "8", **host}, {"batch": "8", **device}]
+    assert cpu.values == ({"batch": "8", **host}, {"batch": "32", **host})
+    assert cuda.values == ({"batch": "8", **host}, {"batch": "8", **device})
     pytest.importorskip("vl_convert")
-    drawn = draw(spec, tmp_path / "memory.svg").read_text(encoding="utf-8")
+    drawn = draw(picture, tmp_path / "memory.svg").read_text(encoding="utf-8")
     assert all(f"kind: {kind}" in drawn for kind in ("host (resident)", "device (reserved)"))
 
 
@@ -82,17 +86,3 @@ def test_each_is_a_picture(tmp_path, make):
     width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
     assert width > 1200
     assert height > 500
-
-
-def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
-    with pytest.raises(MissingError, match=r"pip install 'torchstone\[charts\]'"):
-        draw({}, tmp_path / "x.png")
-    assert not (tmp_path / "x.png").exists()
-
-
-@pytest.mark.parametrize("name", ["x.jpg", "x", "x.vega.json"])
-def test_a_suffix_that_is_no_picture_of_ours_is_refused_before_anything_is_made(tmp_path, name):
-    with pytest.raises(UsageError, match="written as PNG or SVG"):
-        draw({}, tmp_path / "new" / name)
-    assert not (tmp_path / "new").exists()

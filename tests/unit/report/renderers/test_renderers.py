@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from torchstone.core.charts.picture import Picture
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import (
     Chart,
@@ -37,7 +38,7 @@ WHOLE = Document("run of cnn", (
     Command("torchstone run cnn --trials 10"),
     Facts((("record", "outputs/records/x.jsonl"), ("more", "torchstone show x"))),
     Section("4 more workloads", (Text("the rest"),), folded=True),
-    Chart("speed", "images/s rise with the batch size", {"mark": "line"}),
+    Chart("speed", "images/s rise with the batch size", Picture("", ())),
 ))  # fmt: skip
 
 
@@ -51,10 +52,11 @@ def test_the_answer_is_the_first_line_of_the_terminal_and_the_first_paragraph_of
 def test_a_table_on_the_terminal():
     shown = terminal(Document("", (RATES,)), 80).splitlines()
     assert shown == [
-        "batch size  images/s       ±  memory",
-        "────────────────────────────────────",
-        "8              1,000  ±2.0 %   1 GiB",
-        "16             1,900       –   2 GiB",
+        "batch",
+        "size   images/s       ±  memory",
+        "─" * 31,
+        "8         1,000  ±2.0 %   1 GiB",
+        "16        1,900       –   2 GiB",
     ]
 
 
@@ -103,3 +105,40 @@ def test_every_part_is_in_the_json_by_its_kind():
 def test_columns_of_different_lengths_are_a_mistake_of_ours():
     with pytest.raises(ValueError, match="different lengths"):
         Table((Column("a", ("1",)), Column("b", ())))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("num_workers=4 on cuda:0", "num_workers=4 on cuda:0"),
+        ("3.82 [3.70, 3.94] times, #1 of 3", "3.82 [3.70, 3.94] times, \\#1 of 3"),
+        ("[x] done", "[x] done"),
+        ("[a](b) [a][b] [a]: b", "[a\\](b) [a\\][b] [a\\]: b"),
+        ("__init__ and _x_", "\\_\\_init\\_\\_ and \\_x\\_"),
+        ("a * b ~~c~~ `d` C:\\x", "a \\* b \\~\\~c\\~\\~ \\`d\\` C:\\\\x"),
+        ("1. first", "1\\. first"),
+        ("3.5 ms", "3.5 ms"),
+        ("- a list", "\\- a list"),
+        ("-5 %", "-5 %"),
+        ("---", "\\---"),
+        ("> a quotation", "\\> a quotation"),
+        ("two\nlines \t here\x1b", "two lines here�"),
+    ],
+)
+def test_text_is_text_on_a_page_and_no_more_is_escaped_than_must_be(text, shown):
+    assert markdown(Document("t", (Text(text),))) == f"# t\n\n{shown}\n"
+
+
+def test_details_are_a_list_below_their_text():
+    told = Document("t", (Text("a cause"), Text("usually", Role.DETAIL), Text("try", Role.DETAIL), Text("another")))
+    assert markdown(told) == "# t\n\na cause\n\n- usually\n- try\n\nanother\n"
+
+
+def test_a_picture_is_named_with_its_suffix_and_what_it_says_cannot_end_the_link():
+    told = Document("t", (Chart("x", "see [1](evil)", Picture("", ()), ".png"),))
+    assert markdown(told) == "# t\n\n![see (1)(evil)](x.png)\n"
+
+
+def test_a_title_that_is_folded_away_has_no_markup():
+    told = Document("t", (Section("<b>", (Text("x"),), folded=True),))
+    assert "<summary>&lt;b&gt;</summary>" in markdown(told)

@@ -82,5 +82,5 @@ def test_the_latest_may_lie_elsewhere(tmp_path):
     assert newest(below.parent) == below
     os.utime(below / CARD, (300, 300))
     assert newest(below.parent, [elsewhere]) == below
-    with pytest.raises(UsageError, match="gone: no checkpoint of the latest training lies here; name the folder"):
+    with pytest.raises(UsageError, match="gone: no checkpoint of the latest training in it; give a training's folder"):
         newest(tmp_path / "none", [gone])

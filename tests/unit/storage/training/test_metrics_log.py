@@ -9,7 +9,7 @@ from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.fit import EpochEnded, Quality
 from torchstone.core.schema.procedure import Procedure
 from torchstone.storage.training.folder import SCHEMA, TrainingCard, checkpoints, newest, read_card, write_json
-from torchstone.storage.training.metrics_log import Diary
+from torchstone.storage.training.metrics_log import MetricsLog
 
 WORK = Workload(Task.TRAIN, "builtin:cnn", "digits", "image")
 
@@ -25,7 +25,7 @@ def ended(number, loss=1.0, **changes):
 
 
 def test_after_every_epoch_the_file_is_whole(tmp_path):
-    diary = Diary(tmp_path, "r1", WORK, "cpu")
+    diary = MetricsLog(tmp_path, "r1", WORK, "cpu")
     diary.begins(100.0)
     diary.add(ended(1))
     diary.add(ended(2, loss=float("nan"), validation=None))
@@ -42,7 +42,7 @@ def test_after_every_epoch_the_file_is_whole(tmp_path):
 
 
 def test_an_epoch_that_is_told_again_is_not_there_twice(tmp_path):
-    diary = Diary(tmp_path, "r1", WORK, "cpu")
+    diary = MetricsLog(tmp_path, "r1", WORK, "cpu")
     diary.add(ended(1))
     diary.add(ended(1))
     assert [epoch.epoch for epoch in diary.epochs] == [1]
@@ -58,7 +58,7 @@ def a_card(folder, **changes):
 def test_the_newest_training_with_a_checkpoint_is_found(tmp_path):
     card = a_card(tmp_path / "one")
     assert read_card(tmp_path / "one") == card
-    with pytest.raises(UsageError, match="holds no training yet"):
+    with pytest.raises(UsageError, match="no training in it"):
         newest(tmp_path)
     (tmp_path / "one" / "checkpoint_epoch_2.safetensors").touch()
     (tmp_path / "one" / "checkpoint_epoch_10.safetensors").touch()
@@ -80,5 +80,5 @@ def test_a_card_from_elsewhere_is_not_believed(tmp_path, text, says):
 
 
 def test_a_folder_without_a_training_says_so(tmp_path):
-    with pytest.raises(UsageError, match="no training lies here"):
+    with pytest.raises(UsageError, match="not a training folder"):
         read_card(tmp_path)

@@ -12,10 +12,10 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.workflows.ab.experiment import Bout, in_turns
+from torchstone.workflows.ab.experiment import Experiment, in_turns
 from torchstone.workflows.ab.interleaving import Warm
-from torchstone.workflows.ab.pair import Contender, Pair, Spans
-from torchstone.workflows.ab.sequential_test import Standing
+from torchstone.workflows.ab.pair import Pair, Spans, Variant
+from torchstone.workflows.ab.sequential_test import SequentialTest
 
 
 class FakeRing:
@@ -71,14 +71,14 @@ class FakeRing:
 def bout(ring, budget_s=60.0, margin=0.02, strict=False, said=None):
     kept: list[Any] = []
     told: list[Any] = []
-    before, after = (Contender(label, a_case()) for label in ("before", "after"))
+    before, after = (Variant(label, a_case()) for label in ("before", "after"))
     rules = Rules(margin, 0.01, budget_s)
     say = said.append if said is not None else lambda _: None
-    fight = Bout(
+    fight = Experiment(
         before, after, rules, ring, 0.0, told.append, kept.append, ring.clock, strict=strict, say=say,
         try_one_thread=True,
     )  # fmt: skip
-    return fight.fight(), kept, told
+    return fight.run(), kept, told
 
 
 def test_a_clear_difference_ends_early():
@@ -103,7 +103,7 @@ def test_equal_code_is_the_same():
 
 
 def test_noise_ends_with_the_budget_and_templates_were_renewed(monkeypatch):
-    monkeypatch.setattr(Standing, "pairs_to_settle", lambda _: 41)
+    monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: 41)
     ring = FakeRing(1.01, spread=0.5)
     ended, *_ = bout(ring)
     assert ended.comparison.verdict == Judgement.UNCLEAR
@@ -180,7 +180,7 @@ def test_turns_become_fewer_where_steps_are_long():
 
 
 def test_what_is_unclear_with_all_threads_is_tried_with_one(monkeypatch):
-    monkeypatch.setattr(Standing, "pairs_to_settle", lambda _: None)
+    monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: None)
     ring = FakeRing(1.0, spread=0.02, between=0.04)
     take = ring.take
 
@@ -201,7 +201,7 @@ def test_what_is_unclear_with_all_threads_is_tried_with_one(monkeypatch):
 
 
 def test_one_thread_that_would_not_settle_it_either_is_not_recommended(monkeypatch):
-    monkeypatch.setattr(Standing, "pairs_to_settle", lambda _: None)
+    monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: None)
     ring = FakeRing(1.0, spread=0.02, between=0.3)
     ended, *_ = bout(ring)
     assert 1 in ring.threads
@@ -257,6 +257,6 @@ def test_pairs_warm_up_shortly_and_without_gauges(given, taken):
 @pytest.mark.parametrize(("device", "turn_s"), [("cpu", 0.01), ("cuda", 0.2)])
 def test_turns_are_as_long_as_the_device_needs(device, turn_s):
     ring = FakeRing(1.05)
-    side = Contender("a side", a_case(placement=Placement(device)))
-    Bout(side, side, Rules(0.02, 0.01, 20.0), ring, 0.0, clock=ring.clock).fight()
+    side = Variant("a side", a_case(placement=Placement(device)))
+    Experiment(side, side, Rules(0.02, 0.01, 20.0), ring, 0.0, clock=ring.clock).run()
     assert {plan.turn_s for plan in ring.plans} == {turn_s}

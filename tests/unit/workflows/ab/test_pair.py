@@ -18,7 +18,7 @@ from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.workflows.ab import pair, waiting
 from torchstone.workflows.ab.interleaving import TurnPlan
-from torchstone.workflows.ab.pair import Contender, take_pair
+from torchstone.workflows.ab.pair import Variant, take_pair
 
 CARD = DeviceInfo("cuda", "cuda", "NVIDIA", 0, "a card")
 NO_ROOM = Ended(Outcome(Status.OUT_OF_MEMORY, "CUDA out of memory."))
@@ -61,7 +61,7 @@ class Side:
 
 def taken(first: Side, second: Side, placement: str, device: DeviceInfo | None = None):
     case = a_case(placement=Placement(placement))
-    sides: Any = [(Contender("A", case, None, device), first), (Contender("B", case, None, device), second)]
+    sides: Any = [(Variant("A", case, None, device), first), (Variant("B", case, None, device), second)]
     dice = random.Random(1)
     dice.randrange = lambda *_: 0  # type: ignore[method-assign]  # A is first
     return take_pair(sides, 0, Procedure(telemetry_period_s=0.0), TurnPlan(bind=False), dice, Silent(), {})

@@ -28,7 +28,7 @@ def test_a_model_is_that_of_the_revision_and_never_one_file_for_both(here, tmp_p
     (tree / "net.py").write_text("def load(): pass\n")
     assert sketched(side("py:net.py:load", folder=tree)).sketch.workload.model == f"py:{tree / 'net.py'}:load"
     assert sketched(side("py:net.py:load")).sketch.workload.model == "py:net.py:load"
-    with pytest.raises(UsageError, match="both revisions would load this one file"):
+    with pytest.raises(UsageError, match="both revisions would load this same file"):
         sketched(side(f"py:{here / 'net.py'}:load", folder=tree))
 
 

@@ -54,7 +54,7 @@ def test_the_work_tree_is_taken_as_it_is_and_says_what_changed(repository):
 def test_what_is_no_revision_is_said_in_one_line(repository, tmp_path):
     with pytest.raises(UsageError, match="'nowhere' is neither a recipe, a file, nor a revision"):
         find("nowhere", repository)
-    with pytest.raises(UsageError, match="is no revision"):
+    with pytest.raises(UsageError, match="is not a revision"):
         find("--upload-pack=x", repository)
     with pytest.raises(UsageError, match="not a git repository"):
         find("HEAD", tmp_path)

@@ -10,11 +10,11 @@ from torchstone.core.schema.comparison import Judgement, judge
 from torchstone.core.stats.nested import ASSUMED_SPREAD
 from torchstone.workflows.ab.budget import FEWEST_PAIRS
 from torchstone.workflows.ab.forecast import MOST_TEMPLATES
-from torchstone.workflows.ab.sequential_test import Standing
+from torchstone.workflows.ab.sequential_test import SequentialTest
 
 
 def standing(values, margin=0.02, templates=1):
-    found = Standing(margin, 0.01)
+    found = SequentialTest(margin, 0.01)
     for _ in range(templates):
         found.new_template()
         for value in values:
@@ -61,7 +61,7 @@ def test_so_many_further_pairs_settle_it_four_times_in_five():
     dice = random.Random(5)
 
     def settled(pairs):
-        longer = Standing(0.02, 0.01)
+        longer = SequentialTest(0.02, 0.01)
         for number in range(MOST_TEMPLATES):
             longer.new_template()
             luck = dice.gauss(0.0, ASSUMED_SPREAD)
@@ -134,7 +134,7 @@ def test_no_interval_of_a_ratio():
 
 
 def test_pairs_of_so_few_turns_that_their_errors_are_unknown_weigh_alike():
-    found = Standing(0.02, 0.01)
+    found = SequentialTest(0.02, 0.01)
     found.new_template()
     for value, error in zip(jitter(0.0, 0.01), [0.0, 1e-6, *[0.02] * 4, 0.0, 0.0], strict=True):
         found.add(value, error)

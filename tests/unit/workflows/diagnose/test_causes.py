@@ -70,7 +70,7 @@ def test_each_planted_bottleneck_is_named_first(name):
 def test_s2_34_a_device_that_computes_and_is_not_filled_has_a_small_batch_among_its_causes():
     for used, size, told in ((0.5, "batch too small", 2), (0.9, "large batch", 1)):
         found = next(c for c in causes_of(an_evidence(figures={"device_utilization": used})) if c.id == "computing")
-        assert found.usual == ("complex model", size, "inefficient operations")
+        assert found.usual == ("complex model", size, "inefficient operations", "complex graph of the backward pass")
         assert len(found.evidence) == told
         assert told == 1 or "in use 50 % of the time, less than the usual 70 %: it is not filled" in found.evidence[1]
 

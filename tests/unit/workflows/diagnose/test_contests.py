@@ -8,20 +8,20 @@ from build import a_case, a_trial
 
 from torchstone.core.schema.procedure import Procedure
 from torchstone.workflows.diagnose import contests
-from torchstone.workflows.diagnose.contests import LiveContest
+from torchstone.workflows.diagnose.contests import LiveComparer
 
 PRESENT, OTHER, LOADS = a_case({"batch_size": 8}), a_case({"batch_size": 16}), {"feed": "loader", "num_workers": 2}
 
 
-class Bout:
+class Experiment:
     """A contest that is over as it begins."""
 
     fought = 0
 
     def __init__(self, *_: object, **__: object) -> None:
-        Bout.fought += 1
+        Experiment.fought += 1
 
-    def fight(self):
+    def run(self):
         return SimpleNamespace(comparison=None, trials=())
 
 
@@ -35,14 +35,14 @@ class Bout:
 )  # fmt: skip
 def test_two_processes_are_live_at_once_only_where_there_is_room(monkeypatch, apart, heap, other, live):
     taken = []
-    monkeypatch.setattr(contests, "Bout", Bout)
-    monkeypatch.setattr(Bout, "fought", 0)
+    monkeypatch.setattr(contests, "Experiment", Experiment)
+    monkeypatch.setattr(Experiment, "fought", 0)
     session: Any = SimpleNamespace(procedure=Procedure(heap="huge"), renew=lambda: None, launcher=None, watcher=None)
 
     def probe(case):
         taken.append(case)
         return a_trial()
 
-    contest = LiveContest(PRESENT, session, probe, lambda case, trial: None, apart=apart)
+    contest = LiveComparer(PRESENT, session, probe, lambda case, trial: None, apart=apart)
     contest(other, heap, 0.1)
-    assert (Bout.fought, bool(taken)) == (int(live), not live)
+    assert (Experiment.fought, bool(taken)) == (int(live), not live)

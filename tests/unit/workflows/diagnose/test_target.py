@@ -20,9 +20,9 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Purpose
 from torchstone.execution import machine_facts
 from torchstone.storage.query import entry_of
-from torchstone.workflows.diagnose.campaign import diagnosed_from_record
+from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
 from torchstone.workflows.diagnose.recorded import recorded_evidence
-from torchstone.workflows.diagnose.target import asks_for_one, of_request, of_run, one_workload, short
+from torchstone.workflows.diagnose.target import asks_for_one, of_own_program, of_request, of_run, one_workload, short
 
 SWEEP = [({**SETTINGS, "batch_size": size}, 0.01 + 1e-4 * size) for size in (8, 32, 128)]
 
@@ -49,13 +49,13 @@ def test_the_recommended_case_is_taken_unless_one_is_named():
 def test_of_several_models_one_must_be_chosen():
     cases = [a_case(model="builtin:cnn"), a_case(model="builtin:mlp")]
     trials = [a_trial(case_id=case.case_id) for case in cases]
-    with pytest.raises(UsageError, match="several models: choose a case with --case"):
+    with pytest.raises(UsageError, match="several models: choose one with --case"):
         target(a_run(trials, cases=cases))
 
 
 def test_a_loader_alone_has_no_step():
     case = a_case(task=Task.LOAD)
-    with pytest.raises(UsageError, match="task load feeds one"):
+    with pytest.raises(UsageError, match="task load has none"):
         target(a_run([a_trial(case_id=case.case_id)], cases=[case]))
 
 
@@ -126,3 +126,12 @@ def test_trials_are_short_and_otherwise_as_recorded():
     assert (how.trials, how.budget_s, how.seed, how.heap, how.iterations) == (1, 1.0, 5, "default", None)
     assert how.isolation == "auto"
     assert short(Procedure(budget_s=0.2)).budget_s == 0.2
+
+
+def test_what_was_measured_in_the_users_own_program_is_diagnosed_from_its_record():
+    run = a_sweep(SWEEP, phases={"data": 0.0, "forward": 0.4, "backward": 0.6})
+    told = diagnosed_from_record(of_own_program(summarize(entry_of(run, Path()))))
+    assert told.unmeasured == "it was measured in a program of yours, which alone can measure it again"
+    assert told.case.configuration["batch_size"] == 128
+    assert "computing" in [cause.id for cause in told.causes]
+    assert told.checklist

@@ -11,7 +11,7 @@ from torchstone.report.diagnosis_wording import gain_words
 from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Tried, WhatIf
 from torchstone.workflows.diagnose.effects import effects_of
 from torchstone.workflows.diagnose.ranking import ranked
-from torchstone.workflows.diagnose.what_if import Trying, gain_of
+from torchstone.workflows.diagnose.what_if import RemedyTrials, gain_of
 
 CASE = a_case({**SETTINGS, "feed": "loader"})
 
@@ -49,7 +49,7 @@ class World:
         return Comparison(*sides, "step_time", found, verdict, 0.02), trials
 
     def trying(self, budget_s=60.0):
-        return Trying(CASE, self.probe, self.contest, budget_s, lambda _: None, clock=lambda: self.now_s)
+        return RemedyTrials(CASE, self.probe, self.contest, budget_s, lambda _: None, clock=lambda: self.now_s)
 
 
 def a_cause(name, *what_ifs, share=0.5, **changes):

@@ -14,7 +14,7 @@ from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.trial import Status
 from torchstone.execution.controller import device_lock
 from torchstone.execution.controller.device_lock import WhenBusy
-from torchstone.workflows.ab.experiment import Contested
+from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.machine_check import examination
 from torchstone.workflows.machine_check.conditions import Fitness
 
@@ -22,7 +22,9 @@ from torchstone.workflows.machine_check.conditions import Fitness
 def contested(low, high, elapsed_s):
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
     ratio = None if low is None else Estimate(math.sqrt(low * high), low, high, 0.99, "ratio", "told", 10, 100)
-    return Contested(Comparison(*sides, "step_time", ratio, Judgement.UNCLEAR, 1e-6), (), 10, 2, elapsed_s, "budget")
+    return ExperimentResult(
+        Comparison(*sides, "step_time", ratio, Judgement.UNCLEAR, 1e-6), (), 10, 2, elapsed_s, "budget"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,6 @@ def test_another_torchstone_is_left_in_peace(monkeypatch, tmp_path):
     seen = {condition.name: condition for condition in found.conditions}
     assert found.verdict == Fitness.UNFIT
     assert "somebody's run" in seen["other torchstones"].seen
-    assert {"neighbours", "interruptions", "disk", "clock"} <= set(seen)
+    assert {"other processes", "interruptions", "disk", "clock"} <= set(seen)
     assert not {"spread of steps", "A/A test"} & set(seen)
     assert found.aa is None

@@ -2,8 +2,9 @@
 
 import pytest
 
+from torchstone.core.charts.picture import Cells
 from torchstone.core.errors import UsageError
-from torchstone.report.charts.training import specification
+from torchstone.report.charts.training import confusion
 from torchstone.workflows.train.quality import quality_of
 
 ROWS = "item,label,prediction,confidence\n"
@@ -43,7 +44,9 @@ def test_a_file_that_holds_no_predictions_is_refused(saved, text, says):
 
 
 def test_the_picture_has_a_cell_for_each_pair_and_a_number_in_it(saved):
-    drawn = specification(quality_of(saved("0,0,1,.9\n1,1,1,.9\n"), ("a" * 40, "b"), 2))
-    assert len(drawn["data"]["values"]) == 4
-    assert len(drawn["layer"]) == 2
-    assert max(len(cell["is"]) for cell in drawn["data"]["values"]) == 24
+    (panel,) = confusion(quality_of(saved("0,0,1,.9\n1,1,1,.9\n"), ("a" * 40, "b"), 2)).panels
+    (cells,) = panel.marks
+    assert len(panel.values) == 4
+    assert isinstance(cells, Cells)
+    assert cells.number == "items"
+    assert max(len(cell["is"]) for cell in panel.values) == 24

@@ -1,20 +1,24 @@
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 from build import a_case, a_trial
 
-from torchstone.core.schema.answer import Constraints, Quest
+from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.trial import Purpose, Status
-from torchstone.execution.controller.active_run import OpenRun
-from torchstone.workflows.tune.final_round import fight, gain, ranked
+from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
+from torchstone.execution.controller.session import Session
+from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
 
-QUEST = Quest("throughput", "grid", a_case(), {}, duel_trials=3)
+QUEST = TuneSpec("throughput", "grid", a_case(), {}, duel_trials=3)
 
 
 def timed(step_s, status=Status.OK, **changes):
     return a_trial([step_s] * 10, status=status, **changes)
 
 
-class FakeRun(OpenRun):
+class FakeRun(ActiveRun):
     def __init__(self):
         self.taken, self.added = [], set()
 
@@ -33,7 +37,7 @@ def two_cases():
 
 def test_every_round_has_every_case_once():
     cases, run = two_cases(), FakeRun()
-    found = fight(cases, QUEST, run, seed=0)
+    found = run_rounds(cases, QUEST, run, seed=0)
     assert [number for _, number in run.taken] == [0, 0, 1, 1, 2, 2]
     assert all({c for c, n in run.taken if n == number} == {case.case_id for case in cases} for number in range(3))
     assert [len(trials) for trials in found.values()] == [3, 3]
@@ -45,7 +49,7 @@ def test_what_the_record_holds_is_not_taken_again():
         timed(0.02, case_id=one.case_id, number=0),
         timed(0.02, case_id=two.case_id, number=0, purpose=Purpose.PROBE),  # of the search: no replicate
     ]
-    found = fight((one, two), QUEST, run, 0, recorded)
+    found = run_rounds((one, two), QUEST, run, 0, recorded)
     assert (one.case_id, 0) not in run.taken
     assert (two.case_id, 0) in run.taken
     assert found[one.case_id][0] is recorded[0]
@@ -71,3 +75,31 @@ def test_gain_is_the_ratio_of_rounds():
     assert lone is not None
     assert (lone.low, lone.note) == (None, "one round: no interval")
     assert gain([timed(0.010)], [timed(0.020, Status.CRASHED)], QUEST) is None
+
+
+class ShortOfTime(FakeRun):
+    """Has time for so many trials."""
+
+    def __init__(self, trials, within_s):
+        super().__init__()
+        self.left = trials
+        self.session = cast("Session", SimpleNamespace(procedure=SimpleNamespace(within_s=within_s)))
+
+    def take(self, case, number, purpose=Purpose.REPLICATE, how=None, *, host_profile=False):
+        if not self.left:
+            raise OutOfTime
+        self.left -= 1
+        return super().take(case, number, purpose, how, host_profile=host_profile)
+
+
+def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer():
+    (best, other), run = two_cases(), ShortOfTime(1, within_s=70.0)
+    found = run_rounds((best, other), QUEST, run, seed=0)
+    assert run.taken == [(best.case_id, 0)], "the search's best is the first"
+    assert ranked(found, QUEST) == [best.case_id]
+
+
+@pytest.mark.parametrize(("trials", "within_s"), [(0, 70.0), (1, None)])
+def test_without_a_trial_or_a_time_for_the_whole_of_it_resume_goes_on(trials, within_s):
+    with pytest.raises(OutOfTime):
+        run_rounds(two_cases(), QUEST, ShortOfTime(trials, within_s), seed=0)

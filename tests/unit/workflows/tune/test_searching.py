@@ -5,13 +5,13 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.search import Part, Point, Probe
 from torchstone.core.schema.trial import Purpose
-from torchstone.execution.controller.active_run import OpenRun
+from torchstone.execution.controller.active_run import ActiveRun
 from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space
 from torchstone.workflows.tune.watching import SilentTune
 
 
-class FakeRun(OpenRun):
+class FakeRun(ActiveRun):
     """Takes trials whose step takes as long as its batch is large, and remembers how."""
 
     def __init__(self):

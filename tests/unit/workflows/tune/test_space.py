@@ -24,7 +24,7 @@ def test_a_condition_may_speak_of_an_axis_that_does_not_vary():
 
 
 def test_no_point_left_is_told_with_what_removed_it():
-    with pytest.raises(UsageError, match="no point is left of 8: batch_size>=8 removes 8"):
+    with pytest.raises(UsageError, match="none of 8 settings is left: batch_size>=8 removes 8"):
         Space(a_quest(exclude=("batch_size>=8",)))
 
 
@@ -46,7 +46,7 @@ def test_accumulation_keeps_the_effective_batch_and_the_rate_follows_its_root():
     case = space.case({"batch_size": 8, "num_workers": 0, "precision": "fp32"})
     assert case.configuration["grad_accumulation"] == 4
     assert case.configuration["learning_rate"] == pytest.approx(2e-3)  # 8 → 32 effective: twice
-    with pytest.raises(UsageError, match="--effective-batch 12 is no multiple of any batch size: 8, 32"):
+    with pytest.raises(UsageError, match="--effective-batch 12 is not a multiple of any batch size: 8, 32"):
         Space(a_quest(constraints=Constraints(effective_batch=12)))
 
 

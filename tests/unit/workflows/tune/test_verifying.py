@@ -5,7 +5,7 @@ import pytest
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.answer import Answer, Choice, Quest
+from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.machine import Host
@@ -13,7 +13,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Answered
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage.query import entry_of
-from torchstone.storage.record import RecordWriter
+from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.tune.verifying import epoch_of, predicted
 
 SETTINGS = {"batch_size": 64, "precision": "bf16"}
@@ -25,12 +25,12 @@ def tuned(folder, run_id, *, settings=SETTINGS, epoch_s=10.0, machine=HERE, day=
     """Store a tune that recommends these settings and expects an epoch to take so long."""
     case = a_case({"threads": 3, **settings}, **workload)
     choice = Choice(case.case_id, settings, 3)
-    answer = Answer(
+    answer = TuneResult(
         recommended=choice, highest_throughput=choice, best_efficiency=None, pareto=(), present=None, gain=None,
         epoch_time_s=Estimate(epoch_s, 0.9 * epoch_s, 1.1 * epoch_s, 0.95, "s", "t", 3, 300), settings=settings,
         why=(), searched_s=1.0, everything_s=None, points=1, probes=1,
     )  # fmt: skip
-    quest = Quest("throughput", "adaptive", case, {name: (value,) for name, value in settings.items()})
+    quest = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in settings.items()})
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=machine)
     head = msgspec.structs.replace(run.head, run_id=run_id, quest=quest, started_utc=f"2026-11-0{day}T10:00:00Z")
     with RecordWriter(folder / "records" / f"{run_id}.jsonl", head) as writer:

@@ -1,4 +1,4 @@
-"""What can feed a device: how fast a file is read from disk, and how fast one process decodes pictures."""
+"""Rates of the input pipeline: reading a file from disk, and decoding images in one process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import DECODE, DISK, Rate
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.units import quantity
 from torchstone.execution.timing.clock import Clock
 
@@ -34,12 +34,12 @@ def disk(folder: Path, budget_s: float, clock: Clock) -> Rate:
             first_s = _read(file.fileno(), clock)
             again_s = _read(file.fileno(), clock)
     except OSError as fault:
-        return Rate(DISK, None, unit, f"no file could be made in {folder}: {fault.strerror}")
+        return Rate(DISK, None, unit, f"no file could be created in {folder}: {fault.strerror}")
     how = f"{quantity(float(written), 'bytes')} in {folder}, {quantity(float(_READ_BYTES), 'bytes')} at a time"
     if not forgotten:
-        how += "; from the page cache: this system cannot be asked to forget a file"
+        how += "; from the page cache: this system cannot drop a file from it"
     elif again_s > _CACHED * first_s:
-        how += "; as fast as from memory: the page cache, or one below it, still had it"
+        how += "; as fast as memory: still in a page cache"
     else:
         how += "; the page cache was dropped (posix_fadvise)"
     return Rate(DISK, written / first_s, unit, how, 1)

@@ -1,4 +1,4 @@
-"""Measures what a device can do at best, in the process that was asked for it: one rate after another, on a budget."""
+"""Measures the peak rates of a device, one after another, within a budget."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.metric import Unit
+from torchstone.core.schema.message import Entered, Event, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.peaks import MATMUL, SUSTAINED, Peaks, Rate
+from torchstone.core.schema.quantity import Unit
 from torchstone.execution import machine_facts
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.execution.worker.peaks import feeding, transfers
@@ -28,6 +29,14 @@ _MOST_PRODUCT_S = 0.03  # a block of long products is few of them, and rarely fi
 _WARM_UP_SHARE = 0.1  # of the products' time: clocks and kernels settle
 _SUSTAINED_SHARE, _SUSTAINED_S = 0.15, 3.0  # of the whole budget, beyond it; at most
 _NARROW = ("fp8", "int8")  # formats that no axis has yet: tried where an accelerator may have units for them
+
+
+def measure_peaks(request: PeaksRequest, send: Callable[[Event], None]) -> None:
+    """Carry out a PeaksRequest: say what is measured next, and send what the device did at best."""
+    peaks = measure(
+        request.placement, request.budget_s, Path(request.folder), lambda stage: send(Entered(stage, system_clock()))
+    )
+    send(PeaksMeasured(peaks))
 
 
 def measure(placement: Placement, budget_s: float, folder: Path, tell: Callable[[str], None]) -> Peaks:
@@ -90,7 +99,7 @@ def _products(
     yield Rate(MATMUL + precision, found.rate, Unit.FLOP_RATE, how, found.blocks)
     if sustained_s <= 0.0 or found.rate <= 0.0:
         return
-    how = f"{found.shape} for {sustained_s:.2g} s without a pause, the last two thirds of it"
+    how = f"{found.shape} for {sustained_s:.2g} s without a pause, the last two thirds of that time"
     yield Rate(SUSTAINED + precision, products.sustained(found.shape, sustained_s, clock), Unit.FLOP_RATE, how, 1)
 
 

@@ -40,7 +40,7 @@ class Products:
             device.synchronize()
         except (RuntimeError, AttributeError, NotImplementedError, TypeError) as error:
             said = str(error).strip().partition("\n")[0][:120]
-            raise Unsupported(f"torch has no {precision} product here ({said})") from error
+            raise Unsupported(f"torch has no {precision} matrix product here ({said})") from error
 
     def block(self, shape: Shape) -> float:
         """Return the rate of one block of that product in FLOP/s; 0.0 where the device refuses the shape."""

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torchstone.core.schema.metric import Unit
 from torchstone.core.schema.peaks import COPY, LAUNCH, PAGEABLE, PINNED, TO_DEVICE, TO_HOST, TRIAD, Rate
+from torchstone.core.schema.quantity import Unit
 from torchstone.core.units import quantity
 from torchstone.execution.controller.host_memory import available_bytes
 from torchstone.execution.timing.clock import Clock
@@ -35,7 +35,7 @@ def memory(device: Device, most_bytes: int, budget_s: float, clock: Clock) -> It
     a, b, c = (torch.arange(numbers, dtype=torch.float32, device=device.torch_device) for _ in range(3))
     what = f"three arrays of {quantity(4.0 * numbers, 'bytes')}, last cache {quantity(float(cache), 'bytes')}"
     if each < 4 * cache:
-        what += "; there is no room for arrays of four times that: caches help"
+        what += "; too little memory for arrays of four times that: caches help"
     for name, work, streams in (
         (COPY, lambda: c.copy_(a), 2),
         (TRIAD, lambda: torch.add(a, b, alpha=3.0, out=c), 3),

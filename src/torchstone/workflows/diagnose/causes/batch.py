@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchstone.analysis.advice import rules
 from torchstone.core import units
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
-_WORTH = 0.30
 _ENOUGH = 0.10  # of a step that its fixed cost may be: the batch from which on little is gained
 _MOST = 64  # times the present batch
 _FIXED = ("python_loop", "optimizer")  # causes whose cost does not grow with the batch
 
 
 def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
-    """Return the cause: what a step costs whatever its batch, other fixed causes left out (S4-58, S4-61)."""
+    """Return the cause: what a step costs whatever its batch, other fixed causes left out."""
     overhead_s, step_s = e.overhead_s, e.step_s
     if overhead_s is None or not step_s or e.larger is None:
         return None
     whole = min(1.0, overhead_s / step_s)
     share = whole - sum(cause.share for cause in found if cause.id in _FIXED)
-    if share < _WORTH:
+    if share < rules.FIXED_COST.least:
         return None
     times = e.larger[0] / e.batch_size
     title = f"the batch is too small: a step costs {units.quantity(overhead_s, 's', 2)} whatever its size"
@@ -33,7 +33,7 @@ def small_batch(e: Evidence, found: Sequence[Cause]) -> Cause | None:
             f"{100 * whole:.0f} % of the step at batch_size {e.batch_size} does not depend on the batch",
             *_operators(e),
         ),
-        usual=("fixed overhead of a step", "low occupancy", "launch overhead"), remedies=tuple(_remedies(e)),
+        usual=tuple(rules.FIXED_COST.usual(e.known)), remedies=tuple(rules.FIXED_COST.remedies(e.known)),
         what_ifs=tuple(_what_ifs(e, whole)),
     )  # fmt: skip
 
@@ -45,15 +45,6 @@ def _operators(e: Evidence) -> Iterator[str]:
     each = units.quantity((e.step_s or 0.0) / operators.calls, "s", 2)
     launched = f" ({operators.kernels:,} kernels)" if operators.kernels else ""
     yield f"{operators.calls:,} operators{launched} a step, one every {each}"
-
-
-def _remedies(e: Evidence) -> Iterator[Remedy]:
-    yield Remedy("a larger batch, if memory allows; the learning rate follows it", "batch_size")
-    yield Remedy("fewer synchronisations (.item(), prints) in the step")
-    if e.accelerator:
-        yield Remedy("CUDA graphs for operations that repeat: compile=reduce-overhead", "compile")
-        yield Remedy("for a small model: the CPU may do as well")
-    yield Remedy("compile=default: fewer, larger kernels", "compile")
 
 
 def _what_ifs(e: Evidence, whole: float) -> Iterator[WhatIf]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.advice.usual import idle_words
+from torchstone.analysis.advice import rules
 from torchstone.core import units
 from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PREFILL
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _WORTH = 0.10
@@ -15,7 +15,7 @@ _SAVED = 0.5  # of computing, where a native format does products at twice the r
 
 
 def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
-    """Return the cause: products in fp32 on a device that is made for bf16 or tf32 (S2-28, S2-33)."""
+    """Return the cause: products in fp32 on a device that is made for bf16 or tf32."""
     native = e.device.precisions if e.device is not None else ()
     better = [word for word in ("bf16", "tf32") if word in native]
     if e.setting("precision") != "fp32" or not better:
@@ -31,39 +31,27 @@ def precision(e: Evidence, found: Sequence[Cause]) -> Cause | None:
             f"the passes of the model are {100 * e.computing:.0f} % of the step, in fp32",
             f"native on {name}: {', '.join(native)}",
         ),
-        usual=("mixed precision was not switched on",),
-        remedies=(
-            Remedy("mixed precision (AMP): torch.autocast; on older cards fp16 and GradScaler", "precision", how=True),
-            Remedy("torch.set_float32_matmul_precision('high'): tf32 for products", "precision"),
-        ),
+        usual=("mixed precision was not switched on",), remedies=tuple(rules.narrower(e.known)),
         what_ifs=tuple(WhatIf({"precision": word}, "native products") for word in better),
     )  # fmt: skip
 
 
 def computing(e: Evidence, found: Sequence[Cause]) -> Cause | None:
-    """Return what remains: the device computes, and nothing stands in its way (S2-28, S2-29, S2-33)."""
+    """Return what remains: the device computes, and nothing stands in its way."""
     share = _left(e, [cause for cause in found if cause.id != "precision"])
     if share <= 0.0:
         return None
     parts = [name for name in (PREFILL, DECODE, FORWARD, BACKWARD) if e.phase_s(name) is not None]
     told = ", ".join(f"{name} {100 * e.share(name):.0f} % ({units.quantity(e.phase_s(name), 's')})" for name in parts)
-    idle = idle_words(e.figures.get("device_utilization"))
-    evidence = (told, *([f"{idle}: it is not filled"] if idle is not None else []))
-    size = "large batch" if idle is None else "batch too small"
-    remedies = [
-        Remedy("mixed precision, where the device has it natively", "precision"),
-        Remedy("compile=default", "compile"),
-        Remedy("channels_last=on for convolutions", "channels_last"),
-        Remedy("a larger batch, if the device is not full", "batch_size"),
-        Remedy("optimized libraries and operators (fused attention, cuDNN, oneDNN)"),
-        Remedy("a lighter model"),
-    ]
-    if e.trains:
-        remedies.insert(3, Remedy("gradient_checkpointing=true where memory is short", "gradient_checkpointing"))
+    rule, known = rules.COMPUTING, e.known
+    evidence, remedies = [told], list(rule.remedies(known))
+    if known.idle is not None:
+        evidence.append(f"{known.idle}: it is not filled")
+        remedies = list(dict.fromkeys((*rules.NOT_FILLED.remedies(known), *remedies)))
     return Cause(
-        "computing", Kind.COMPUTE, "computing is what limits: nothing else found stands in its way", share, evidence,
-        usual=("complex model", size, "inefficient operations"), remedies=tuple(remedies),
-        what_ifs=tuple(_what_ifs(e)), sound=True,
+        "computing", Kind.COMPUTE, "computing is what limits: nothing else found stands in its way", share,
+        tuple(evidence), usual=tuple(rule.usual(known)), remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e)),
+        sound=True,
     )  # fmt: skip
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.analysis.advice.choices import SAFE_SHARE
-from torchstone.analysis.advice.usual import MEMORY, band
+from torchstone.analysis.advice import rules, usual
+from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.host_profile import HostProfile
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.core.schema.memory_figures import peak_memory
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
-_WORTH = 0.10
 _FAULTS = 100  # a step
 _SWAPS = 0.5  # page faults a step that read a disk
 _FLUSHING = 0.3  # of the step: what flushes are taken to cost until a smaller batch says more
+_KEPT_HEAP = Remedy(
+    "heap=fixed: glibc keeps what it was given", "heap",
+    "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc",
+)  # fmt: skip
+_BUFFERS = Remedy("buffers that are made once, and written with out= or in place")
+_EXPANDABLE = Remedy("PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation")
 
 
 def thrashing(e: Evidence) -> Cause | None:
-    """Return the cause: page faults of a heap that is given back in every step, or swapping (S4-60)."""
+    """Return the cause: page faults of a heap that is given back in every step, or swapping."""
     look = e.look
     if look is None or e.accelerator:
         return None
@@ -28,23 +34,19 @@ def thrashing(e: Evidence) -> Cause | None:
     swaps = look.major_faults >= _SWAPS
     if swaps:
         share = max(share, 1.0 - look.main_busy)
-    if share < _WORTH or (look.minor_faults < _FAULTS and not swaps):
+    if share < rules.PRESSURE.least or (look.minor_faults < _FAULTS and not swaps):
         return None
     title = (
         "the host swaps: pages are read from disk in every step"
         if swaps
         else "memory is given back and fetched again in every step: page faults"
     )
-    what = [WhatIf({}, "glibc keeps what it was given", heap="fixed")] if e.heap not in ("fixed", "huge") else []
-    keeps = "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296, or jemalloc or tcmalloc"
-    remedies = (
-        Remedy(keeps, "heap", how=True),
-        *_smaller_words(e),
-        Remedy("buffers that are made once, and written with out= or in place"),
-    )
+    given_back = e.heap not in ("fixed", "huge")
+    what = [WhatIf({}, "glibc keeps what it was given", heap="fixed")] if given_back else []
+    remedies = (*([_KEPT_HEAP] if given_back else []), *rules.PRESSURE.remedies(e.known), _BUFFERS)
     return Cause(
         "thrashing", Kind.MEMORY, title, share, tuple(_faults(look)),
-        usual=("memory pressure", "swapping", "large temporaries", "access patterns"), remedies=remedies,
+        usual=(*rules.PRESSURE.usual(e.known), "large temporaries"), remedies=remedies,
         what_ifs=(*what, *_smaller(e)) if swaps or not what else tuple(what),
     )  # fmt: skip
 
@@ -60,35 +62,24 @@ def _faults(look: HostProfile) -> Iterator[str]:
 
 
 def short_memory(e: Evidence) -> Cause | None:
-    """Return the cause: a device whose allocator had to flush its cache and try again (S2-31, S2-43, S4-60)."""
+    """Return the cause: a device whose allocator had to flush its cache and try again."""
     retries = e.figures.get("allocator_retries") or 0.0
     if retries <= 0.0:
         return None
+    rule, known = rules.FULL_MEMORY, e.known
     held = e.device.memory_bytes if e.device is not None else None
-    peak = e.figures.get("peak_reserved_bytes")
+    peak = peak_memory(e.figures, e.case.placement.device)
     full = (
         f", the peak is {units.quantity(peak / held, 'ratio')} of {units.quantity(held, 'bytes')} "
-        f"(usual: {band(MEMORY)}, safe: up to {100 * SAFE_SHARE:.0f} %)"
+        f"(usual: {usual.band(usual.MEMORY)}, safe: up to {100 * rule.least:.0f} %)"
         if held and peak
         else ""
     )
-    remedies = (
-        *_smaller_words(e),
-        Remedy("PYTORCH_ALLOC_CONF=expandable_segments:True, against fragmentation"),
-        Remedy("a smaller model: less depth or width"),
-    )
     return Cause(
         "short_memory", Kind.MEMORY, "memory is short: the allocator flushes its cache and tries again", _FLUSHING,
-        (f"it did {retries:.0f} times{full}",), usual=("memory pressure", "growth of the backward pass"),
-        remedies=remedies, what_ifs=tuple(_smaller(e)),
+        (f"it did {retries:.0f} times{full}",), usual=tuple(rule.usual(known)),
+        remedies=(*rule.remedies(known), _EXPANDABLE), what_ifs=tuple(_smaller(e)),
     )  # fmt: skip
-
-
-def _smaller_words(e: Evidence) -> Iterator[Remedy]:
-    yield Remedy("half the batch, with grad_accumulation doubled: the effective batch stays", "batch_size")
-    yield Remedy("mixed precision: precision=bf16", "precision")
-    if e.trains:
-        yield Remedy("gradient_checkpointing=true: less memory for a longer backward pass", "gradient_checkpointing")
 
 
 def _smaller(e: Evidence) -> Iterator[WhatIf]:

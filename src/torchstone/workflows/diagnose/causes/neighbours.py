@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.rules import Remedy
 from torchstone.core.schema.phase import DATA
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _BUSY = 0.5  # cores kept busy by others: worth a word
@@ -28,11 +30,8 @@ def neighbours(e: Evidence) -> Cause | None:
     title = f"other processes keep {others:.1f} of {cores} cores busy: the step waits for them"
     return Cause(
         "neighbours", Kind.OVERHEAD, title, share, tuple(_evidence(e, others, wanted)),
-        usual=("other work on the machine", "a shared machine"),
-        remedies=(
-            Remedy("end what else runs, or measure at another time: torchstone machine check tells"),
-            Remedy("no more threads than there are free cores", "threads"),
-        ),
+        usual=(rules.OTHER_WORK, "a shared machine"),
+        remedies=(rules.END_OTHERS, Remedy("no more threads than there are free cores", "threads")),
         what_ifs=fewer,
     )  # fmt: skip
 

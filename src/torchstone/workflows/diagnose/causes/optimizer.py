@@ -4,37 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.analysis.advice import rules
+from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
 from torchstone.core.schema.phase import OPTIMIZER
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
-_WORTH = 0.20  # of the step: usually it is a small share
 _MANY, _SMALL = 64, 1 << 14
+_FEWER_TENSORS = Remedy("parameters kept in a few large tensors, of which the layers are views")
 
 
 def optimizer(e: Evidence) -> Cause | None:
-    """Return the cause where the update is a large share, and not merely because the batch is small (S2-30)."""
-    share = e.share(OPTIMIZER)
-    if share < _WORTH:
+    """Return the cause where the update is a large share, and not merely because the batch is small."""
+    rule, known, share = rules.OPTIMIZER, e.known, e.share(OPTIMIZER)
+    if share < rule.least:
         return None
-    fused = e.facts.get("fused_optimizer")
     tensors = e.look.tensors if e.look is not None else None
     elements = e.look.elements if e.look is not None else None
     many = tensors is not None and tensors >= _MANY and elements is not None and elements <= _SMALL
-    if not many and fused is not False:
+    if not many and e.facts.get("fused_optimizer") is not False:
         return None  # few tensors, or large ones: what takes long is what has to be done
     what = "many small tensors, one after another" if many else "an update that is not fused"
-    remedies = [
-        Remedy("fused=True (or foreach=True) of the optimizer: one kernel for many tensors", "fused", how=True),
-        Remedy("a larger batch, or grad_accumulation: fewer updates for each item", "grad_accumulation"),
-        Remedy("parameters kept in a few large tensors, of which the layers are views"),
-        Remedy("sgd, which keeps less for each weight than adamw, if it trains as well", "optimizer"),
-    ]
+    usual = (*rule.usual(known), *(["many small tensors"] if many else []))
+    remedies = (*rule.remedies(known), *([_FEWER_TENSORS] if many else []))
     evidence = tuple(_evidence(e, share, tensors, elements))
     return Cause(
-        "optimizer", Kind.OVERHEAD, f"the optimizer updates {what}", share, evidence,
-        usual=("large model", "AdamW", "many small tensors"), remedies=tuple(remedies), what_ifs=tuple(_what_ifs(e)),
+        "optimizer", Kind.OVERHEAD, f"the optimizer updates {what}", share, evidence, usual=usual, remedies=remedies,
+        what_ifs=tuple(_what_ifs(e)),
     )  # fmt: skip
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
 from torchstone.core.schema.host_profile import HostLine
 from torchstone.core.schema.phase import BACKWARD, FORWARD
 from torchstone.workflows.diagnose.causes.lines import place
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _WORTH = 0.10
@@ -19,7 +20,7 @@ _SURE = 1.96
 
 
 def waits(e: Evidence) -> Cause | None:
-    """Return the cause: values that the host asks for, each of which it waits for (S4-58: fewer synchronisations)."""
+    """Return the cause: values that the host asks for, each of which it waits for."""
     asking = [line for line in e.own_lines if (line.waits_per_step or 0.0) > 0.0]
     functions = {(line.file, line.function) for line in asking}
     lines = [one for one in e.own_lines if (one.file, one.function) in functions and (one in asking or _loops(one))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.analysis.advice.rules import Remedy
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
 
 _SWITCHES = 5.0  # times a step that a core was taken away: worth a word
@@ -26,7 +27,7 @@ def threads(e: Evidence) -> Cause | None:
         share, tuple(_evidence(e, number, workers, cores)),
         usual=("threads set for another machine", "a container that sees more cores than it may use"),
         remedies=(
-            Remedy(f"OMP_NUM_THREADS={fewer}, or torch.set_num_threads({fewer})", "threads", how=True),
+            Remedy(f"threads={fewer}", "threads", f"OMP_NUM_THREADS={fewer}, or torch.set_num_threads({fewer})"),
             Remedy("torch.set_num_threads(1) in each process of a loader, which is torch's own choice"),
         ),
         what_ifs=(WhatIf({"threads": fewer}, "one thread a core"),),

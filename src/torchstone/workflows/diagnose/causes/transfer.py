@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from torchstone.analysis.advice import rules
 from torchstone.core import units
 from torchstone.core.schema.phase import TRANSFER
-from torchstone.workflows.diagnose.diagnosis import Cause, Kind, Remedy, WhatIf
+from torchstone.workflows.diagnose.diagnosis import Cause, Kind, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
-
-_WORTH = 0.10
 
 
 def transfer(e: Evidence) -> Cause | None:
-    """Return the cause, or None where there is nothing to copy or it takes next to nothing (S2-27, S4-61)."""
-    share = e.share(TRANSFER)
-    if not e.accelerator or share < _WORTH:
+    """Return the cause, or None where there is nothing to copy or it takes next to nothing."""
+    rule, known, share = rules.TRANSFER, e.known, e.share(TRANSFER)
+    if not e.accelerator or share < rule.least:
         return None
     pageable = e.setting("pin_memory") is False
     title = (
@@ -24,14 +23,9 @@ def transfer(e: Evidence) -> Cause | None:
         else "copying batches to the device takes long"
     )
     pin = (WhatIf({"pin_memory": True}, "page-locked batches, copied while the device computes"),) if pageable else ()
-    remedies = (
-        Remedy("pin_memory=true, and .to(device, non_blocking=True)", "pin_memory", how=True),
-        Remedy("more workers, so that batches are there in time to be copied", "num_workers"),
-        Remedy("smaller numbers in a batch: uint8 images, normalised on the device"),
-    )
     return Cause(
-        "transfer", Kind.IO, title, share, tuple(_evidence(e, share)), usual=("pageable memory", "large batches"),
-        remedies=remedies, what_ifs=pin,
+        "transfer", Kind.IO, title, share, tuple(_evidence(e, share)), usual=tuple(rule.usual(known)),
+        remedies=tuple(rule.remedies(known)), what_ifs=pin,
     )  # fmt: skip
 
 

@@ -1,0 +1,38 @@
+"""What is known of a Case beside its figures when something is advised: what it has already is not advised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from torchstone.analysis.advice import usual
+from torchstone.core.schema.axis import Scalar
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Of one Case; None is what is not known.
+
+    `cores`: that its processes may use; `utilization`: of the device, 0 to 1; `native`: the number formats that its
+    units for products take as they are; `facts`: of a trial; `loader_computes`: the loader is at work rather than
+    waiting for its source.
+    """
+
+    configuration: Mapping[str, Scalar]
+    cores: int | None = None
+    accelerator: bool | None = None
+    utilization: float | None = None
+    native: tuple[str, ...] | None = None
+    facts: Mapping[str, Scalar] = {}
+    trains: bool = False
+    loader_computes: bool | None = None
+
+    def fixes(self, axis: str) -> bool:
+        """Whether the user's own batches are used as they come, so that an axis can have no other value."""
+        told = str(self.facts.get("own_fixed") or "")  # "batch_size, num_workers (why)": plugins/models/_own_data.py
+        return axis in told.partition(" (")[0].split(", ")
+
+    @property
+    def idle(self) -> str | None:
+        """That the device is in use less than is usual, in words; None where it is not, or where that is not known."""
+        return usual.idle_words(self.utilization)

@@ -1,0 +1,121 @@
+"""What the trials of a live comparison tell of its two sides beside the ratio: medians, items a step, other results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone.core.figures import figures
+from torchstone.core.fingerprints import fingerprint_of, moved
+from torchstone.core.schema.axis import AXES
+from torchstone.core.schema.case import portable
+from torchstone.core.schema.comparison import Comparison
+from torchstone.core.schema.trial import Status, Trial
+
+if TYPE_CHECKING:
+    from torchstone.analysis.summary import CaseSummary
+
+_FIGURES = (
+    "step_time", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_last",
+)  # fmt: skip
+_WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
+
+
+class FigureOfSides(msgspec.Struct, frozen=True):
+    """One figure (a name in metric.FIGURES, in its unit) of both sides, each the median over its processes.
+
+    `ratio`: B ÷ A. Of times and rates it is by the pairs, as medians of processes have drift in them; None where the
+    pairs do not tell it yet, or nothing is said of such a figure.
+    """
+
+    name: str
+    a: float
+    b: float
+    ratio: float | None
+
+
+class OtherResults(msgspec.Struct, frozen=True):
+    """The first entries of the fingerprints of A and B that differ.
+
+    `expected_of`: in what the sides differ that is meant to change results; empty where that is nothing, or one is no
+    number.
+    """
+
+    a: float
+    b: float
+    expected_of: tuple[str, ...]
+
+
+def is_narrow(low: float, high: float) -> bool:
+    """Say whether an interval of a ratio is worth being shown: not one wider than half as much again on each side."""
+    return 0.0 < low <= high <= _WIDE**2 * low
+
+
+def figures_of_sides(found: Comparison, trials: Sequence[Trial]) -> list[FigureOfSides]:
+    """Return the figures that both sides have in processes that ended well."""
+    well = [t for t in trials if t.outcome.status == Status.OK]
+    told = [[figures(t).values for t in _of_side(side, well)] for side in "AB"]
+    larger = items_ratio(trials)
+    rows = []
+    for name in _FIGURES:
+        a, b = (_median(name, side) for side in told)
+        if a is not None and b is not None:
+            rows.append(FigureOfSides(name, a, b, _ratio(name, a, b, found, larger)))
+    return rows
+
+
+def items_ratio(trials: Sequence[Trial]) -> float:
+    """Return how many times the items of A a step of B has; 1 where that is not known."""
+    items = [[v for t in _of_side(side, trials) for v in t.values("items")] for side in "AB"]
+    a, b = (median(each) if each else 0.0 for each in items)
+    return b / a if a > 0.0 and b > 0.0 else 1.0
+
+
+def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> OtherResults | None:
+    """Return where the sides compute something else; None where they agree. `cases`: those of the two sides."""
+    apart = moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+    if apart is None:
+        return None
+    numbers = math.isfinite(apart.one) and math.isfinite(apart.other)
+    return OtherResults(apart.one, apart.other, tuple(_changing(found, cases)) if numbers else ())
+
+
+def _of_side(side: str, trials: Sequence[Trial]) -> list[Trial]:
+    return [t for t in trials if t.facts.get("side") == side]
+
+
+def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
+    values = [values[name] for values in told if name in values]
+    return median(values) if values else None
+
+
+def _ratio(name: str, a: float, b: float, found: Comparison, larger: float) -> float | None:
+    """Return B ÷ A. The pairs' ratio is that of an item's time; a step of B has `larger` times the items."""
+    if name in ("step_time", "throughput"):
+        ratio = found.ratio
+        if ratio is None or not ratio.value or not is_narrow(ratio.low or 0.0, ratio.high or 0.0):
+            return None
+        return ratio.value * larger if name == "step_time" else 1.0 / ratio.value
+    return b / a if name.startswith("peak_") and a > 0.0 else None
+
+
+def _changing(found: Comparison, cases: Sequence[CaseSummary]) -> Iterator[str]:
+    """Yield in what the sides differ that changes what is computed, by its nature."""
+    known = {case.case_id: case for case in cases}
+    a, b = (known.get(side.case_id) for side in (found.baseline, found.candidate))
+    if a is None or b is None:
+        return
+    for name in ("task", "model", "data"):
+        one, other = (portable(str(getattr(case.workload, name))) for case in (a, b))
+        if one != other:
+            yield f"another {name}"
+    if a.placement.device != b.placement.device:
+        yield "another device"
+    for name, axis in AXES.items():
+        values = [case.configuration.get(name, axis.default) for case in (a, b)]
+        if axis.changes_result and values[0] != values[1]:
+            yield f"{name} {values[0]} against {values[1]}"

@@ -1,0 +1,173 @@
+"""From the words of `ab` to its two sides: recipes, files, settings, or git revisions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone.cli._parsing import words_of
+from torchstone.cli._run_options import asked, positive_s
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import AXES, Scalar, axis_named
+from torchstone.core.schema.comparison import Judgement, Rules
+from torchstone.workflows.ab.experiment import as_ab_does
+
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest
+    from torchstone.workflows.ab.request import SideRequest
+
+
+_GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
+
+
+def rules_of(options: argparse.Namespace) -> Rules:
+    """Return the rules that the flags give. Raises UsageError."""
+    from torchstone.config.durations import share
+
+    alarms = share(options.false_alarms, "--false-alarms")
+    if not 0.0 < alarms < 0.5:
+        raise UsageError(f"--false-alarms {options.false_alarms}: must be more than 0 and less than 50%")
+    within_s = positive_s("--within", options.within) or 60.0
+    return Rules(share(options.margin, "--margin"), alarms, within_s, options.seed or 0)
+
+
+def gate_of(options: argparse.Namespace) -> dict[Judgement, float]:
+    """Return the verdicts that --fail-on names, each with the relative change that it must exceed.
+
+    The option takes several words: what is none of them is a side, as in `ab --fail-on worse main HEAD`, and joins
+    those in `options`. Raises UsageError where that makes too many.
+    """
+    from torchstone.config.durations import share
+
+    gate: dict[Judgement, float] = {}
+    others: list[str] = []
+    for text in options.fail_on or ():
+        words = [word.partition(":") for word in words_of([text])]
+        if not words or not all(verdict in _GATES and (not colon or verdict == "worse") for verdict, colon, _ in words):
+            others.append(text)
+            continue
+        for verdict, colon, margin in words:
+            gate[Judgement(verdict)] = share(margin, "--fail-on worse") if colon else 0.0
+    if others and (not gate or (options.sides and len(options.sides) + len(others) > 2)):
+        raise UsageError(f"--fail-on {others[0]}: write worse, worse:5%, unclear or better")
+    options.sides = [*options.sides, *others]
+    return gate
+
+
+@contextmanager
+def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideRequest]]:
+    """Give the two sides; work trees of revisions are there as long as this is entered. Raises UsageError."""
+    words: Sequence[str] = options.sides
+    own = _settings("--a", options.a), _settings("--b", options.b)
+    if len(words) > 2:
+        raise UsageError(f"ab compares two sides, got {len(words)}: {' '.join(words)}")
+    with ExitStack() as until_then:
+        if len(words) == 2 and not all(map(_is_recipe, words)):
+            yield _of_revisions(words, own, options, until_then)
+        elif len(words) == 2:
+            yield _of_recipes(words, own, options)
+        else:
+            yield _of_settings(words, own, options)
+
+
+def _of_settings(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.request import SideRequest, with_settings
+
+    if not any(own):
+        raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
+    options.recipe = words[0] if words else None
+    request = _asked(options)
+    a, b = (
+        SideRequest(_label(mine, other), with_settings(request, mine, other))
+        for mine, other in ((own[0], own[1]), (own[1], own[0]))
+    )
+    if a.request == b.request:
+        raise UsageError(f"both sides are equal ({a.label}); to compare equal code, type torchstone ab FILE FILE")
+    return a, b
+
+
+def _of_recipes(
+    words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.request import SideRequest, with_settings
+
+    if options.config or options.model:
+        raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
+    sides = []
+    for word, mine in zip(words, own, strict=True):
+        options.recipe = word
+        request = _asked(options)
+        sides.append(SideRequest(word, with_settings(request, mine, {}) if mine else request))
+    return sides[0], sides[1]
+
+
+def _of_revisions(
+    words: Sequence[str],
+    own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]],
+    options: argparse.Namespace,
+    until_then: ExitStack,
+) -> tuple[SideRequest, SideRequest]:
+    from torchstone.workflows.ab.request import SideRequest, with_settings
+    from torchstone.workflows.ab.revisions import checked_out, find, uncommitted
+
+    here = Path.cwd()
+    found = [find(word, here) for word in words if not _is_recipe(word)]
+    if len(found) < len(words):
+        raise UsageError(f"'{words[0]}' and '{words[1]}': give two recipes or files, or two revisions, not one of each")
+    if options.config is None and options.model is None:
+        raise UsageError("two revisions need a workload: --task train --model py:model.py:load, or --config FILE")
+    options.recipe = None
+    request = _asked(options)
+    if all(one.commit for one in found) and (changed := uncommitted(here)):
+        files = f"{changed} file{'s' * (changed > 1)}"
+        told = f"uncommitted changes of {files} are in neither side; use `.` for the work tree"
+        print(f"torchstone: {told}", file=sys.stderr)
+    sides = []
+    for revision, mine, other in zip(found, own, reversed(own), strict=True):
+        folder = until_then.enter_context(checked_out(revision, here))
+        settled = with_settings(request, mine, other) if any(own) else request
+        sides.append(SideRequest(revision.label, settled, folder, revision.commit or "work tree"))
+    return sides[0], sides[1]
+
+
+def _asked(options: argparse.Namespace) -> RunRequest:
+    """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
+
+    Where a process has much memory, the luck of its pages is the largest part of what pairs differ by; where it has
+    several threads, where they wake up for the next turn.
+    """
+    request = asked(options)
+    how = request.procedure
+    typed = {"heap": options.heap, "pin_threads": options.pin_threads}
+    said = {name: value for name, value in typed.items() if value is not None}
+    return msgspec.structs.replace(request, procedure=msgspec.structs.replace(as_ab_does(how), **said))
+
+
+def _is_recipe(word: str) -> bool:
+    from torchstone.config.recipe_files import recipe_names
+
+    return Path(word).suffix.lower() in (".yaml", ".yml", ".json", ".toml") or word in dict(recipe_names())
+
+
+def _settings(flag: str, texts: Sequence[str] | None) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not value:
+            raise UsageError(f"{flag} {text}: write NAME=VALUE, for example precision=bf16")
+        found[name] = axis_named(name).parse(value, f"{flag} {name}")
+    return found
+
+
+def _label(mine: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> str:
+    """Return what a side is called: its settings, and in the place of those that only the other has, the default."""
+    whole = {**{name: AXES[name].default for name in other}, **mine}
+    return " ".join(f"{name}={value}" for name, value in whole.items())

@@ -1,0 +1,45 @@
+"""Draws a picture as PNG or SVG through vl-convert, which is imported only here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.core.errors import MissingError, UsageError
+
+_PIXELS_A_POINT = 2.0  # sharp on a dense screen
+
+
+def library() -> Any:
+    """Return vl-convert. Raises MissingError, saying what to install, where it is not here."""
+    try:
+        import vl_convert
+    except ImportError as fault:
+        raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'") from fault
+    return vl_convert
+
+
+def as_svg(picture: Picture) -> str:
+    """Return the text of an SVG file. Raises MissingError without vl-convert."""
+    return str(library().vegalite_to_svg(vega_lite(picture)))
+
+
+def as_png(picture: Picture) -> bytes:
+    """Return the bytes of a PNG file, two pixels a point. Raises MissingError without vl-convert."""
+    return bytes(library().vegalite_to_png(vega_lite(picture), scale=_PIXELS_A_POINT))
+
+
+def draw(picture: Picture, path: Path) -> Path:
+    """Write the picture, PNG or SVG by its suffix, and return its path.
+
+    Raises UsageError for another suffix, MissingError without vl-convert.
+    """
+    kind = path.suffix.lower()
+    if kind not in (".png", ".svg"):
+        raise UsageError(f"{path}: a picture is written as PNG or SVG; name it {path.stem or 'picture'}.png or .svg")
+    data = as_svg(picture).encode() if kind == ".svg" else as_png(picture)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path

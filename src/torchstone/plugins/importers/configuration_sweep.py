@@ -1,0 +1,130 @@
+"""A sweep for the best training configuration, as printed (BENCHMARK SUMMARY, OPTIMAL CONFIGURATION) or as its CSV.
+
+A row has batch, workers, AMP, the phases of a step in ms, samples/s, GPU %, memory and status.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Case, Placement, Task
+from torchstone.core.schema.claim import PREFIX
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.plugins.importers import _draft as draft
+from torchstone.plugins.importers._values import digest, header_of, number, rows_of, scaled, text_of, whole
+from torchstone.plugins.protocols import Importer
+
+_COLUMNS = frozenset({"Batch", "Workers", "AMP", "I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Total(ms)", "Samples/s"})
+_MS, _GB = 1e-3, 1e9
+_PHASES = {"I/O(ms)": "data", "Fwd(ms)": "forward", "Bwd(ms)": "backward", "Opt(ms)": "optimizer"}
+_NOT_OK = ("oom", "out of memory", "fail", "error", "❌")
+_TITLE, _BELOW = "BENCHMARK SUMMARY", "OPTIMAL CONFIGURATION"
+_CHOICES = {"Throughput": "best_throughput", "Efficiency": "best_efficiency", "Recommended": "recommended"}
+_BATCH = re.compile(r"Batch Size:\s*(\d+)")
+_NUMBERS = ("I/O(ms)", "Fwd(ms)", "Bwd(ms)", "Opt(ms)", "Total(ms)", "Samples/s", "GPU%", "Mem(GB)")
+
+
+class ConfigurationSweep:
+    """A row is a trial. In print a row is told by its first three words; one without figures has its status alone."""
+
+    describes = "sweeps for the best training configuration: the printed summary (.txt, .log) or its table (.csv)"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        if path.suffix == ".csv":
+            return header_of(beginning) >= _COLUMNS
+        return _TITLE.encode() in beginning and b"Fwd(ms)" in beginning and path.suffix in (".txt", ".log", ".out")
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        rows, best = _of_table(text, path) if path.suffix == ".csv" else _of_print(text, path)
+        machine = draft.a_machine(devices=[draft.a_device("cuda", 0, None)])
+        making = draft.Draft("optimal-configuration sweep", path, digest(text), machine)
+        for row in rows:
+            _add(making, row, best.get(_batch_of(row) or 0))
+        return [making.run()]
+
+
+_Best = dict[int, dict[str, Scalar]]
+
+
+def _of_table(text: str, path: Path) -> tuple[Sequence[Mapping[str, str]], _Best]:
+    rows = rows_of(text, str(path))
+    if not rows or not rows[0].keys() >= _COLUMNS:
+        raise UsageError(f"{path}: no rows, or no known columns")
+    for line, row in enumerate(rows, 2):
+        if _batch_of(row) is None:
+            raise UsageError(f"{path}:{line}: the batch is a whole number")
+    return rows, {}
+
+
+def _of_print(text: str, path: Path) -> tuple[Sequence[Mapping[str, str]], _Best]:
+    table, _, below = text.partition(_TITLE)[2].partition(_BELOW)
+    rows = list(_printed_rows(table))
+    if not rows:
+        raise UsageError(f"{path}: no row of a benchmark below {_TITLE}")
+    return rows, _chosen(below)
+
+
+def _printed_rows(table: str) -> Iterator[Mapping[str, str]]:
+    header: list[str] = []
+    for line in table.splitlines():
+        cells = line.split()
+        if "Fwd(ms)" in cells:
+            header = cells
+        elif header and len(cells) >= 4 and cells[0].isdigit():
+            columns = [name for name in _NUMBERS if name in header]
+            figures, status = cells[3:-1], cells[-1]
+            if len(figures) in (0, len(columns)):
+                first = dict(zip(header[:3], cells[:3], strict=True))
+                yield {**first, **dict(zip(columns, figures, strict=False)), "Status": status}
+
+
+def _chosen(below: str) -> _Best:
+    """Return what each batch size is recommended for."""
+    found: _Best = {}
+    what = None
+    for line in below.splitlines():
+        if line.rstrip().endswith(":"):
+            what = next((name for mark, name in _CHOICES.items() if mark in line), None)
+        if what is not None and (size := _BATCH.search(line)) is not None:
+            found.setdefault(int(size[1]), {})[f"{PREFIX}{what}"] = True
+            what = None
+    return found
+
+
+def _add(making: draft.Draft, row: Mapping[str, str], best: Mapping[str, Scalar] | None) -> None:
+    case = _case(row)
+    status = row.get("Status", "").lower()
+    if any(mark in status for mark in _NOT_OK):
+        memory = "oom" in status or "memory" in status
+        outcome = Outcome(Status.OUT_OF_MEMORY if memory else Status.CRASHED, row.get("Status"))
+        making.add(case, {}, outcome=outcome)
+        return
+    claimed = {
+        **{f"phase_{phase}_s": scaled(row.get(column), _MS) for column, phase in _PHASES.items()},
+        "anatomy_step_s": scaled(row.get("Total(ms)"), _MS), "throughput": number(row.get("Samples/s")),
+        "device_utilization": scaled(row.get("GPU%"), 0.01),
+        "device_memory_used_bytes": scaled(row.get("Mem(GB)"), _GB),
+    }  # fmt: skip
+    making.add(case, claimed, facts=best)
+
+
+def _batch_of(row: Mapping[str, str]) -> int | None:
+    return whole(row.get("Batch"))
+
+
+def _case(row: Mapping[str, str]) -> Case:
+    amp = row.get("AMP", "").strip().lower()
+    settings: dict[str, Scalar] = {
+        "batch_size": _batch_of(row), "num_workers": whole(row.get("Workers")),
+        "precision": "fp16" if amp in ("yes", "true", "1", "on") else "fp32" if amp else None,
+    }  # fmt: skip
+    return draft.a_case(Task.TRAIN, "external:unknown", settings, Placement("cuda"))
+
+
+PLUGIN: Importer = ConfigurationSweep()

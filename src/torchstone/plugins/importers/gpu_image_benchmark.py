@@ -1,0 +1,73 @@
+"""The CSV of inference benchmarks on images, a row a batch size: time, throughput, latencies, the GPU's gauges."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.case import Placement, Task
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.run import Run
+from torchstone.plugins.importers import _draft as draft
+from torchstone.plugins.importers._values import digest, header_of, number, rows_of, scaled, text_of, whole, word
+from torchstone.plugins.protocols import Importer
+
+_MIB, _GIB = 2.0**20, 2.0**30
+_COLUMNS = frozenset({"batch_size", "total_time", "throughput", "peak_memory_MB", "avg_latency"})
+_HOST = re.compile(r"_(?P<host>[A-Za-z][\w-]*?)_20\d{6}_\d{6}$")
+
+
+class GpuImageBenchmark:
+    """It is told by its header. A row is a trial."""
+
+    describes = "CSV of GPU image benchmarks: batch_size, total_time, throughput, peak_memory_MB, avg_latency"
+
+    def recognises(self, path: Path, beginning: bytes) -> bool:
+        return path.suffix == ".csv" and header_of(beginning) >= _COLUMNS
+
+    def read(self, path: Path) -> Sequence[Run]:
+        text = text_of(path)
+        rows = rows_of(text, str(path))
+        if not rows or not rows[0].keys() >= _COLUMNS:
+            raise UsageError(f"{path}: no rows, or no known columns")
+        making = draft.Draft("GPU image benchmark", path, digest(text), _machine(rows, path), rows[0].get("timestamp"))
+        for line, row in enumerate(rows, 2):
+            _add(making, row, f"{path}:{line}")
+        return [making.run()]
+
+
+def _add(making: draft.Draft, row: Mapping[str, str], where: str) -> None:
+    size, total_s, rate = whole(row.get("batch_size")), number(row.get("total_time")), number(row.get("throughput"))
+    if size is None or size < 1 or total_s is None or rate is None:
+        raise UsageError(f"{where}: batch_size is a whole number from 1 up, the time and rate are numbers")
+    steps = float(math.ceil(total_s * rate / size)) if math.isfinite(total_s * rate) else None
+    claimed = {
+        "throughput": rate, "total_time_s": total_s, "steps": steps,
+        # Latencies are those of a batch over its images there.
+        "latency_per_batch_mean_s": scaled(row.get("avg_latency"), size),
+        "latency_per_batch_p95_s": scaled(row.get("p95_latency"), size),
+        "latency_per_batch_p99_s": scaled(row.get("p99_latency"), size),
+        "peak_allocated_bytes": scaled(row.get("peak_memory_MB"), _MIB),
+        "device_memory_used_bytes": scaled(row.get("gpu_mem_used"), _MIB),
+        "device_utilization": scaled(row.get("gpu_util"), 0.01),
+        "device_temperature_c": number(row.get("gpu_temp")), "average_power_w": number(row.get("gpu_power")),
+    }  # fmt: skip
+    case = draft.a_case(
+        Task.INFER, "hf:google/vit-base-patch16-224", {"batch_size": size, "image_size": 224}, Placement("cuda"),
+        item="image", data=word(row.get("dataset")) or draft.UNKNOWN,
+    )  # fmt: skip
+    making.add(case, claimed, facts={"device_name": word(row.get("gpu_name"))})
+
+
+def _machine(rows: Sequence[Mapping[str, str]], path: Path) -> Machine:
+    row = rows[0]
+    host = word(row.get("hostname")) or (found["host"] if (found := _HOST.search(path.stem)) else None)
+    room = scaled(row.get("gpu_memory_gb"), _GIB)
+    card = draft.a_device("cuda", 0, word(row.get("gpu_name")), room, word(row.get("gpu_compute_capability")))
+    return draft.a_machine(host=host, devices=[card])
+
+
+PLUGIN: Importer = GpuImageBenchmark()

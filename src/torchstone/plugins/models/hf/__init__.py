@@ -1,0 +1,177 @@
+"""`hf:<name>`: transformers models in full size with random weights, pretrained ones, or a folder of your own.
+
+Text encoders, vision and audio models get a classification head, GPT-2 and OPT their language-model head, CLIP its two
+projections; all tasks use it. Inference is one pass over the whole sequence; generation keeps a cache. Training a
+language model takes the tokens as labels, with padding left out; training CLIP, the pairs of the batch.
+`hf:<name>@<file>` takes the weights of a file that torch.save or safetensors wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from torchstone.core.errors import MissingError, UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Workload
+from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
+from torchstone.plugins.models import _hub, _weights_file
+from torchstone.plugins.models.hf import families
+from torchstone.plugins.models.hf.families import ARCHITECTURES, ITEMS, Architecture, Known
+from torchstone.plugins.models.hf.folder import open_folder
+from torchstone.plugins.protocols import ModelSource
+
+_OPTIONS = ("weights", "classes")
+_WEIGHTS = ("random", "pretrained")
+
+
+class Transformers:
+    """Model source `hf`. Options: `weights` (random, pretrained) and `classes` (of the classification head)."""
+
+    describes = "transformers models: NAME, NAME@FILE of weights, or a folder with config.json and weights"
+
+    def names(self) -> Iterable[tuple[str, str]]:
+        for name, known in families.MODELS.items():
+            line = f"{ARCHITECTURES[known.model_type].family}, {known.body / 1e6:.1f} M parameters without the head"
+            yield name, line
+            yield from ((alias, f"short for {name}") for alias in known.aliases)
+
+    def card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
+        if find_spec("transformers") is None:
+            raise MissingError("hf: needs transformers: pip install 'torchstone[models]'")
+        for option in options:
+            if option not in _OPTIONS:
+                raise unknown(f"option of hf:{name}", option, _OPTIONS)
+        wish = options.get("weights")
+        if wish is not None and wish not in _WEIGHTS:
+            raise UsageError(f"hf:{name}: {unknown('weights', str(wish), _WEIGHTS)}")
+        found = families.find(name)
+        if found is None:
+            return self._folder_card(name, options)
+        full, known = found
+        shape = ARCHITECTURES[known.model_type]
+        classes = _classes(options, known.classes, shape)
+        spec = InputSpec(shape.kind, classes, known.vocabulary, known.longest, causal=shape.causal)
+        fixed = _weights_of(full, known, name, wish)
+        if classes:
+            fixed["classes"] = classes
+        _, at, file = name.partition("@")
+        return ModelCard(
+            ITEMS[shape.kind], spec, _weights_file.in_full(full, file) if at else full, shape.family, fixed,
+            _tasks(shape), families.usual(shape.kind, known.longest, known.window_s),
+            own=bool(at) or wish == "pretrained", pretrained=known.hub is not None and not at,
+        )  # fmt: skip
+
+    def _folder_card(self, name: str, options: Mapping[str, Scalar]) -> ModelCard:
+        if not (name.startswith(("/", ".", "~")) or Path(name).is_dir()):
+            raise UsageError(
+                f"{unknown('model', name, [*families.MODELS, *families.ALIASES])}, or a folder: hf:./folder"
+            )
+        random = options.get("weights") == "random"
+        folder = open_folder(name, weights_needed=not random)
+        shape = folder.architecture
+        classes = _classes(options, folder.classes, shape)
+        words = folder.number("vocab_size") if shape.kind in ("text", "image_text") else None
+        channels = folder.number("num_channels") or 3
+        spec = InputSpec(shape.kind, classes, words, folder.longest, channels, causal=shape.causal)
+        fixed: dict[str, Scalar] = {"weights": "random" if random else "folder", "source": "folder"}
+        fixed["config_sha256"] = folder.config_sha256[:16]
+        if not random:
+            fixed["files_sha256"] = folder.files_sha256[:16]
+        if classes:
+            fixed["classes"] = classes
+        return ModelCard(
+            ITEMS[shape.kind], spec, None, shape.family, fixed, _tasks(shape),
+            families.usual(shape.kind, folder.longest, folder.window_s, folder.number("image_size")), own=True,
+        )  # fmt: skip
+
+    def preload(self, name: str) -> None:
+        from torchstone.plugins.models.hf import building, calls, decoding, limits  # noqa: F401  for `load`
+
+        _import_modelling(_model_type(name))
+
+    def load(self, name: str, workload: Workload, configuration: Mapping[str, Scalar]) -> LoadedModel:
+        from torchstone.plugins.models.hf import audio, building, decoding, limits
+
+        weights = str(workload.fixed.get("weights") or ("random" if families.find(name) else "folder"))
+        classes = workload.fixed.get("classes")
+        _import_modelling(_model_type(name))
+        built = building.build(name, weights, int(classes) if classes else None, configuration)
+        shape, config = ARCHITECTURES[built.config.model_type], built.config
+        spec = limits.input_of(config, shape)
+        facts: dict[str, Scalar] = {
+            "parameters": sum(p.numel() for p in built.module.parameters()),
+            "weights": weights,
+        }
+        if built.new:
+            facts["new_tensors"] = ", ".join(built.new)
+        if shape.attention:
+            facts["attention"] = str(config._attn_implementation)
+        if shape.kind == "audio":
+            audio.fit_ears(built.module)
+        calls = _calls(shape, config.model_type)
+        fixed_size = weights in ("pretrained", "folder")
+        return LoadedModel(
+            built.module, calls.forward, calls.loss, spec, tokenizer=built.tokenizer,
+            objection=limits.objection_of(built.module, config, spec, fixed_size=fixed_size), facts=facts,
+            decoding=decoding.decoding(config, configuration) if shape.causal else None,
+        )  # fmt: skip
+
+
+def _weights_of(full: str, known: Known, name: str, wish: Scalar) -> dict[str, Scalar]:
+    """Return what is recorded of the weights. Raises UsageError if they are not there."""
+    bare, at, file = name.partition("@")
+    if at:
+        if wish is not None:
+            raise UsageError(f"hf:{name}: the weights are the file's; leave out the option weights")
+        return {"weights": "file", "source": full, "weights_sha256": _weights_file.checked(f"hf:{bare}", file)[:16]}
+    if wish == "pretrained" and known.hub is None:
+        raise UsageError(f"hf:{full}: a small twin, it has no pretrained weights; type --option weights=random")
+    if wish == "pretrained" and known.hub is not None:
+        _hub.refuse_absent(f"hf:{full}", known.hub)
+    return {"weights": wish or "random", "source": full}
+
+
+def _classes(options: Mapping[str, Scalar], default: int | None, shape: Architecture) -> int | None:
+    asked = options.get("classes")
+    if asked is None:
+        return default
+    if shape.causal or shape.kind == "image_text":
+        what = "a language model" if shape.causal else "a model of images and texts"
+        raise UsageError(f"option classes: {what} has none")
+    number = AXES["batch_size"].parse(asked, "option classes")  # the same words: a whole number from 1 up
+    if not isinstance(number, int) or number < 2:
+        raise UsageError("option classes: at least 2")
+    return number
+
+
+def _tasks(shape: Architecture) -> tuple[str, ...]:
+    return ("infer", "train", "generate") if shape.causal else ("infer", "train")
+
+
+def _model_type(name: str) -> str:
+    found = families.find(name)
+    if found is not None:
+        return found[1].model_type
+    return str(open_folder(name, weights_needed=False).config["model_type"])
+
+
+def _import_modelling(model_type: str) -> None:
+    package = model_type.replace("-", "_")
+    import_module("transformers.models.auto.modeling_auto")
+    import_module(f"transformers.models.{package}.modeling_{package}")
+
+
+def _calls(shape: Architecture, model_type: str) -> Any:
+    from torchstone.plugins.models.hf import audio, calls
+
+    if shape.causal:
+        return calls.Continuing(model_type)
+    others = {"audio": audio.Listening, "image_text": calls.Matching}
+    return others.get(shape.kind, calls.Classifying)()
+
+
+PLUGIN: ModelSource = Transformers()

@@ -1,0 +1,195 @@
+"""Training steps as a user would write them: forward, backward, clipping, optimizer; accumulation, autocast, scaler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.batch import Batch
+from torchstone.core.schema.case import Case
+from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
+from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+
+_FINGERPRINT = 3  # losses of the first steps: what was computed
+_KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
+
+
+class PreparedTraining:
+    """A model in train mode, its optimizer and, for fp16, its loss scaler. A `Trainable` (extend.py)."""
+
+    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
+        import torch
+
+        from torchstone.plugins.tasks import _compile_pool, _graphs, _settings
+        from torchstone.plugins.tasks.train import optimizers
+
+        if model.loss is None:
+            raise Unsupported("task train: the model has no loss; return (module, example, loss)")
+        configuration = case.configuration
+        self._configuration = configuration
+        _settings.refuse(configuration, model, device)
+        _graphs.refuse_accumulation(configuration, device)
+        _settings.set_numerics(configuration)
+        self.module: Any = _settings.arrange(model.module.train(), configuration, device)
+        self._compile_pool = _compile_pool.CompilePool(configuration, device)
+        self._module = _settings.compiled(self.module, configuration)
+        self._fetch = _graphs.marking_steps(_settings.fetcher(configuration, device), configuration, device)
+        self._plain_loss = model.loss
+        self._loss = _settings.in_precision(model.loss, configuration, device)
+        self._forward = _settings.in_precision(model.forward, configuration, device)
+        self._no_grad = torch.no_grad
+        if model.optimizer is not None:
+            self.optimizer, fused = model.optimizer(self.module.parameters()), False
+            self._passes = optimizers.LEAST_PASSES
+        else:
+            self.optimizer, fused = optimizers.build(self.module.parameters(), configuration)
+            self._passes = optimizers.PASSES[str(configuration["optimizer"])]
+        kind = torch.device(device.torch_device).type
+        self.scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
+        self._accumulation = int(configuration.get("grad_accumulation") or 1)
+        self._clip = float(configuration.get("grad_clip") or 0.0)
+        self._parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self._clip_norm = torch.nn.utils.clip_grad_norm_
+        self.facts: Mapping[str, Scalar] = {
+            "fused_optimizer": fused,
+            "effective_batch_size": int(configuration["batch_size"] or 1) * self._accumulation,
+            **_settings.in_effect(configuration, device),
+        }
+        self.losses: list[Any] | None = None
+        self._losses: list[Any] = []
+        self._last_loss: Any = None
+        self._note = _graphs.keeper(configuration, device)
+
+    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
+        """Do one optimizer step over `grad_accumulation` batches."""
+        for _ in range(self._accumulation):
+            self._last_loss = self._backpropagate(pull, mark)
+            mark(BACKWARD)
+        self._update()
+        mark(OPTIMIZER)
+        if self.losses is not None:
+            self.losses.append(self._last_loss)
+        if len(self._losses) < _KEPT_LOSSES:
+            self._losses.append(self._last_loss)
+
+    def enter(self, window: str) -> None:
+        """End what compiled during the warm-up."""
+        self._compile_pool.close()
+
+    def _backpropagate(self, pull: Callable[[], Batch], mark: Mark) -> Any:
+        """Add the gradients of one batch and return its loss; the graph is gone when this returns."""
+        loss = self._loss(self._module, self._fetch(pull, mark))
+        mark(FORWARD)
+        share = loss if self._accumulation == 1 else loss / self._accumulation
+        (share if self.scaler is None else self.scaler.scale(share)).backward()
+        return self._note(loss)
+
+    def _update(self) -> None:
+        if self._clip > 0.0:
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            self._clip_norm(self._parameters, self._clip)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def answers(self, batch: Batch) -> Any:
+        """Return the output for a batch, without gradients.
+
+        `no_grad`, not `inference_mode`: buffers that a model fills on the way must stay fit for training.
+        """
+        with self._no_grad():
+            return self._forward(self.module, self._fetch(lambda: batch, _unmarked))
+
+    def loss_of(self, batch: Batch) -> float:
+        """Return the mean loss of a batch, without gradients."""
+        with self._no_grad():
+            return float(self._loss(self.module, self._fetch(lambda: batch, _unmarked)))
+
+    def open_whole(self, samples: Samples) -> Batches:
+        """Open a feed of every item once, in order; the last batch may be short."""
+        from torchstone.plugins.tasks._batches import Whole
+
+        return Whole(samples, self._configuration)
+
+    def results(self) -> Mapping[str, Sequence[float]]:
+        """Return the losses (the first thousands and the last); those of the first three steps are the fingerprint."""
+        import torch
+
+        if not self._losses:
+            return {}
+        kept = self._losses if self._losses[-1] is self._last_loss else [*self._losses, self._last_loss]
+        if isinstance(kept[0], torch.Tensor):
+            kept = torch.stack([loss.reshape(()) for loss in kept]).tolist()
+        losses = [float(loss) for loss in kept]
+        return {"loss": losses, "fingerprint": losses[:_FINGERPRINT]}
+
+    def count(self, batch: Batch) -> Counted:
+        """Count the forward and backward passes of one step, and what the optimizer reads and writes.
+
+        The optimizer's element-wise work counts as no operations.
+        """
+        from torchstone.plugins.tasks import _flops
+
+        once = _flops.count(self.module, self._plain_loss, batch.tensors, self._configuration.get("precision"))
+        if once.flops is None or once.traffic_bytes is None or once.operators is None:
+            return once
+        weights_bytes = sum(p.numel() * p.element_size() for p in self._parameters)
+        times = self._accumulation
+        return Counted(
+            times * once.flops, times * once.traffic_bytes + self._passes * weights_bytes, times * once.operators
+        )
+
+
+def _unmarked(_phase: str) -> None:
+    """Judging is not cut into phases."""
+
+
+class Train:
+    """Engine for task train."""
+
+    describes = "forward, backward and optimizer steps, issued back to back"
+    axes: tuple[str, ...] = (
+        "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
+        "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
+        "num_workers", "pin_memory", "prefetch_factor", "feed",
+    )  # fmt: skip
+
+    def preload(self) -> None:
+        """Import this engine's own files: torch's compiler, of which they set a switch, alone takes a second."""
+        from torchstone.plugins.tasks import _batches, _compile_pool, _flops, _graphs, _settings  # noqa: F401
+        from torchstone.plugins.tasks.train import optimizers  # noqa: F401
+
+    def windows(self, configuration: Mapping[str, Scalar]) -> Sequence[str]:
+        """Training has one question: throughput."""
+        return ("throughput",)
+
+    def open_batches(
+        self, case: Case, model: LoadedModel, samples: Samples | None, device: Device, seed: int
+    ) -> Batches:
+        """Open the feed that the configuration asks for."""
+        from torchstone.plugins.tasks._batches import open_batches
+
+        return open_batches(case.configuration, model, samples, device, seed)
+
+    def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
+        """Set model and optimizer up. Raises Unsupported with the reason."""
+        return PreparedTraining(case, model, device)
+
+    def peak_memory(self, case: Case, model: LoadedModel, drawn: Mapping[str, Any], device: Device) -> PeakMemory:
+        """Return the peak memory of a step on a device that need not be here. Raises Unsupported with the reason."""
+        from torchstone.plugins.tasks import _peak_memory
+
+        return _peak_memory.peak_memory(self, case, model, drawn, device)
+
+
+PLUGIN: Engine = Train()

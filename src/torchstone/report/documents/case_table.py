@@ -1,0 +1,211 @@
+"""The tables of a run: Cases of one workload together, the axes that vary as columns, each figure with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.best_values import BEST, SAME, marks
+from torchstone.analysis.advice.choices import best_efficiency, choice_of, is_unusable
+from torchstone.analysis.advice.fed import data_words, facts_of, fed_words
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.machine import Machine
+from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.trial import Status
+from torchstone.report.document import Column, Part, Role, Section, Table, Text
+from torchstone.report.documents.choices import choice_parts
+
+
+class _Figure(msgspec.Struct, frozen=True):
+    """A column. `rank`: as in Column. `ms`: bare numbers of milliseconds; the unit is in the title.
+
+    `around`: the rank of its interval, where that is to leave before the value.
+    """
+
+    title: str
+    name: str
+    rank: int
+    interval: bool = False
+    around: int = 0
+    ms: bool = False
+
+
+_FIGURES = (
+    _Figure("data ms", "phase_data_s", 6, ms=True),
+    _Figure("transfer ms", "phase_transfer_s", 9, ms=True),
+    _Figure("prefill ms", "phase_prefill_s", 8, ms=True),
+    _Figure("decode ms", "phase_decode_s", 8, ms=True),
+    _Figure("fwd ms", "phase_forward_s", 8, ms=True),
+    _Figure("bwd ms", "phase_backward_s", 8, ms=True),
+    _Figure("opt ms", "phase_optimizer_s", 8, ms=True),
+    _Figure("rest ms", "phase_rest_s", 9, ms=True),
+    _Figure("step ms", "step_time", 5, ms=True),
+    _Figure("throughput items/s", "throughput", 1, interval=True),
+    _Figure("tokens/s", "token_throughput", 17),
+    _Figure("output tokens/s", "output_token_throughput", 1, interval=True),
+    _Figure("first token", "time_to_first_token_p50_s", 1, interval=True, around=2),
+    _Figure("per token", "time_per_output_token_p50_s", 1, interval=True, around=2),
+    _Figure("first token p95", "time_to_first_token_p95_s", 6),
+    _Figure("per token p95", "time_per_output_token_p95_s", 6),
+    _Figure("KV cache", "kv_cache_bytes", 7),
+    _Figure("latency p50", "latency_per_batch_p50_s", 2, interval=True),
+    _Figure("latency p95", "latency_per_batch_p95_s", 5),
+    _Figure("latency p99", "latency_per_batch_p99_s", 14),
+    _Figure("first prediction", "time_to_first_prediction_s", 15),
+    _Figure("device in use", "device_utilization", 7),
+    _Figure("data wait", "data_wait_share", 16),
+    _Figure("peak device", "peak_reserved_bytes", 3),
+    _Figure("peak RSS", "peak_rss_bytes", 11),
+    _Figure("power", "average_power_w", 13),
+    _Figure("energy per item", "energy_per_item_j", 13),
+    _Figure("achieved", "achieved_flops", 12),
+    _Figure("loss first", "loss_first", 18),
+    _Figure("loss last", "loss_last", 18),
+    _Figure("model load", "model_load_time_s", 19),
+)
+# Whose place the times and rates of tokens take, where text is generated.
+_OF_WHOLE_ANSWERS = (
+    "throughput", "token_throughput", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "latency_per_batch_p99_s",
+)  # fmt: skip
+_RATES = ("throughput", "output_token_throughput")
+_MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
+# Settings worth naming above a table even where they do not vary.
+_HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer")
+_SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
+_INTERVAL = "±"
+
+
+def case_parts(run: RunSummary) -> Iterator[Section]:
+    """Yield a section a workload and device that is here: what fed it, its table, and below that what to choose."""
+    for group in groups(on_devices_here(run)):
+        varying = varying_axes(group)
+        cases = _sorted(group, varying)
+        first = cases[0]
+        data = data_words(first.workload, facts_of(*cases))
+        title = f"{first.workload.task} {first.workload.model} on {first.placement}, data {data}"
+        yield Section(title, tuple(_parts(run, cases, varying)))
+
+
+def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
+    first = cases[0].configuration
+    if settings := ", ".join(f"{name} {first[name]}" for name in _HEADLINE if name in first and name not in varying):
+        yield Text(settings, Role.DETAIL)
+    yield from (Text(line, Role.DETAIL) for line in fed_words(cases, varying))
+    columns = _columns(cases, varying, run.machine)
+    yield Table(tuple(columns))
+    if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
+        yield Text(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
+    if any(column.title == _INTERVAL and units.MISSING in column.cells for column in columns):
+        fewest = min(e.trials for case in cases for e in case.estimates.values() if e.is_wide)
+        yield Text(f"{_INTERVAL} {units.MISSING}: {too_wide(fewest)}")
+    if run.answer is None and run.comparison is None and (choices := tuple(choice_parts(run, cases, varying))):
+        yield Section("", choices)
+
+
+def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSummary]:
+    """Sort by the axes: numbers by value, words in the order in which they came."""
+    words = {n: list(dict.fromkeys(c.configuration.get(n) for c in cases)) for n in varying}
+
+    def key(axis: str, value: Scalar) -> tuple[int, float]:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return (0, float(value or 0)) if number else (1, words[axis].index(value))
+
+    return sorted(cases, key=lambda c: [key(n, c.configuration.get(n)) for n in varying])
+
+
+def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
+    found = [Column(n.replace("_", " "), tuple(str(c.configuration.get(n)) for c in cases)) for n in varying]
+    # Which memory is compared: the device's, where any Case has it.
+    memory = next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
+    for figure in _figures_with(memory, cases[0].workload.task):
+        estimates = [c.estimates.get(figure.name) for c in cases]
+        marked = _marked(cases, figure.name, memory)
+        rank = _MEMORY_RANK if figure.name == memory else figure.rank
+        values = tuple(_cell(e, figure) + mark for e, mark in zip(estimates, marked, strict=True))
+        found.append(Column(_title(figure, cases[0].workload.item), values, rank))
+        if figure.interval:
+            around = tuple(units.spread(e.value, e.low, e.high) if e else "" for e in estimates)
+            found.append(Column(_INTERVAL, around, figure.around or rank, of=len(found) - 1))
+        if figure.name == memory:
+            found.append(_efficiency(cases, machine))
+    found.append(Column("trials", tuple(map(_trials, cases)), _TRIALS_RANK))
+    found.append(Column("status", tuple(map(_status, cases)), left=True))
+    return found
+
+
+def _title(figure: _Figure, item: str) -> str:
+    return figure.title.replace("items", f"{item}s") if figure.name == "throughput" else figure.title
+
+
+def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> list[str]:
+    """Return the mark of each Case in the column of a figure that has a best; what is INVALID has none."""
+    if figure not in (*_RATES, memory):
+        return [""] * len(cases)
+    judged = [c.estimates.get(figure) if c.verdict != Verdict.INVALID else None for c in cases]
+    rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round
+    return marks(judged, higher=figure in _RATES, cases=[case.case_id for case in cases], rounds=rounds)
+
+
+def _figures_with(memory: str | None, task: Task) -> Iterator[_Figure]:
+    """Yield the figures; where a device tells only what is allocated, that stands in the column of what is reserved."""
+    for figure in _FIGURES:
+        if task == Task.GENERATE and figure.name in _OF_WHOLE_ANSWERS:
+            continue
+        allocated = figure.name == "peak_reserved_bytes" and memory == "peak_allocated_bytes"
+        yield msgspec.structs.replace(figure, name=memory) if allocated else figure
+
+
+def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
+    """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
+    choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
+    several = sum(one.efficiency is not None for one in choices.values()) > 1
+    judged = [one for c in cases if c.verdict != Verdict.INVALID and not is_unusable(one := choices[c.case_id])]
+    best = best_efficiency(judged) if several and len(judged) > 1 else None
+    cells = [""] * len(cases)
+    if several:
+        values = [choices[c.case_id].efficiency for c in cases]
+        cells = [units.MISSING if value is None else units.significant(value, 3) for value in values]
+        marked = (BEST if best is not None and best.case_id == c.case_id else "" for c in cases)
+        cells = [cell + mark for cell, mark in zip(cells, marked, strict=True)]
+    return Column("items/s per GB", tuple(cells), _EFFICIENCY_RANK)
+
+
+def _cell(estimate: Estimate | None, figure: _Figure) -> str:
+    if estimate is None:
+        return units.MISSING
+    if figure.ms:
+        ms = estimate.value / 1e-3
+        return units.significant(ms, 3) if ms >= 1.0 else f"{ms:.3f}"
+    if figure.name in _RATES:
+        return units.significant(estimate.value, 4)
+    text = units.quantity(estimate.value, estimate.unit)
+    return text if estimate.supported else f"({text})"
+
+
+def _trials(case: CaseSummary) -> str:
+    good = sum(t.outcome.status == Status.OK for t in case.trials)
+    return str(good) if good == len(case.trials) else f"{good} of {len(case.trials)}"
+
+
+def _status(case: CaseSummary) -> str:
+    """Return `ok`, what to doubt, or how it ended; why is told below the tables."""
+    if not case.trials:
+        return "not taken"
+    bad = [t.outcome.status for t in case.trials if t.outcome.status != Status.OK]
+    bad.sort(key=lambda status: status == Status.SKIPPED)  # why the first failed says more
+    if bad and case.verdict == Verdict.INVALID:
+        return _short(bad[0])
+    judged = "ok" if case.verdict == Verdict.VALID else str(case.verdict)
+    return f"{judged}, {len(bad)} {_short(bad[0])}" if bad else judged
+
+
+def _short(status: Status) -> str:
+    return _SHORT.get(status, str(status))

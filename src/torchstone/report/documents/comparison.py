@@ -1,0 +1,231 @@
+"""A comparison of stored runs as a Document: the answer, who is compared, figures by block, what differs, how known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.analysis.compare.answer import Answer
+from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
+from torchstone.analysis.compare.compared_figures import primary
+from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
+from torchstone.analysis.compare.matching import left_out
+from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
+from torchstone.analysis.compare.specifications import specifications
+from torchstone.core import units
+from torchstone.core.schema.comparison import Comparison, Differing, Judgement
+from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+
+_TITLES = {
+    "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
+    "energy": "ENERGY", "cost": "COST",
+}  # fmt: skip
+_WORDS = {Judgement.NOT_COMPARABLE: "not comparable"}
+_MOST, _MOST_ROWS = 10, 24  # lines of a list, rows of a table
+_MOST_NAMED = 3  # Cases that are compared with nothing
+_AGAIN = ("step_time", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
+
+
+def comparison_document(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str] = ()) -> Document:
+    """Return all of it; what is long, or says the same again, is folded. `written`: the files that were made of it."""
+    baseline, *others = (one.label for one in compared.participants)
+    return Document(f"{', '.join(others)} against {baseline}", tuple(_parts(compared, answers, written)))
+
+
+def _parts(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str]) -> Iterator[Part]:
+    yield from _headline(compared, answers)
+    yield Section("BENCHMARK COMPARISON", (_sides(compared), *_blocks(compared)))
+    yield from paragraphs(tuple(_how(compared)))
+    if written:
+        yield Facts(tuple(("written", file) for file in written))
+
+
+def _blocks(compared: ComparedRuns) -> Iterator[Section]:
+    times = (*map(_of_runtimes, runtime_ratios(compared)), *map(_of_items, item_time_ratios(compared)))
+    yield from _lines("SPEEDUP ANALYSIS", times)
+    for block, title in _TITLES.items():
+        rows = [one for one in compared.judged if one.block == block and one.comparison.ratio is not None]
+        if rows:
+            yield _figures(title, rows, compared)
+    yield from _lines("NOTES", tuple(_notes(compared)))
+    yield from _lines("WHAT ELSE DIFFERS", tuple(_differing(compared)))
+
+
+def _headline(compared: ComparedRuns, answers: Sequence[Answer]) -> Iterator[Text]:
+    for answer in answers:
+        yield Text(f"Faster for {answer.purpose}: {answer.words}.", Role.HEADLINE)
+    refused = [one for one in compared.judged if one.comparison.verdict == Judgement.NOT_COMPARABLE]
+    if not answers and not refused:
+        yield Text("Which is faster is not known: no rate is known of both.", Role.HEADLINE)
+    for place, one in enumerate(refused[:_MOST]):
+        told = f"Not comparable: {one.case}, {_pair(one.comparison, compared)}: {one.comparison.why}"
+        yield Text(told, Role.BODY if answers or place else Role.HEADLINE)
+    if len(refused) > _MOST:
+        yield Text(f"Not comparable: {len(refused) - _MOST} more")
+
+
+def _letters(compared: ComparedRuns) -> dict[str, str]:
+    return {one.label: one.letter for one in compared.participants}
+
+
+def _pair(found: Comparison, compared: ComparedRuns) -> str:
+    letters = _letters(compared)
+    return f"{letters[found.candidate.label]} vs {letters[found.baseline.label]}"
+
+
+def _lines(title: str, lines: Sequence[str]) -> Iterator[Section]:
+    """Yield a section of these lines, if there are any: the first ones, and the rest folded."""
+    if lines:
+        rest = paragraphs(lines[_MOST:])
+        more = (Section(f"{len(rest)} more", rest, folded=True),) if rest else ()
+        yield Section(title, (*paragraphs(lines[:_MOST]), *more))
+
+
+# ── who is compared ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sides(compared: ComparedRuns) -> Table:
+    facts = specifications(compared)
+    columns = [Column("", tuple(name for name, _ in facts), left=True)]
+    for place, one in enumerate(compared.participants):
+        title = f"[BENCHMARK {place + 1}] {one.letter}{'' if place else ' (baseline)'}"
+        columns.append(Column(title, tuple(values[place] for _, values in facts), left=True))
+    return Table(tuple(columns))
+
+
+def _of_runtimes(one: RuntimeRatio) -> str:
+    """Return the ratio of two total runtimes. Each was taken once, so there is no interval to it."""
+    what = f"{one.candidate} vs {one.baseline}, {one.case}, total runtime"
+    times = [units.quantity(seconds, "s", 4) for seconds in (one.candidate_s, one.baseline_s)]
+    told = f"{what}: time ratio {units.significant(one.ratio, 3)} ({times[0]} and {times[1]})"
+    if not one.same_work:
+        return f"{told}, not of the same work: {one.epochs[1]} epochs and {one.epochs[0]}"
+    return f"{told}, faster: {one.faster or 'neither'}, one run each: no interval"
+
+
+def _of_items(one: ItemTimeRatio) -> str:
+    faster = one.faster or ("neither" if one.verdict == Judgement.SAME else "unclear")
+    ratio = units.ratio(one.ratio, one.low, one.high)
+    return f"{one.candidate} vs {one.baseline}, {one.case}, per item: time ratio {ratio}, faster: {faster}"
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _figures(title: str, rows: Sequence[Judged], compared: ComparedRuns) -> Section:
+    kept = [one for one in rows if one.comparison.metric not in _AGAIN]
+    again = [one for one in rows if one.comparison.metric in _AGAIN] if kept else []
+    parts: list[Part] = [Table(_columns(kept or rows, compared), most=_MOST_ROWS)]
+    if again:
+        parts.append(Section("the same in other units", (Table(_columns(again, compared)),), folded=True))
+    return Section(title, tuple(parts))
+
+
+def _columns(rows: Sequence[Judged], compared: ComparedRuns) -> tuple[Column, ...]:
+    letters, several = _letters(compared), len(compared.participants) > 2
+    columns: list[Column] = []
+    if len({one.case for one in compared.judged}) > 1:
+        above = [None, *(one.case for one in rows[:-1])]
+        named = ("" if one.case == before else one.case for one, before in zip(rows, above, strict=True))
+        columns.append(Column("case", tuple(named), left=True))
+    columns.append(Column("figure", tuple(map(_figure, rows)), left=True))
+    if several:
+        columns.append(Column("side", tuple(letters[one.comparison.candidate.label] for one in rows)))
+    base, other = compared.participants[0].letter, "candidate" if several else compared.participants[1].letter
+    for title, candidate in ((base, False), (other, True)):
+        columns.append(Column(title, tuple(_value(one, candidate=candidate) for one in rows), 1))
+        around = tuple(_around(one, candidate=candidate) for one in rows)
+        columns.append(Column("±", around, 3, of=len(columns) - 1))
+    columns.append(Column("ratio", tuple(_ratio(one.comparison) for one in rows)))
+    columns.append(Column("interval", tuple(_interval(one.comparison) for one in rows), 2, of=len(columns) - 1))
+    columns.append(Column("verdict", tuple(_verdict(one.comparison) for one in rows), left=True))
+    columns.append(Column("more trials", tuple(_settle(one.comparison) for one in rows), 4))
+    return tuple(columns)
+
+
+def _figure(one: Judged) -> str:
+    name = one.comparison.metric.removesuffix("_s").removesuffix("_bytes").removesuffix("_j").removesuffix("_w")
+    return name.replace("_", " ")
+
+
+def _value(one: Judged, *, candidate: bool) -> str:
+    value = one.candidate_value if candidate else one.baseline_value
+    if value is None:
+        return units.MISSING
+    return units.quantity(value.value, "" if one.unit == "items/s" else one.unit, 4)
+
+
+def _around(one: Judged, *, candidate: bool) -> str:
+    value = one.candidate_value if candidate else one.baseline_value
+    return units.spread(value.value, value.low, value.high) if value is not None else ""
+
+
+def _interval(found: Comparison) -> str:
+    """Return the interval of a ratio; of one that is too wide to be shown, the bound that holds all the same."""
+    if found.ratio is None or found.ratio.low is None or found.ratio.high is None:
+        return ""
+    told = units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
+    return told if found.ratio.is_wide else told[told.index("[") :]
+
+
+def _ratio(found: Comparison) -> str:
+    if found.ratio is None:
+        return ""
+    return units.MISSING if found.ratio.is_wide else f"{found.ratio.value:.3g}"
+
+
+def _verdict(found: Comparison) -> str:
+    return _WORDS.get(found.verdict, str(found.verdict))
+
+
+def _settle(found: Comparison) -> str:
+    return str(found.trials_to_settle) if found.trials_to_settle is not None else ""
+
+
+# ── what to mind ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _notes(compared: ComparedRuns) -> Iterator[str]:
+    """Yield which Cases are compared with none, and under which labels comparisons have to be read, each once."""
+    for letter, cases in left_out(compared.participants, compared.matched).items():
+        more = f" and {len(cases) - _MOST_NAMED} more" if len(cases) > _MOST_NAMED else ""
+        yield f"unmatched cases in {letter}: {', '.join(cases[:_MOST_NAMED])}{more}"
+    seen: dict[str, dict[str, None]] = {}
+    for one in compared.judged:
+        if one.comparison.why is not None and one.comparison.ratio is not None:
+            for label in one.comparison.why.split("; "):
+                seen.setdefault(f"{_pair(one.comparison, compared)}: {label}", {})[one.case] = None
+    for text, where in seen.items():
+        yield text + (f" ({len(where)} cases)" if len(where) > 1 else "")
+
+
+def _differing(compared: ComparedRuns) -> Iterator[str]:
+    """Yield what differs beside the figures, each once; first what makes the comparison less fair."""
+    several = len(compared.participants) > 2
+    found: dict[tuple[str, Differing], None] = {}
+    for one in compared.judged:
+        for each in one.comparison.differing:
+            found[f"{_pair(one.comparison, compared)}: " if several else "", each] = None
+    for pair, each in sorted(found, key=lambda key: key[1].matters is None):
+        changed = f"{each.baseline or units.MISSING} → {each.candidate or units.MISSING}"
+        yield f"{pair}{each.what}: {changed}" + (f" ({each.matters})" if each.matters else "")
+
+
+def _how(compared: ComparedRuns) -> Iterator[str]:
+    ratios = [one for one in compared.judged if one.comparison.ratio is not None]
+    if not ratios:
+        return
+    first = sum(one.comparison.metric == primary(one.task) for one in ratios)
+    levels, rate = [f"{100 * level:.4g} %" for level in compared.levels], f"{100 * ALPHA:g} %"
+    names = ", ".join(sorted({primary(one.task) for one in ratios}))
+    yield (
+        f"ratio: candidate ÷ {compared.participants[0].letter}; same: its interval lies within the equivalence margin "
+        f"of {100 * compared.margin:g} %. Confidence intervals of {names}: {levels[0]}, for a family-wise error rate "
+        f"of {rate} (Holm, {first} comparisons); of the other {len(ratios) - first} figures: {levels[1]}, for a false "
+        f"discovery rate of {rate} (Benjamini-Hochberg)."
+    )
+    methods = dict.fromkeys(one.comparison.ratio.method for one in ratios if one.comparison.ratio is not None)
+    yield f"method: {'; '.join(methods)}."
+    if any(one.comparison.trials_to_settle for one in ratios):
+        yield "more trials: so many more of each side are needed (80 % power at the observed ratio)."
+    if any(one.comparison.ratio is not None and one.comparison.ratio.is_wide for one in ratios):
+        yield f"{units.MISSING}: the interval is wider than ±50 %, which is no answer; take more trials (--trials 10)."

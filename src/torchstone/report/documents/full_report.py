@@ -1,0 +1,203 @@
+"""Every figure of a run: system, devices, model, data; of each case throughput, inference, training, memory, energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torchstone.analysis.roofline.bound import UNKNOWN
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.figures import ANATOMY_STEP, PHASE
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.claim import IMPORTED
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
+from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.documents.analyses import analysis_parts, summary_parts
+from torchstone.report.documents.findings import labels
+
+_BLOCKS = {
+    "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
+    "step_time_std time_per_item_s epoch_time_s dataset_time_s data_wait_s data_wait_share",
+    "ROOFLINE": "flops_per_step traffic_per_step_bytes arithmetic_intensity operators_per_step achieved_flops "
+    "mfu_datasheet mfu_measured mfu_sustained roofline_share",
+    "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
+    "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
+    "latency_per_item_s time_to_first_prediction_s",
+    "GENERATION": "time_to_first_token_mean_s time_to_first_token_p50_s time_to_first_token_p90_s "
+    "time_to_first_token_p95_s time_to_first_token_p99_s time_per_output_token_mean_s time_per_output_token_p50_s "
+    "time_per_output_token_p90_s time_per_output_token_p95_s time_per_output_token_p99_s output_token_throughput "
+    "prompt_token_throughput kv_cache_bytes",
+    "TRAINING": "epoch_time_s first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
+    "loss_convergence_rate loss_rate_per_1000_items",
+    "MEMORY": "allocated_bytes reserved_bytes mean_allocated_bytes peak_allocated_bytes peak_reserved_bytes "
+    "warmup_peak_allocated_bytes warmup_peak_reserved_bytes peak_rss_bytes mean_rss_bytes device_memory_used_bytes "
+    "mean_device_memory_used_bytes allocator_retries",
+    "ENERGY": "energy_j energy_per_item_j average_power_w",
+    "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
+    "minor_faults_per_step",
+    "RUNTIME": "total_time_s total_items steps model_load_time_s start_time_s",
+}
+_Row = tuple[str, str, str]  # name, value, meaning
+
+
+def report_section(run: RunSummary) -> Section:
+    """Return the whole report, its blocks under the names that the seeds' reports have."""
+    parts = [
+        Section(title, told)
+        for title, lines in (("SYSTEM", _system), ("DEVICES", _devices), ("MODEL", _models), ("DATA", _data))
+        if (told := paragraphs(list(lines(run))))
+    ]
+    known = labels(run.cases)
+    parts += [_case(case, known[case.case_id]) for case in run.cases]
+    if peaks := paragraphs(list(_peaks(run))):
+        parts.append(Section("PEAKS", peaks))
+    if sweep := tuple(summary_parts(run)):
+        parts.append(Section("PERFORMANCE SUMMARY", sweep))
+    parts += analysis_parts(run)
+    parts.append(Section("TOTAL RUNTIME", (Text(_runtime(run)),)))
+    return Section(f"BENCHMARK REPORT: {run.name}", tuple(parts))
+
+
+# ── what it ran on, and what ran ────────────────────────────────────────────────────────────────────────────
+
+
+def _system(run: RunSummary) -> Iterator[str]:
+    host = run.machine.host
+    yield f"Platform: {host.platform}"
+    cores = f", {host.physical_cores} cores ({host.logical_cores} logical)" if host.logical_cores is not None else ""
+    yield f"Processor: {host.processor or units.MISSING}{cores}"
+    yield f"Memory: {units.quantity(host.memory_bytes, 'bytes')}, governor {host.governor or units.MISSING}"
+    if software := ", ".join(f"{name} {version}" for name, version in run.machine.software.items() if version):
+        yield software
+    if settings := ", ".join(f"{name}={value}" for name, value in run.machine.settings.items() if value is not None):
+        yield settings
+
+
+def _devices(run: RunSummary) -> Iterator[str]:
+    for d in run.machine.devices:
+        facts = [f"vendor {d.vendor}", f"memory {units.quantity(d.memory_bytes, 'bytes')}"]
+        also = (("compute", d.compute_capability), ("driver", d.driver), ("runtime", d.runtime))
+        facts += [f"{name} {value}" for name, value in also if value]
+        yield f"{d.kind}:{d.index} {d.name}: {', '.join(facts)}"
+
+
+def _models(run: RunSummary) -> Iterator[str]:
+    seen = set()
+    for case in run.cases:
+        if case.workload.model in seen:
+            continue
+        seen.add(case.workload.model)
+        count = _fact([case], "parameters")
+        parameters = f"{count:,.0f} parameters" if isinstance(count, int | float) else "parameters not counted"
+        fixed = ", ".join(f"{name} {value}" for name, value in case.workload.fixed.items())
+        yield f"{case.workload.model}: {parameters}, item {case.workload.item}{', ' + fixed if fixed else ''}"
+
+
+def _data(run: RunSummary) -> Iterator[str]:
+    for data in dict.fromkeys(case.workload.data for case in run.cases):
+        cases = [case for case in run.cases if case.workload.data == data]
+        items = _fact(cases, "dataset_items")
+        told = [f"{items:,} items" if isinstance(items, int) else "made as needed"]
+        for fact, what in (("validation_items", "held out"), ("test_items", "to test on")):
+            if isinstance(count := _fact(cases, fact), int):
+                told.append(f"{count:,} {what}")
+        classes = next((n for c in cases if (n := c.workload.fixed.get("data_classes")) is not None), None)
+        classes = classes if classes is not None else _fact(cases, "data_classes")
+        told += [f"{classes} classes"] if classes is not None else []
+        lengths = {case.configuration.get("sequence_length") for case in cases} - {None}
+        told += [f"sequence length {', '.join(sorted(map(str, lengths)))}"] if lengths else []
+        yield f"{data}: {', '.join(told)}"
+
+
+def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
+    return next((t.facts[name] for c in cases for t in c.trials if t.facts.get(name) is not None), None)
+
+
+# ── the figures of a case ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _case(case: CaseSummary, label: str) -> Section:
+    """Return the blocks of a Case; of one without a figure, how its trials ended."""
+    settings = ", ".join(f"{name}={value}" for name, value in case.configuration.items())
+    phases = [name for name in case.estimates if name.startswith(PHASE)]
+    blocks = {title: list(_block(title, names.split(), case)) for title, names in _BLOCKS.items()}
+    blocks["PHASES"] = list(_figures(case, [*phases, ANATOMY_STEP]))
+    parts: list[Part] = [Section(title, (_table(rows),)) for title, rows in blocks.items() if rows]
+    if not parts:
+        ends = [f"{t.outcome.status}: {t.outcome.message or units.MISSING}" for t in case.trials]
+        parts = [Section("TRIALS", paragraphs(ends or ["none was taken"]))]
+    return Section(f"{label} on {case.placement}: {case.verdict}", (Text(settings, Role.DETAIL), *parts))
+
+
+def _table(rows: Sequence[_Row]) -> Table:
+    return Table(tuple(Column("", tuple(row[place] for row in rows), left=True) for place in range(3)))
+
+
+def _block(title: str, names: Sequence[str], case: CaseSummary) -> Iterator[_Row]:
+    if title == "TRAINING":
+        yield from _reached(case)
+    epochs_in = "TRAINING" if case.workload.task == Task.TRAIN else "THROUGHPUT"
+    yield from _figures(case, [name for name in names if name != "epoch_time_s" or title == epochs_in])
+    if title == "ROOFLINE":
+        yield from _limits(case)
+
+
+def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[_Row]:
+    for name in names:
+        estimate = case.estimates.get(name)
+        if estimate is not None:
+            meaning = FIGURES[name].meaning if name in FIGURES else "mean time a step"
+            doubt = "" if estimate.supported or not estimate.note else f"{estimate.note}; "
+            yield name, _estimate(estimate), doubt + meaning
+
+
+def _estimate(estimate: Estimate) -> str:
+    text = units.quantity(estimate.value, estimate.unit, 4)
+    if estimate.is_wide:
+        text += f" [{units.MISSING}: wider than ±{100 * units.WIDEST:.0f} %]"
+    elif estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
+        text += f" [{units.quantity(estimate.low, estimate.unit)}, {units.quantity(estimate.high, estimate.unit)}]"
+    return text if estimate.supported else f"({text})"
+
+
+def _reached(case: CaseSummary) -> Iterator[_Row]:
+    """Yield how many epochs a training to its end had, and the accuracies that it reached."""
+    last = next((t.facts for t in reversed(case.trials) if EPOCHS in t.facts or accuracies(t.facts)), {})
+    if (epochs := last.get(EPOCHS)) is not None:
+        best = last.get("best_epoch")
+        yield "epochs", f"{epochs} (best: {best})" if best else str(epochs), ""
+    for name, share in accuracies(last).items():
+        yield name, f"{share:.2%}", f"{accuracy_name(name).lower()} after the last epoch"
+
+
+def _limits(case: CaseSummary) -> Iterator[_Row]:
+    """Yield what bounds a Case, with the evidence."""
+    if case.bound is not None and case.bound.what != UNKNOWN:
+        first, *others = case.bound.evidence or ("",)
+        yield f"bounded by {case.bound.what}", f"{units.quantity(case.bound.share, 'ratio')} of a step", first
+        yield from (("", "", line) for line in others)
+
+
+# ── the run as a whole ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _peaks(run: RunSummary) -> Iterator[str]:
+    """Yield where the peaks are from, and why others are not known: once, whatever the number of Cases."""
+    tops = [case.ceilings for case in run.cases if case.ceilings is not None]
+    yield from dict.fromkeys(f"measured {top.measured_utc} ({top.precision})" for top in tops if top.measured_utc)
+    yield from dict.fromkeys(f"datasheet: {top.datasheet_source}" for top in tops if top.datasheet_source)
+    yield from dict.fromkeys(line for top in tops for line in top.missing)
+
+
+def _runtime(run: RunSummary) -> str:
+    """Return how long it took; a dash where another tool measured it and does not tell."""
+    total_s, trials = run.total_runtime_s, sum(len(case.trials) for case in run.cases)
+    if total_s is None:
+        return f"{units.MISSING} (its file has none)"
+    told = f"{total_s:.2f} s ({total_s / 60:.2f} min)"
+    if run.procedure.isolation == IMPORTED:
+        return told
+    return f"{told} in {trials} trial{'s' * (trials != 1)}"

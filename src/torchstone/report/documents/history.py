@@ -1,0 +1,213 @@
+"""Histories as a Document: a line drawn, the levels, and what changed with each; those without a change in a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.analysis.recommend.history import Change, Histories, History
+from torchstone.analysis.recommend.software import Changed
+from torchstone.core import units
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.stats.segmentation import FEWEST
+from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
+
+_AT_LENGTH = 3  # histories without a change that are told like those with one
+_MOST_CHANGED = 6  # things that changed
+_MOST_ROWS = 20
+_LINE, _SHORT_LINE = 36, 20  # runs, or groups of them, that a line drawn has room for
+_DAY = 10  # characters of a date
+
+
+class Requested(msgspec.Struct, frozen=True):
+    """What was asked for beside the histories themselves.
+
+    `written`: files; `lacking`: how many histories are not in the reference, and `why`; `worse`: how many a gate with
+    this `margin` (0.02: 2 %) does not let through.
+    """
+
+    written: Sequence[str] = ()
+    lacking: int = 0
+    why: str = ""
+    worse: int = 0
+    margin: float = 0.0
+
+
+def history_document(told: Histories, requested: Requested | None = None) -> Document:
+    """Return those with a change at length, the others as a table where they are many; every run is folded."""
+    beside = tuple(_beside(requested, len(told.histories))) if requested is not None else ()
+    return Document(f"History of {told.metric}", (*_parts(told), *beside))
+
+
+def _parts(told: Histories) -> Iterator[Part]:
+    found = told.histories
+    moved = [one for one in found if one.changes]
+    quiet = [one for one in found if not one.changes]
+    yield from _headline(told, moved)
+    for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
+        yield from _at_length(one)
+    if quiet and len(found) > _AT_LENGTH:
+        yield from _quiet(quiet)
+    for problem in told.problems:
+        yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
+
+
+def _headline(told: Histories, moved: Sequence[History]) -> Iterator[Part]:
+    if not told.runs:
+        yield Text("nothing is stored. Make a first run:", Role.HEADLINE)
+        yield Command("torchstone run demo")
+    elif not told.histories:
+        stored = f"{told.runs} run{'s' * (told.runs > 1)} stored"
+        yield Text(f"{stored}, none with a case that has the figure {told.metric}", Role.HEADLINE)
+    else:
+        cases = f"{len(told.histories)} case{'s' * (len(told.histories) > 1)}"
+        ends = Counter(str(one.changes[-1].verdict) for one in moved)
+        now = f", the newest level {', '.join(f'{word} in {count}' for word, count in ends.items())}" if ends else ""
+        yield Text(f"{told.metric}: {len(moved) or 'none'} of {cases} changed{now}.", Role.HEADLINE)
+
+
+def _beside(requested: Requested, histories: int) -> Iterator[Part]:
+    if requested.written:
+        yield Facts(tuple(("written", file) for file in requested.written))
+    if requested.lacking:
+        yield Text(f"not in the reference: {requested.lacking} of {histories} cases, {requested.why}", Role.NOTE)
+    if requested.worse:
+        what = f"by more than {100 * requested.margin:g} %" if requested.margin else "than the one before"
+        yield Text(f"{requested.worse} of {histories} cases: the newest level is worse {what}")
+
+
+# ── a history at length ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _at_length(one: History) -> Iterator[Part]:
+    counted = [point for point in one.points if point.counted]
+    spread = f", ±{100 * one.deviation:.1f} % from run to run" if one.deviation is not None and len(counted) > 2 else ""
+    runs = f"{len(one.points)} run{'s' * (len(one.points) > 1)}"
+    when = f"{one.points[0].started_utc[:_DAY]} to {one.points[-1].started_utc[:_DAY]}"
+    parts: list[Part] = [
+        Text(f"case {one.case_id}, {one.metric}: {runs}, {when}{spread}", Role.DETAIL),
+        Text(line(one, _LINE), Role.DETAIL),
+    ]
+    if one.segments:
+        parts.append(Table(tuple(_level_columns(one))))
+    for change in one.changes:
+        parts += _change(change)
+    parts += paragraphs(tuple(_remarks(one)))
+    parts.append(Section("each run", (Table(tuple(_run_columns(one))),), folded=True))
+    yield Section(f"{label(one)} on {one.device}, host {one.host}", tuple(parts))
+
+
+def _level_columns(one: History) -> Iterator[Column]:
+    levels = one.segments
+    yield Column("level", tuple(str(place + 1) for place in range(len(levels))))
+    yield Column("since", tuple(one.points[s.first].started_utc[:_DAY] for s in levels), 1, left=True)
+    yield Column("from run", tuple(one.points[s.first].run_id for s in levels), 3, left=True)
+    yield Column("runs", tuple(str(s.runs) for s in levels))
+    yield Column(one.metric, tuple(units.quantity(s.value, one.unit, 4) for s in levels))
+    around = tuple(units.spread(s.value, s.low, s.high) if s.runs > 1 else "" for s in levels)
+    yield Column("±", around, of=4)
+
+
+def _change(change: Change) -> Iterator[Part]:
+    day = change.started_utc[:_DAY]
+    interval = f"{change.ratio:.4g} times [{change.low:.4g}, {change.high:.4g}]"
+    yield Text(f"{day} {change.verdict.upper()}: {interval} the level before, from run {change.run_id} on")
+    sure = [c for c in change.changed if c.throughout]
+    maybe = [c for c in change.changed if not c.throughout]
+    for group, words, more in (
+        (sure, "with it changed", "that changed with it"),
+        (maybe, "changed there, and elsewhere too", "that changed there, and elsewhere too"),
+    ):
+        if group:
+            yield Text(f"{words}: {'; '.join(map(_changed, group[:_MOST_CHANGED]))}", Role.DETAIL)
+        if rest := group[_MOST_CHANGED:]:
+            others = Text("; ".join(map(_changed, rest)), Role.DETAIL)
+            yield Section(f"{len(rest)} more {more}", (others,), folded=True)
+    if not change.changed:
+        yield Text("nothing that is recorded changed with it: the machine itself, or what else ran on it", Role.DETAIL)
+
+
+def _changed(one: Changed) -> str:
+    return f"{one.what} {one.before or 'unset'} → {one.after or 'unset'}"
+
+
+def _remarks(one: History) -> Iterator[str]:
+    out = [point for point in one.points if not point.counted]
+    if out:
+        why = ", ".join(f"{count} {reason}" for reason, count in Counter(point.why for point in out).items())
+        yield f"left out ({LEFT_OUT}): {why}" + ("; --suspect counts them" if "SUSPECT" in why else "")
+    if not one.enough:
+        more = 2 * FEWEST - sum(point.counted for point in one.points)
+        yield f"too few to see a change: {more} more run{'s' * (more > 1)} of this case ({2 * FEWEST} are the fewest)"
+    elif not one.changes:
+        yield "no significant change"
+
+
+def _run_columns(one: History) -> Iterator[Column]:
+    points = one.points
+    begins = {change.at for change in one.changes}
+    if begins:
+        yield Column("new level", tuple(CHANGED if place in begins else "" for place in range(len(points))), left=True)
+    yield Column("run", tuple(p.run_id for p in points), left=True)
+    yield Column("began (UTC)", tuple(p.started_utc[:16].replace("T", " ") for p in points), 2, left=True)
+    yield Column(one.metric, tuple(units.quantity(p.value, one.unit, 4) for p in points))
+    value = 3 if begins else 2
+    yield Column("±", tuple(units.spread(p.value, p.low, p.high) for p in points), 1, of=value)
+    yield Column("trials", tuple(str(p.trials) for p in points), 3)
+    yield Column("left out", tuple(p.why or "" for p in points), 1, left=True)
+
+
+def label(one: History) -> str:
+    """Return a few words for a Case: task, model, batch size, and what is not as usual."""
+    told = {
+        axis: value for axis, value in one.configuration.items()
+        if axis == "batch_size" or (axis in AXES and value != AXES[axis].default)
+    }  # fmt: skip
+    return ", ".join((f"{one.task} {one.model}", *(f"{axis} {value}" for axis, value in told.items())))
+
+
+# ── histories without a change ──────────────────────────────────────────────────────────────────────────────
+
+
+def _quiet(quiet: Sequence[History]) -> Iterator[Part]:
+    hosts = tuple(one.host for one in quiet)
+    columns = (
+        Column("case", tuple(one.case_id for one in quiet), 2, left=True),
+        Column("what", tuple(_labels(quiet)), left=True),
+        *((Column("host", hosts, 4, left=True),) if len(set(hosts)) > 1 else ()),
+        Column("device", tuple(one.device for one in quiet), 5, left=True),
+        Column("runs", tuple(str(len(one.points)) for one in quiet)),
+        Column(quiet[0].metric, tuple(map(_latest, quiet)), 1),
+        Column("history", tuple(line(one, _SHORT_LINE) for one in quiet), 3, left=True),
+    )
+    parts: list[Part] = [Table(columns, most=_MOST_ROWS, how="--full, or name a case or a model")]
+    if not all(one.enough for one in quiet):
+        parts.append(Text(f"a change is looked for in cases with {2 * FEWEST} runs or more on one machine"))
+    each = tuple(part for one in quiet for part in _at_length(one))
+    parts.append(Section("each of them at length", each, folded=True))
+    yield Section("no change seen", tuple(parts))
+
+
+def _latest(one: History) -> str:
+    value = one.segments[-1].value if one.segments else one.points[-1].value
+    return units.quantity(value, one.unit)
+
+
+def _labels(rows: Sequence[History]) -> Iterator[str]:
+    """Yield task, model and batch size of each, and what else sets it apart from others of that model."""
+    alike: dict[tuple[str, str], list[Mapping[str, Scalar]]] = {}
+    for one in rows:
+        alike.setdefault((one.task, one.model), []).append(one.configuration)
+    for one in rows:
+        others = alike[one.task, one.model]
+        apart = [axis for axis in one.configuration if len({str(each.get(axis)) for each in others}) > 1]
+        axes = dict.fromkeys((*(axis for axis in ("batch_size",) if axis in one.configuration), *apart))
+        yield ", ".join((f"{one.task} {one.model}", *(_short(axis, one.configuration[axis]) for axis in axes)))
+
+
+def _short(axis: str, value: Scalar) -> str:
+    """Return a word alone, a number with its axis."""
+    return value if isinstance(value, str) and value not in ("on", "off", "auto") else f"{axis} {value}"

@@ -1,0 +1,89 @@
+"""Notes on measured Cases: what their curves over batch sizes, the phases of a step and the devices say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone.analysis.advice import batch_curve
+from torchstone.analysis.advice.choices import choice_of, choose
+from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.devices import beside_the_cpu
+from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import model_name
+from torchstone.core.schema.estimate import Verdict
+from torchstone.report.document import Role, Text
+from torchstone.report.documents.wording import point_words
+
+
+def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
+    """Yield a note on each thing seen; with `every` on all Cases, not the recommended one alone."""
+    found = [(group, list(_of_group(run, group, every=every))) for group in groups(run.cases)]
+    several = sum(bool(lines) for _, lines in found) > 1
+    for group, lines in found:
+        name = f"{group[0].workload.task} {model_name(group[0].workload.model)}{_place(run, group)}: "
+        yield from (Text(f"{name if several else ''}{line}", Role.NOTE) for line in lines)
+    yield from (Text(line, Role.NOTE) for line in _over_devices(run))
+
+
+def _place(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+    """Return on which device these Cases ran, where the run has several."""
+    return f" on {cases[0].placement}" if len({str(case.placement) for case in run.cases}) > 1 else ""
+
+
+def _over_devices(run: RunSummary) -> Iterator[str]:
+    """Yield how each accelerator stands beside the CPU, where a workload was measured on both."""
+    for cases in over_devices([case for case in run.cases if case.verdict != Verdict.INVALID]):
+        first = cases[0].workload
+        for one in beside_the_cpu(cases):
+            yield f"{first.task} {model_name(first.model)}: {one.advice}"
+
+
+def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
+    believed = [c for c in cases if c.verdict != Verdict.INVALID]
+    varying = varying_axes(cases)
+    chosen = choose([choice_of(c, run.machine, varying) for c in believed], InRounds(believed))
+    if chosen is not None:
+        best = next(c for c in believed if c.case_id == chosen.recommended.case_id)
+        yield from _of_best(run, best, believed, varying, every=every)
+        return
+    for case in believed:
+        name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
+        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run)))
+
+
+def _of_best(
+    run: RunSummary, best: CaseSummary, cases: Sequence[CaseSummary], varying: Sequence[str], *, every: bool
+) -> Iterator[str]:
+    """Yield what curve and phases of the recommended Case say; with `every` those of all, in fewer words."""
+    curve = curve_of(best, cases, run.machine)
+    if curve is not None:
+        yield _times(curve, best, varying)
+        yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
+    yield from map(str, read_phases(best, run.machine))
+    if not every:
+        return
+    for case, other in curves(cases, run.machine):
+        if curve is None or other.points != curve.points:
+            yield _times(other, case, varying)
+            told = batch_curve.advise(other, case.configuration, ran_out(case, run.cases))
+            yield from (advice.seen for advice in told)
+    for case in cases:
+        if case.case_id != best.case_id and (found := read_phases(case, run.machine)):
+            yield f"{point_words(_values(case, varying))}: {'; '.join(advice.seen for advice in found)}"
+
+
+def _times(curve: batch_curve.Curve, case: CaseSummary, varying: Sequence[str]) -> str:
+    """Say how many times faster each batch size is than the smallest."""
+    others = _values(case, [axis for axis in varying if axis != "batch_size"])
+    first, where = curve.points[0], f"with {point_words(others)}, " if others else ""
+    base = f"batch_size {first.batch} ({units.significant(first.throughput, 3)} {case.workload.item}s/s)"
+    told = (f"{size}: {batch_curve.times(n, 'not significant')}" for size, n in batch_curve.ratios(curve))
+    return f"{where}speed-up over {base}: {', '.join(told)}"
+
+
+def _values(case: CaseSummary, axes: Sequence[str]) -> Mapping[str, Scalar]:
+    return {axis: case.configuration.get(axis) for axis in axes}

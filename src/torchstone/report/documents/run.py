@@ -1,0 +1,117 @@
+"""A run as a Document: its answer, its tables, what to doubt, what else the figures say, and with all every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.longer import longer
+from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.trial import Status, replicates
+from torchstone.report.document import Command, Document, Facts, Part, Text
+from torchstone.report.documents.case_table import case_parts
+from torchstone.report.documents.convergence import convergence_parts
+from torchstone.report.documents.findings import finding_parts
+from torchstone.report.documents.full_report import report_section
+from torchstone.report.documents.notes import note_parts
+from torchstone.report.documents.run_answer import answer_parts
+from torchstone.report.documents.settings import setting_parts
+from torchstone.report.documents.tune import tune_parts
+
+if TYPE_CHECKING:
+    from torchstone.workflows.run.results import Results
+
+
+def run_document(run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None) -> Document:
+    """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
+
+    `answer`: what stands first, where that is neither the rates of a run nor what a tune found: of an A/B comparison.
+    """
+    shown = run if every else without_probes(run)
+    report = (report_section(run),) if every else ()
+    first = _first(run, shown) if answer is None else answer
+    return Document(run.name, (*first, *run_parts(shown, every=every), *setting_parts(shown), *report))
+
+
+def measured_document(results: Results, answer: Sequence[Part] | None = None) -> Document:
+    """Return what is told of a run that has just ended, and where its files are. `answer`: as in `run_document`."""
+    run = results.summary
+    shown = without_probes(run)
+    first = _first(run, shown) if answer is None else answer
+    return Document(run.name, (*first, *run_parts(shown), *file_parts(results)))
+
+
+def _first(run: RunSummary, shown: RunSummary) -> Iterator[Part]:
+    return tune_parts(run) if run.answer is not None else answer_parts(shown)
+
+
+def run_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
+    """Yield what stands below the answer of a run: its head, tables, findings and notes; with `every` all of those."""
+    yield from map(Text, _head(run))
+    yield from case_parts(run)
+    if (more := longer(run)) is not None:
+        yield Text(more)
+    yield from finding_parts(run, every=every)
+    if run.answer is None and run.comparison is None:
+        yield from note_parts(run, every=every)
+    yield from convergence_parts(run, every=every)
+
+
+def file_parts(results: Results) -> Iterator[Part]:
+    """Yield where a run is, and what shows all of it."""
+    run = results.summary
+    yield Facts((("record", run.record), ("document", str(results.document)), ("table", str(results.table))))
+    yield Text("every figure:")
+    yield Command(f"torchstone show {run.run_id} --full")
+
+
+def without_probes(run: RunSummary) -> RunSummary:
+    """Return a run without the Cases that a search only probed, where others were measured: probes are no results."""
+    taken = [trial for case in run.cases for trial in case.trials]
+    if len(replicates(taken)) in (0, len(taken)):
+        return run
+    return msgspec.structs.replace(run, cases=tuple(case for case in run.cases if replicates(case.trials)))
+
+
+def _head(run: RunSummary) -> Iterator[str]:
+    """Yield what run it is, on which machine, and how it was measured."""
+    machine, how = run.machine, run.procedure
+    yield f"{run.name}: run {run.run_id}, {run.started_utc}, {run.status}"
+    used = {str(case.placement) for case in run.cases}
+    devices = ", ".join(
+        d.name for d in machine.devices if (d.kind if d.kind in ("cpu", "mps") else f"{d.kind}:{d.index}") in used
+    )
+    yield f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"
+    counted = _counted(run)
+    if how.isolation == IMPORTED:
+        tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
+        yield f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
+        return
+    taken = f"{counted}, {_length(how)}, {how.isolation}, {how.heap} heap"
+    yield f"{taken}; ± is half the 95 % confidence interval over trials"
+
+
+def _counted(run: RunSummary) -> str:
+    """Return how many trials of a case there are: as asked for, or as it came."""
+    how = run.procedure
+    if not how.in_rounds:
+        return f"{how.repetitions} trial{'s' * (how.repetitions > 1)} a case"
+    cases = on_devices_here(run)
+    counts = [sum(t.outcome.status != Status.INTERRUPTED for t in case.trials) for case in cases] or [0]
+    least, most = min(counts), max(counts)
+    return f"{least if least == most else f'{least} to {most}'} trial{'s' * (most != 1)} a case"
+
+
+def _length(how: Procedure) -> str:
+    if how.epochs is not None:
+        return f"at most {how.epochs} epoch{'s' * (how.epochs > 1)}"
+    if how.iterations is not None:
+        return f"{how.iterations} steps"
+    if how.in_rounds:
+        return f"short windows, until ±{100 * how.aim:g} %"
+    return f"at most {how.budget_s:g} s a window{f', until ±{100 * how.target:g} %' if how.target is not None else ''}"

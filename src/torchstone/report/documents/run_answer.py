@@ -1,0 +1,163 @@
+"""The answer of a run: what is fastest, or how fast it is, with its confidence interval, in two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone.analysis.advice.absent import absent, on_devices_here
+from torchstone.analysis.advice.choices import Chosen, choice_of, choose
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.advice.in_rounds import InRounds
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core import units
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.case import Task, model_name
+from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
+from torchstone.core.schema.trial import Purpose, Status
+from torchstone.report.document import Part, Role, Section, Text, paragraphs
+from torchstone.report.documents.wording import point_words
+
+_MOST = 6  # workloads that are answered at once
+_NAMED = 3  # Cases that are named as tied, or as left out
+
+
+def answer_parts(run: RunSummary) -> Iterator[Part]:
+    """Yield what a run answers of each workload and device, and which devices are not there."""
+    lines = list(answer_lines(run)) or [_no_case(run)]
+    yield from paragraphs(lines[:_MOST], Role.HEADLINE)
+    for one in absent(run):
+        cases = f"{one.cases} case{'s' * (one.cases > 1)} unsupported"
+        yield Text(f"{one.device}: {cases}, {one.why}", Role.DETAIL)
+    if rest := lines[_MOST:]:
+        how = f"torchstone show {run.run_id} --full"
+        yield Section(f"{len(rest)} more workloads", paragraphs(rest), folded=True, how=how)
+
+
+def _no_case(run: RunSummary) -> str:
+    why = "none of the devices is here" if run.cases else "no case was planned"
+    return f"Nothing was measured: {why}."
+
+
+def answer_lines(run: RunSummary) -> Iterator[str]:
+    """Yield one or two sentences a workload and device that is here, what was measured first."""
+    found = groups(on_devices_here(run))
+    for group in found:
+        first = group[0]
+        name = f"{first.workload.task} {model_name(first.workload.model)}"
+        several = len({str(cases[0].placement) for cases in found}) > 1
+        place = f" on {first.placement}" if several else ""
+        yield (f"{name}{place}: " if len(found) > 1 else "") + _of_group(run, group)
+
+
+def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+    having = [case for case in cases if rate_of(case) is not None]
+    if not having:
+        return _nothing(cases)
+    if len(cases) == 1:
+        return _alone(cases[0]) + _doubt(cases)
+    believed = [case for case in having if case.verdict != Verdict.INVALID]
+    axes = varying_axes(cases)
+    chosen = choose([choice_of(case, run.machine, axes) for case in believed], InRounds(believed))
+    lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
+    if chosen is None:
+        return _not_known(believed, cases, axes) + lost
+    return _fastest(chosen, believed) + _doubt(believed) + lost
+
+
+def rate_of(case: CaseSummary) -> Estimate | None:
+    """Return the rate that answers how fast a Case is: of generation the tokens given out, else the items."""
+    if case.workload.task == Task.GENERATE and (tokens := case.estimates.get("output_token_throughput")) is not None:
+        return tokens
+    return case.estimates.get("throughput")
+
+
+def rate_words(case: CaseSummary) -> str:
+    """Return "13.6 images/s (95 % confidence interval 12.9 to 14.3)", or in place of the interval why there is none."""
+    rate = rate_of(case)
+    if rate is None:
+        return "not measured"
+    text = f"{units.significant(rate.value, 3)} {_unit(case, rate)}"
+    if rate.low is None or rate.high is None:
+        return f"{text} ({_without(case, rate)})"
+    if rate.is_wide:
+        return f"about {text}, but {too_wide(rate.trials)}"
+    ends = f"{units.significant(rate.low, 3)} to {units.significant(rate.high, 3)}"
+    return f"{text} ({100 * rate.level:g} % confidence interval {ends})"
+
+
+def _unit(case: CaseSummary, rate: Estimate) -> str:
+    return f"{case.workload.item}s/s" if rate is case.estimates.get("throughput") else rate.unit
+
+
+def _without(case: CaseSummary, rate: Estimate) -> str:
+    probes = all(trial.purpose == Purpose.PROBE for trial in case.trials)
+    return "a probe: no interval" if probes else "one trial: no interval" if rate.trials == 1 else "no interval"
+
+
+def _alone(case: CaseSummary) -> str:
+    step = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
+    held = case.peak_memory_bytes
+    rate = rate_of(case)
+    wide = rate is not None and rate.is_wide
+    told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
+    told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
+    told += [units.quantity(held, "bytes")] if held is not None else []
+    why = f"; {too_wide(rate.trials)}" if rate and wide else ""
+    return f"{', '.join(told)}{why}."
+
+
+def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
+    top, best = chosen.highest_throughput, chosen.recommended
+    named = {case.case_id: case for case in cases}
+    text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
+    if chosen.same:
+        text += f"; not significantly different: {_listed([one.point for one, _ in chosen.same])}"
+    text += "."
+    if best.case_id != top.case_id:
+        held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
+        text += f" Recommended: {point_words(best.point)}{held}."
+    if chosen.wide:
+        text += f" Not compared: {_listed([one.point for one in chosen.wide])}, {too_wide(_fewest(chosen))}."
+    return text
+
+
+def _fewest(chosen: Chosen) -> int:
+    return min(one.trials for one in chosen.wide)
+
+
+def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
+    named = [point_words(point) for point in points[:_NAMED]]
+    if len(points) > _NAMED:
+        named.append(f"{len(points) - _NAMED} more")
+    return " and ".join([*([", ".join(named[:-1])] if named[1:] else []), named[-1]])
+
+
+def _not_known(believed: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    wide = [case for case in believed if (rate := rate_of(case)) is not None and rate.is_wide]
+    if wide:
+        fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
+        return f"Which is fastest is not known: {too_wide(fewest)}."
+    if not believed:
+        return f"No result can be believed.{_doubt(cases)}"
+    (one,) = believed[:1]
+    point = {axis: one.configuration.get(axis) for axis in axes}
+    return f"Only {point_words(point)} was measured: {rate_words(one)}.{_doubt(believed)}"
+
+
+def _nothing(cases: Sequence[CaseSummary]) -> str:
+    bad = [t.outcome for case in cases for t in case.trials if t.outcome.status not in (Status.OK, Status.SKIPPED)]
+    if not bad:
+        return "Nothing was measured: no trial was taken."
+    why = f": {bad[0].message}" if bad[0].message else ""
+    return f"Nothing was measured: {bad[0].status}{why}"
+
+
+def _doubt(cases: Sequence[CaseSummary]) -> str:
+    """Return the worst verdict of the Cases that is not VALID, and why."""
+    for judged, severity in ((Verdict.INVALID, Severity.ERROR), (Verdict.SUSPECT, Severity.WARNING)):
+        having = [case for case in cases if case.verdict == judged]
+        why = next((f.message for case in having for f in case.findings if f.severity == severity), None)
+        if having:
+            which = f" ({len(having)} of {len(cases)} cases)" if len(cases) > 1 else ""
+            return f" {judged}{which}{f': {why}' if why else ''}."
+    return ""

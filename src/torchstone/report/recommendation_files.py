@@ -1,0 +1,27 @@
+"""A recommendation as files in the folder analysis/: JSON for programs, Markdown for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torchstone.analysis.recommend.recommend import Recommendation
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.codec import encode
+from torchstone.report.documents.recommendation import recommendation_document
+from torchstone.report.renderers.markdown import markdown
+
+
+def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path]:
+    """Write recommendation.json and recommendation.md into `folder`/analysis and return their paths.
+
+    Raises UsageError if they cannot be written.
+    """
+    there = folder / "analysis"
+    data, page = there / "recommendation.json", there / "recommendation.md"
+    try:
+        there.mkdir(parents=True, exist_ok=True)
+        data.write_bytes(encode(told) + b"\n")
+        page.write_text(markdown(recommendation_document(told)), encoding="utf-8")
+    except OSError as fault:
+        raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
+    return data, page

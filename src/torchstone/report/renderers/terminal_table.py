@@ -1,0 +1,122 @@
+"""Tables that fit a terminal: columns leave by rank until the rest fits, and what left is named below the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from typing import Literal
+
+from torchstone.core.plain_text import plain
+from torchstone.core.units import MISSING
+from torchstone.report.document import Column, Table
+from torchstone.report.renderers.shortening import shortened, with_room
+from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
+
+_GAP = 2  # cells between columns
+_LEAST = 6  # cells of a column, below which a table cannot be read
+_READABLE = 16  # cells of a column of sentences, below which its neighbours are broken, too
+_TITLE = 24  # most cells of a line of a column's title
+_MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
+_BLANK = "\ue000"  # stands for a blank that rich would strip; `plain` lets no such character through
+
+
+def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
+    """Yield the lines of a table, which has no head where no column has a title. `every`: all of its rows."""
+    most = None if every else part.most
+    kept, gone = fitting(part.columns, width)
+    kept = with_room(kept, width + _GAP - sum(_width(shortened(column)) + _GAP for column in kept))
+    if kept:
+        narrowest = sum(min(_width(column), _LEAST) + _GAP for column in kept) - _GAP
+        yield from _drawn(kept, width, most) if narrowest <= width else _listed(kept, width, most)
+    rows = max((len(column.cells) for column in part.columns), default=0)
+    if most is not None and rows > most:
+        yield from with_what_to_type(f"and {rows - most} more", part.how, width)
+    names = [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
+    if names:
+        yield from wrapped(f"hidden (terminal too narrow): {', '.join(names)}", width, rest="  ")
+
+
+def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns that fit into `width` cells, and those that say something and do not.
+
+    What has no value in any row is neither: it is not there.
+    """
+    kept = [n for n, column in enumerate(columns) if column.rank == 0 or _says_something(column)]
+    gone: list[int] = []
+    widths = {n: _width(shortened(columns[n])) for n in kept}
+    while sum(widths[n] + _GAP for n in kept) - _GAP > width and any(columns[n].rank for n in kept):
+        highest = max(columns[n].rank for n in kept)
+        gone += [n for n in kept if columns[n].rank == highest]
+        kept = [n for n in kept if columns[n].rank != highest]
+        kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
+    kept = [n for n in kept if columns[n].of is None or columns[n].of in kept]
+    return [columns[n] for n in kept], [columns[n] for n in gone]
+
+
+def _says_something(column: Column) -> bool:
+    nothing = ("",) if column.of is not None else ("", MISSING)  # a dash in place of an interval has its reason
+    return any(cell not in nothing for cell in column.cells)
+
+
+def _width(column: Column) -> int:
+    return max(map(cells, (*_title(column), *_shown(column))), default=0)
+
+
+def _shown(column: Column) -> list[str]:
+    """Return the cells. Where some numbers have a mark behind them, the others get a blank: the digits stay in line."""
+    shown = [plain(cell).strip() for cell in column.cells]
+    if column.left or not any(cell.endswith(_MARKS) for cell in shown):
+        return shown
+    return [cell if cell.endswith(_MARKS) else cell + _BLANK for cell in shown]
+
+
+def _title(column: Column) -> list[str]:
+    """Return the lines of a title: two where that makes the column narrower, one where its cells are as wide."""
+    words = plain(column.title).split()
+    if not words:
+        return []
+    broken = [(" ".join(words[:n]), " ".join(words[n:])) for n in range(1, len(words))] or [(words[0], "")]
+    narrowest = min(max(cells(above), cells(below)) for above, below in broken)
+    below = max(map(cells, _shown(column)), default=0)
+    return list(wrapped(" ".join(words), max(min(narrowest, _TITLE), below)))
+
+
+def _drawn(columns: Sequence[Column], width: int, most: int | None) -> Iterator[str]:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    titles = [_title(column) for column in columns]
+    grid = Grid(box=SIMPLE_HEAD, show_header=any(titles), show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    broken = _broken(columns, width)
+    for n, (column, title) in enumerate(zip(columns, titles, strict=True)):
+        justify: Literal["left", "right"] = "left" if column.left else "right"
+        grid.add_column(Text("\n".join(title)), justify=justify, overflow="fold", no_wrap=broken not in (None, n))
+    for row in zip(*(_shown(column)[:most] for column in columns), strict=True):
+        grid.add_row(*map(Text, row))
+    file = StringIO()
+    # Height, terminal and notebook are named lest rich look at the surroundings: the text is the same everywhere.
+    console = Console(
+        file=file, width=width, height=100, color_system=None, force_terminal=False, force_jupyter=False,
+        highlight=False, legacy_windows=False,
+    )  # fmt: skip
+    console.print(grid)
+    for line in file.getvalue().removesuffix("\n").split("\n"):
+        yield line.replace(_BLANK, " ").rstrip()
+
+
+def _broken(columns: Sequence[Column], width: int) -> int | None:
+    """Return the only column whose cells are to be broken where not all fit: the widest; None where all have to be."""
+    widths = [_width(column) for column in columns]
+    widest = max(range(len(widths)), key=widths.__getitem__)
+    left = width - sum(widths[n] + _GAP for n in range(len(widths)) if n != widest)
+    return widest if left >= _READABLE else None
+
+
+def _listed(columns: Sequence[Column], width: int, most: int | None) -> Iterator[str]:
+    """Yield each row as lines of "title: value", where even the columns that never leave have no room."""
+    for row in zip(*(column.cells[:most] for column in columns), strict=True):
+        for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
+            text = f"{column.title}: {cell}" if column.title else cell
+            yield from wrapped(text, width, first="  " if place else "", rest="    ")

@@ -1,0 +1,133 @@
+"""Writes a run's record, `records/<run_id>.jsonl`: one line per finished trial, flushed to disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.flushing import flush_folder
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import Head, Line, Run
+from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class RecordWriter:
+    """Appends lines to a record. Each is one write, flushed to disk before `append` returns."""
+
+    def __init__(self, path: Path, head: Head) -> None:
+        """Begin a record with its head. Raises UsageError if the file exists, MissingError if it cannot be made."""
+        checked_id(head.run_id)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            self._hold(path, descriptor)
+            try:
+                self._write(head)
+                flush_folder(path.parent)
+            except BaseException:
+                self.close()
+                path.unlink()  # an empty record would be in the way of the next attempt
+                raise
+        except FileExistsError:
+            raise UsageError(f"{path} exists already: a record is written once") from None
+        except OSError as fault:
+            raise MissingError(f"cannot create {path}: {fault.strerror}") from fault
+
+    def _hold(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._good = 0  # bytes that are whole lines; what lies beyond is cut off before the next line is written
+        self._before = b""
+        try:
+            # Held until close: a resume while the run still writes would cut a line in half.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise UsageError(f"{path}: another torchstone is writing this record") from None
+        except OSError:  # a file system without locks: nothing to hold
+            return
+
+    @classmethod
+    def reopen(cls, path: Path) -> tuple[RecordWriter, Run]:
+        """Return a writer that goes on after the last whole line, and what the record holds so far.
+
+        The file is as it was until the first line is appended. Raises UsageError if it is no record, cannot be
+        written, or somebody writes it.
+        """
+        read_record(path)  # a file that is no record is left as it is
+        writer = cls.__new__(cls)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        except OSError as fault:
+            raise UsageError(f"{path} cannot be written: {fault.strerror}") from None
+        writer._hold(path, descriptor)
+        try:
+            run, writer._good = read_whole(path)  # again, now that nobody else writes
+            writer._before = b"" if _ends_with_newline(path, writer._good) else b"\n"
+        except BaseException:
+            writer.close()
+            raise
+        return writer, run
+
+    def append(self, line: Line) -> None:
+        """Write one line and flush it. Raises MissingError if it did not get to disk; the lines before it stay."""
+        try:
+            self._write(line)
+        except OSError as fault:
+            raise unwritten(self.path, fault, self.path.parent.parent, self.path.stem) from fault
+
+    def _write(self, line: Line) -> None:
+        data = self._before + encode(line) + b"\n"
+        if len(data) > MOST_LINE_BYTES:
+            raise TorchstoneError(f"{self.path}: a line of {len(data)} bytes exceeds the limit of a record")
+        try:
+            if os.fstat(self._descriptor).st_size != self._good:  # torn by a kill or by Ctrl-C
+                os.ftruncate(self._descriptor, self._good)
+            rest = memoryview(data)
+            while rest:  # in one go, but on a disk that fills up: the second one says why
+                rest = rest[os.write(self._descriptor, rest) :]
+            os.fsync(self._descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):  # a torn line is cut off by the next writer, and no reader minds it
+                os.ftruncate(self._descriptor, self._good)
+            raise
+        self._good += len(data)
+        self._before = b""
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _ends_with_newline(path: Path, size: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"
+
+
+def resume_words(folder: Path, run_id: str) -> str:
+    """Return what to type to take what is missing of a run in an output folder."""
+    usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
+    return f"torchstone resume {run_id}" + ("" if folder == usual else f" --output-dir {folder}")
+
+
+def unwritten(path: Path, fault: OSError, folder: Path, run_id: str) -> MissingError:
+    """Return the error for a file of a run that could not be written. What its record holds already stays."""
+    first = "free some space, then" if fault.errno in _FULL else "when it can be written,"
+    return MissingError(f"cannot write {path}: {fault.strerror}; {first} `{resume_words(folder, run_id)}` continues")

@@ -1,0 +1,102 @@
+"""Help, errors, checks and descriptions are in the field's words (docs/style.md): none of those that left."""
+
+import argparse
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from words import LEFT, old_words
+
+from torchstone.cli import COMMANDS, main
+from torchstone.cli._parsing import Parser
+from torchstone.core.schema.axis import AXES
+from torchstone.plugins import registry
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "torchstone"
+FILES = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
+FAMILIES = (
+    "devices", "telemetry", "models", "data", "engines", "searchers", "launchers", "checks", "exporters", "importers",
+)  # fmt: skip
+CHECKS = [name for name in FILES if name.startswith("plugins/checks/")]
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """Every piece of text below a node, docstrings left out."""
+    docstrings = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+    for n in ast.walk(node):
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings:
+            yield n.value
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+def test_a_word_that_left_is_found_and_what_is_typed_is_not() -> None:
+    assert old_words("3 trials ended well") == ["'ended well': write 'succeeds, successful'"]
+    assert old_words("Cannot be told from it")
+    assert not old_words("--no-anew, or `torchstone duel`")
+    assert not old_words("a neighbourhood, beaten, features: no whole word of these")
+    assert all(term.strip() for term in LEFT.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command(name: str) -> None:
+    command = import_module(f"torchstone.cli.{name}_command")
+    parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
+    command.add_arguments(parser)
+    for one in parsers(parser):
+        assert not old_words(one.format_help())
+
+
+def test_the_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    assert not old_words(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_texts_of_errors(name: str) -> None:
+    raised = [n for n in ast.walk(ast.parse(FILES[name].read_text(encoding="utf-8"))) if isinstance(n, ast.Raise)]
+    assert not [fault for n in raised for text in texts(n) for fault in old_words(text)]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_texts_of_checks(name: str) -> None:
+    tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
+    own = {Path(name).stem}  # the name of a check is kept in records: it stays
+    assert not [fault for text in texts(tree) if text not in own for fault in old_words(text)]
+    shown = [n for n in ast.walk(tree) if isinstance(n, ast.FormattedValue)]
+    formats = [ast.unparse(n.format_spec) for n in shown if n.format_spec is not None]
+    assert not [f for f in formats if "%" in f], "a share is written by core.units.percent: 5 %, with a space"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_descriptions_of_plug_ins(family: str) -> None:
+    assert not [fault for _, plugin in registry.usable(family) for fault in old_words(plugin.describes)]
+
+
+def test_the_meanings_of_axes() -> None:
+    assert not [fault for axis in AXES.values() for fault in old_words(axis.meaning)]
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/architecture.md", "docs/a-trial.md"]
+)
+def test_the_pages_that_are_read_first(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    told = re.sub(r"<!-- demo output: begin -->.*?<!-- demo output: end -->", "", text, flags=re.DOTALL)
+    assert not old_words(told)
+
+
+# Comments and docstrings; ids are named where the record of them is, in tests/acceptance and docs/features.md.
+@pytest.mark.parametrize("name", FILES)
+def test_no_id_of_a_task_list_in_the_source(name: str) -> None:
+    assert not re.findall(r"\bS\d-\d{2}\b", FILES[name].read_text(encoding="utf-8"))

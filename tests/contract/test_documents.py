@@ -1,0 +1,144 @@
+"""What every Document owes every renderer, and every renderer every Document: tests/zoo.py has them."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+import pytest
+from zoo import ZOO
+
+from torchstone.core.charts.picture import Picture
+from torchstone.core.plain_text import plain
+from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.renderers.as_json import as_json
+from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.terminal import terminal
+from torchstone.report.renderers.terminal_text import cells, wrapped
+
+each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+widths = pytest.mark.parametrize("width", [40, 80, 120])
+
+
+def parts_of(parts: tuple[Part, ...]) -> Iterator[Part]:
+    """Every part, those in sections too."""
+    for part in parts:
+        yield part
+        if isinstance(part, Section):
+            yield from parts_of(part.parts)
+
+
+def first_of(document: Document) -> Part:
+    """The first part that says something."""
+    part = document.parts[0]
+    while isinstance(part, Section) and not part.title:
+        part = part.parts[0]
+    return part
+
+
+def copied(document: Document) -> Iterator[str]:
+    """What a terminal has to leave whole: commands, what to type for more, and facts of one word, as paths are."""
+    for part in parts_of(document.parts):
+        if isinstance(part, Command):
+            yield part.words
+        elif isinstance(part, Section | Table):
+            yield part.how
+        elif isinstance(part, Facts):
+            yield from (value for _, value in part.rows if len(plain(value).split()) == 1)
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Every text in a Document."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from texts_of(one)
+    elif isinstance(value, msgspec.Struct) and not isinstance(value, Picture):  # which knows no terminal anyway
+        for name in value.__struct_fields__:
+            yield from texts_of(getattr(value, name))
+
+
+def test_their_names_are_their_own():
+    names = [name for name, _ in ZOO]
+    assert len(set(names)) == len(names) > 10
+
+
+@each
+def test_the_answer_comes_first(make):
+    document = make()
+    first = first_of(document)
+    assert isinstance(first, Text)
+    assert first.role == Role.HEADLINE
+    assert first.text
+    assert terminal(document, 80).splitlines()[0] == next(wrapped(first.text, 80))
+    heading, _, answer, *_ = markdown(document).split("\n")
+    assert heading.startswith("# ")
+    assert answer.startswith("**")
+    assert answer.endswith("**")
+
+
+@each
+@widths
+@pytest.mark.parametrize("every", [False, True])
+def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(make, width, every):
+    document = make()
+    whole = {plain(text).strip() for text in copied(document)}
+    wide = [line for line in terminal(document, width, every=every).splitlines() if cells(line) > width]
+    assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
+
+
+@each
+@pytest.mark.parametrize("every", [False, True])
+def test_nothing_steers_the_terminal_or_becomes_markup(make, every):
+    document = make()
+    assert all(c.isprintable() or c == "\n" for c in terminal(document, 80, every=every))
+    page = markdown(document)
+    assert all(c.isprintable() or c == "\n" for c in page)
+    outside_of_code = re.sub(r"^(`{3,})\n.*?\n\1$", "", page, flags=re.MULTILINE | re.DOTALL)
+    assert not re.search(r"(?<!\\)<(?!/?details>|/?summary>)", outside_of_code)
+
+
+@each
+def test_the_json_is_the_document(make):
+    document = make()
+    text = as_json(document)
+    assert msgspec.json.decode(text, type=Document) == document
+    told = json.loads(text)
+    assert set(told) == {"title", "parts"}
+    assert all("kind" in part for part in told["parts"])
+
+
+@each
+def test_a_table_in_markdown_has_as_many_columns_in_every_row(make):
+    rows = [line for line in markdown(make()).splitlines() if line.startswith("|")]
+    bars = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
+    rules = [n for n, line in enumerate(rows) if re.fullmatch(r"\|(:---\||---:\|)+", line)]
+    for begin, end in pairwise([*rules, len(rows) + 1]):
+        assert set(bars[begin - 1 : end - 1]) == {bars[begin]}
+
+
+@each
+def test_a_terminal_that_is_wide_enough_loses_no_cell(make):
+    document = make()
+    shown = terminal(document, 10_000, every=True)
+    for part in parts_of(document.parts):
+        if isinstance(part, Table):
+            cell_texts = (cell for column in part.columns if is_there(column) for cell in column.cells)
+            assert all(plain(cell).strip() in shown for cell in cell_texts)
+        if isinstance(part, Text):
+            assert plain(part.text).strip() in shown
+
+
+def is_there(column: Column) -> bool:
+    """Whether a column says something: one without a value in any row is left out wherever there is a terminal."""
+    return column.rank == 0 or any(cell not in ("", "–") for cell in column.cells)
+
+
+@each
+def test_no_text_in_a_document_knows_a_terminal(make):
+    texts = {text for text in texts_of(make()) if "script>" not in text}  # but those that strangers brought
+    assert texts
+    assert {text for text in texts if "\n" in text or text != text.strip() or "  " in text} == set()
+    assert not any(c in text for text in texts for c in "─│┃━")

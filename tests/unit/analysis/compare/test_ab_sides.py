@@ -1,0 +1,52 @@
+"""What the trials of a live comparison tell of its two sides: figures beside each other, items a step."""
+
+import pytest
+from build import a_case, a_trial
+
+from torchstone.analysis.compare.ab_sides import figures_of_sides, is_narrow, items_ratio, other_results
+from torchstone.core.schema.comparison import Comparison, Judgement, Side
+from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.trial import Status
+
+
+def sides(a, b):
+    return [a_trial(**told, facts={"side": side}) for side, told in (("A", a), ("B", b))]
+
+
+def compared(low=0.55, high=0.65):
+    ratio = Estimate(0.6, low, high, 0.99, "ratio", "pairs", 10, 100)
+    old, new = Side("old", "", a_case().case_id), Side("new", "", a_case().case_id)
+    return Comparison(old, new, "step_time", ratio, Judgement.BETTER, 0.02)
+
+
+def test_times_and_rates_are_compared_by_the_pairs_and_memory_by_the_medians():
+    held = [{"peak_rss_bytes": [size]} for size in (1e9, 2e9)]
+    trials = sides({"items": 4, "steady": held[0]}, {"items": 8, "steady": held[1]})
+    ratios = {one.name: one.ratio for one in figures_of_sides(compared(), trials)}
+    assert ratios["step_time"] == pytest.approx(1.2), "0.6 times the time of an item, for twice the items"
+    assert ratios["throughput"] == pytest.approx(1.0 / 0.6)
+    assert ratios["peak_rss_bytes"] == pytest.approx(2.0)
+    wide = {one.name: one.ratio for one in figures_of_sides(compared(0.1, 0.9), trials)}
+    assert (wide["step_time"], wide["throughput"]) == (None, None), "hardly known, and so not told"
+
+
+def test_a_process_that_failed_has_no_figure():
+    trials = sides({}, {"status": Status.CRASHED})
+    assert figures_of_sides(compared(), trials) == []
+
+
+def test_the_items_of_a_step():
+    assert items_ratio(sides({"items": 4}, {"items": 8})) == 2.0
+    assert items_ratio(()) == 1.0
+
+
+def test_equal_results_are_no_other_results():
+    prints = ({"steady": {"fingerprint": [1.5, value]}} for value in (2.0, 2.0001))
+    assert other_results(compared(), sides(*prints), ()) is None
+
+
+def test_a_narrow_interval_reaches_half_as_much_again_to_each_side():
+    assert is_narrow(0.55, 0.65)
+    assert is_narrow(1.0, 2.25)
+    assert not is_narrow(1.0, 2.26)
+    assert not is_narrow(0.0, 0.1)

@@ -1,0 +1,33 @@
+"""Drawing: what is written, what is missing for it, and names that no picture of ours has."""
+
+import sys
+
+import pytest
+
+from torchstone.core.charts.drawing import as_png, as_svg, draw
+from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture
+from torchstone.core.errors import MissingError, UsageError
+
+ONE = Picture("a title", (Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),),
+                                ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})),))  # fmt: skip
+
+
+def test_the_suffix_decides_what_is_written(tmp_path):
+    pytest.importorskip("vl_convert")
+    assert draw(ONE, tmp_path / "new" / "x.svg").read_text(encoding="utf-8") == as_svg(ONE)
+    assert draw(ONE, tmp_path / "x.PNG").read_bytes()[:8] == as_png(ONE)[:8] == b"\x89PNG\r\n\x1a\n"
+    assert ">a title<" in as_svg(ONE)
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(MissingError, match=r"pip install 'torchstone\[charts\]'"):
+        draw(ONE, tmp_path / "new" / "x.png")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.vega.json"])
+def test_a_suffix_that_is_no_picture_of_ours_is_refused_before_anything_is_made(tmp_path, name):
+    with pytest.raises(UsageError, match="written as PNG or SVG"):
+        draw(ONE, tmp_path / "new" / name)
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,64 @@
+"""What failed and what to doubt: one line a way to fail, one Doubt a check, and with all every one of them."""
+
+from pathlib import Path
+
+from build import a_sweep
+
+from torchstone.analysis.summary import summarize
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Status
+from torchstone.report.document import Command, Document, Doubt, Section, Text
+from torchstone.report.documents.findings import finding_parts, labels
+from torchstone.report.renderers.terminal import terminal
+from torchstone.storage.query import entry_of
+
+LOADER = {"feed": "loader", "precision": "bf16"}
+POINTS = [({"num_workers": w, "batch_size": b, **LOADER}, 0.02 + 1e-3 * b) for w in (2, 0) for b in (8, 64, 512)]
+
+
+def summary(points=POINTS, **settings):
+    return summarize(entry_of(a_sweep(points, **settings), Path("x")))
+
+
+def found(check, severity, place, message="it drifts"):
+    return Finding(check, severity, message, "wait", summary().cases[place].case_id)
+
+
+def test_failures_that_differ_in_numbers_only_share_a_line():
+    run = summary(status={3: Status.OUT_OF_MEMORY, 4: Status.OUT_OF_MEMORY, 5: Status.TIMED_OUT})
+    assert terminal(Document("", tuple(finding_parts(run))), 100).splitlines() == [
+        "train cnn, num_workers 0, batch_size 8 (and 1 more): out_of_memory: it took 8 GiB of 80",
+        "train cnn, num_workers 0, batch_size 512: timed_out: it took 512 GiB of 80",
+    ]
+    assert len(tuple(finding_parts(run, every=True))) == 3
+    assert len(set(labels(run.cases).values())) == len(run.cases)
+
+
+def test_one_check_is_one_doubt_and_errors_come_first():
+    seen = [found("drift", Severity.WARNING, place) for place in (0, 1)]
+    run = summary(findings=(*seen, found("nan", Severity.ERROR, 2, "it is NaN"), found("told", Severity.INFO, 3)))
+    error, warning, each, how = finding_parts(run)
+    assert error == Doubt(Severity.ERROR, "train cnn, num_workers 2, batch_size 512", "it is NaN", "wait")
+    both = "train cnn, num_workers 2, batch_size 8 (and 1 more)"
+    assert warning == Doubt(Severity.WARNING, both, "it drifts", "wait")
+    assert (each, how) == (Text("each finding:"), Command(f"torchstone show {run.run_id} --full"))
+    every = tuple(finding_parts(run, every=True))
+    assert [part.severity for part in every if isinstance(part, Doubt)] == ["warning", "warning", "error", "info"]
+    shown = terminal(Document("", every), 100)
+    assert "warning train cnn, num_workers 2, batch_size 64: it drifts. wait\n" in shown
+    assert "note: train cnn, num_workers 0, batch_size 8: it drifts. wait\n" in shown
+
+
+def test_more_than_eight_are_folded_and_none_is_lost():
+    findings = tuple(found(f"check_{n}", Severity.WARNING, 0, f"the {'x' * n}th thing") for n in range(1, 12))
+    parts = tuple(finding_parts(summary(findings=findings)))
+    assert sum(isinstance(part, Doubt) for part in parts) == 8
+    *_, rest = parts
+    assert isinstance(rest, Section)
+    assert (rest.title, rest.folded, len(rest.parts)) == ("3 more findings", True, 3)
+    assert not any(isinstance(part, Section) for part in finding_parts(summary(findings=findings), every=True))
+
+
+def test_of_the_run_itself_it_is_called_run():
+    (doubt,) = finding_parts(summary(findings=(Finding("host", Severity.WARNING, "busy", "wait", "run"),)))
+    assert doubt == Doubt(Severity.WARNING, "run", "busy", "wait")

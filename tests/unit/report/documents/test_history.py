@@ -1,0 +1,116 @@
+"""Histories as a Document: the answer, each change with what changed with it, the quiet ones in a table, every run."""
+
+import msgspec
+from compared_results import a_history
+from compared_results import histories as document
+
+from torchstone.analysis.recommend.software import Changed
+from torchstone.report.document import Command, Document, Facts, Role, Section, Table, Text
+from torchstone.report.documents.history import Requested
+from torchstone.report.documents.history_line import CHANGED, LEFT_OUT
+from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.terminal import terminal
+from torchstone.storage.index import Problem
+
+
+def test_a_change_with_what_changed_with_it():
+    text = terminal(document(a_history()), 120)
+    first, _, head, case, line, *_ = text.splitlines()
+    assert first == "throughput: 1 of 1 case changed, the newest level worse in 1."
+    assert head == "train hf:bert, batch_size 8 on Intel Xeon, host desk"
+    assert case == "  case c0ffee123456, throughput: 8 runs, 2026-11-01 to 2026-11-08, ±1.0 % from run to run"
+    assert CHANGED in line
+    assert "2026-11-05 WORSE: 0.9 times [0.88, 0.92] the level before, from run run04 on\n" in text
+    assert "  with it changed: torch 2.12.0 → 2.13.0\n" in text
+
+
+def test_where_nothing_that_is_recorded_changed_that_is_said():
+    text = terminal(document(a_history(())), 120)
+    assert "  nothing that is recorded changed with it: the machine itself, or what else ran on it\n" in text
+
+
+def test_the_levels_are_a_table_with_their_intervals():
+    (section,) = [part for part in document(a_history()).parts if isinstance(part, Section)]
+    (levels,) = [part for part in section.parts if isinstance(part, Table)]
+    cells = {column.title: column.cells for column in levels.columns}
+    assert cells["level"] == ("1", "2")
+    assert cells["since"] == ("2026-11-01", "2026-11-05")
+    assert cells["from run"] == ("run00", "run04")
+    assert cells["throughput"] == ("100.0 items/s", "90.00 items/s")
+    assert cells["±"] == ("±1.0 %", "±1.1 %")
+
+
+def test_much_that_changed_is_folded():
+    many = [Changed(f"library{n}", "1", "2", throughout=n < 8) for n in range(10)]
+    text, whole = (terminal(document(a_history(many)), 160, every=every) for every in (False, True))
+    assert "with it changed: library0 1 → 2; library1 1 → 2; " in text
+    assert "library7" not in text
+    assert "2 more that changed with it: --full\n" in text
+    assert "changed there, and elsewhere too: library8 1 → 2; library9 1 → 2\n" in text
+    assert "library7 1 → 2" in whole
+    assert "--full" not in whole
+
+
+def test_every_run_is_there_where_all_is_asked_for():
+    told = document(a_history(left_out=(2,)))
+    text, whole = terminal(told, 120), terminal(told, 120, every=True)
+    assert "each run: --full\n" in text
+    assert "run02" not in text
+    assert f"left out ({LEFT_OUT}): 1 SUSPECT: neighbours; --suspect counts them" in text
+    for run in range(8):
+        assert f"run{run:02d}" in whole
+    assert "2026-11-03 10:00" in whole
+    assert whole.count("SUSPECT: neighbours") == 2, "with its run, and counted"
+
+
+def test_a_few_quiet_ones_are_told_at_length():
+    text = terminal(document(a_history(None), a_history(None, count=3)), 120)
+    assert text.startswith("throughput: none of 2 cases changed.\n")
+    assert "no significant change\n" in text
+    assert "too few to see a change: 3 more runs of this case (6 are the fewest)\n" in text
+
+
+def test_many_quiet_ones_are_a_table_and_at_length_where_all_is_asked_for():
+    quiet = [a_history(None, count=3, configuration={"batch_size": 2**n, "compile": "on"}) for n in range(22)]
+    told = document(a_history(), *quiet)
+    text, whole = terminal(told, 120), terminal(told, 120, every=True)
+    assert "no change seen\n" in text
+    assert "train hf:bert, batch_size 4 " in text, "what all have is not what sets one apart"
+    assert "and 2 more: --full, or name a case or a model\n" in text
+    assert "a change is looked for in cases with 6 runs or more on one machine\n" in text
+    assert text.count("too few to see a change") == 0
+    assert whole.count("too few to see a change") == 22
+    assert "host" not in [column.title for column in tables(told)[-1].columns], "all of one machine"
+    other = document(a_history(), *quiet[:3], a_history(None, host="gpubox"))
+    assert "gpubox" in next(column.cells for column in tables(other)[-1].columns if column.title == "host")
+
+
+def tables(told: Document) -> list[Table]:
+    """The tables that are not folded."""
+    sections = [part for part in told.parts if isinstance(part, Section)]
+    return [part for section in sections for part in section.parts if isinstance(part, Table)]
+
+
+def test_an_empty_store_and_a_figure_that_no_case_has():
+    assert document(runs=0).parts == (
+        Text("nothing is stored. Make a first run:", Role.HEADLINE), Command("torchstone run demo"),
+    )  # fmt: skip
+    assert document(runs=1).headline == "1 run stored, none with a case that has the figure throughput"
+
+
+def test_what_was_asked_for_beside_is_said_last():
+    requested = Requested(["a.svg", "b.jsonl"], 1, "SUSPECT: steal (--suspect counts them)", 1, 0.05)
+    *_, files, lacking, gate = document(a_history(), requested=requested).parts
+    assert files == Facts((("written", "a.svg"), ("written", "b.jsonl")))
+    assert lacking == Text("not in the reference: 1 of 1 cases, SUSPECT: steal (--suspect counts them)", Role.NOTE)
+    assert gate == Text("1 of 1 cases: the newest level is worse by more than 5 %")
+    *_, gate = document(a_history(), requested=Requested(worse=1)).parts
+    assert gate == Text("1 of 1 cases: the newest level is worse than the one before")
+
+
+def test_a_stranger_s_text_steers_neither_terminal_nor_page():
+    evil = msgspec.structs.replace(a_history(), host="h\x1bst|", device="card\x1b[31m")
+    told = document(evil, problems=(Problem("junk\x1b.jsonl", "x|y"),))
+    assert "\x1b" not in terminal(told, 120, every=True)
+    assert "\x1b" not in markdown(told)
+    assert "unreadable: junk" in terminal(told, 120)

@@ -1,0 +1,118 @@
+"""The answer of a run, first and in words: with its interval, or with why it has none."""
+
+import re
+from pathlib import Path
+
+import msgspec
+from build import a_run, a_sweep
+from stored import a_stored_run, case, machine
+
+from torchstone.analysis.summary import summarize
+from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.report.document import Document, Role, Section, Text
+from torchstone.report.documents.run import run_parts
+from torchstone.report.documents.run_answer import answer_lines, answer_parts
+from torchstone.report.renderers.terminal import terminal
+from torchstone.storage.query import entry_of
+
+LOADER = {"feed": "loader", "precision": "bf16", "num_workers": 0}
+POINTS = [({"batch_size": b, **LOADER}, 0.02 + 1e-3 * b) for b in (8, 64, 512)]
+ALIKE = [({"batch_size": b, **LOADER}, 0.01 * b) for b in (1, 2, 4)]
+
+
+def answered(points=POINTS, **settings):
+    return list(answer_lines(summarize(entry_of(a_sweep(points, **settings), Path("x")))))
+
+
+def test_of_several_the_fastest_with_its_interval():
+    (text,) = answered()
+    assert text.startswith("Fastest: batch_size 512, 962 images/s (95 % confidence interval 9")
+    assert "not significantly different" not in text
+
+
+def test_what_is_tied_is_named_and_the_smaller_memory_recommended():
+    (text,) = answered(ALIKE, spread=0.05)
+    assert re.search(r"; not significantly different: batch_size \d(?: and batch_size \d)?\.", text)
+    assert "Recommended: batch_size 1" in text or text.startswith("Fastest: batch_size 1,")
+
+
+def test_one_case_has_its_rate_its_step_and_its_memory():
+    (text,) = answered(POINTS[:1])
+    assert text.startswith("286 images/s (95 % confidence interval 27")
+    assert "28.0 ms a step, " in text
+    assert text.endswith("iB.")
+
+
+def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
+    wide = summarize(entry_of(a_sweep(POINTS, spread=0.6), Path("x")))
+    (text,) = answer_lines(wide)
+    assert text == (
+        "Which is fastest is not known: 3 trials differ too much for an interval (wider than ±50 %): --trials 10."
+    )
+    shown = terminal(Document("", tuple(run_parts(wide))), 160)
+    assert "Highest throughput: –\nRecommended for training: –\n" in shown
+    assert "± –: 3 trials differ too much" in shown
+    assert re.search(r"331\.5 +– ", shown), "the column of intervals stays, with its dashes"
+    assert not re.search(r"1,117[*=]|218[*=]", shown)
+    assert "speed-up" not in shown
+    assert "±6" not in shown
+    (alone,) = answered(POINTS[:1], spread=0.6)
+    assert alone.startswith("About 332 images/s, 24.1 ms a step, ")
+    assert "; 3 trials differ too much for an interval" in alone
+
+
+def test_one_trial_says_that_it_has_no_interval():
+    (text,) = answered(POINTS[:1], trials=1)
+    assert "(one trial: no interval)" in text
+
+
+def test_what_failed_and_what_is_doubtful_is_said_at_once():
+    probe = summarize(entry_of(a_sweep(POINTS[:1]), Path("x")))
+    doubt = Finding("drift", Severity.WARNING, "it drifts", "wait", probe.cases[0].case_id)
+    (text,) = answered(POINTS[:1], findings=(doubt,))
+    assert text.endswith(" SUSPECT: it drifts.")
+    (some,) = answered(status={2: Status.OUT_OF_MEMORY})
+    assert some.endswith(" 1 of 3 cases have no result.")
+    (none,) = answered(POINTS[:1], status={0: Status.OUT_OF_MEMORY})
+    assert none == "Nothing was measured: out_of_memory: it took 8 GiB of 80"
+
+
+def test_it_is_the_headline_and_fits():
+    run = summarize(entry_of(a_sweep(ALIKE, spread=0.05), Path("x")))
+    told = Document("", tuple(answer_parts(run)))
+    assert told.headline is not None
+    assert told.headline.startswith("Fastest: ")
+    lines = terminal(told, 80).splitlines()
+    assert lines[0].startswith("Fastest: ")
+    assert max(map(len, lines)) <= 80
+
+
+def test_of_many_workloads_the_first_are_told_at_once_and_the_others_folded():
+    cases = [(case(model=f"hf:model-{n}"), 100.0 + n) for n in range(9)]
+    parts = tuple(answer_parts(summarize(entry_of(a_stored_run(1, cases, machine()), Path("x")))))
+    assert [part.role for part in parts[:-1] if isinstance(part, Text)] == [Role.HEADLINE] * 6
+    *_, rest = parts
+    assert isinstance(rest, Section)
+    assert (rest.title, rest.folded, len(rest.parts)) == ("3 more workloads", True, 3)
+    assert rest.how.startswith("torchstone show ")
+    assert all(f"train model-{n}: " in terminal(Document("", parts), 80, every=True) for n in range(9))
+
+
+def test_a_device_that_is_not_here_is_told_beside_the_answer():
+    run = summarize(entry_of(a_stored_run(1, [(case("cpu"), 100.0), (case("cuda"), 100.0)], machine()), Path("x")))
+    here, there = run.cases
+    gone = tuple(
+        msgspec.structs.replace(trial, outcome=Outcome(Status.UNSUPPORTED, "device cuda is not here: no driver"))
+        for trial in there.trials
+    )
+    absent = msgspec.structs.replace(there, trials=gone, estimates={})
+    shown = terminal(Document("", tuple(answer_parts(msgspec.structs.replace(run, cases=(here, absent))))), 100)
+    assert shown.splitlines()[1] == "  cuda:0: 1 case unsupported, device cuda is not here: no driver"
+    alone = terminal(Document("", tuple(answer_parts(msgspec.structs.replace(run, cases=(absent,))))), 100)
+    assert alone.startswith("Nothing was measured: none of the devices is here.\n")
+
+
+def test_a_run_without_a_case_says_so():
+    (text,) = answer_parts(summarize(entry_of(a_run([], cases=()), Path("x"))))
+    assert text == Text("Nothing was measured: no case was planned.", Role.HEADLINE)
