@@ -40,8 +40,8 @@ from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
-from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.memory.answer import Answer as Prediction
+from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.run.results import Results
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.gauges import Readings

@@ -4,9 +4,11 @@ A change of the text is a change of the file: TORCHSTONE_RENEW_GOLDEN=1 pytest t
 writes them anew; then look at `git diff tests/golden/terminal`. Without it a file that is not there fails its test.
 """
 
+import itertools
 import os
 from pathlib import Path
 
+import comparable
 import pytest
 from zoo import PAGES, Page
 
@@ -22,7 +24,8 @@ def file_of(page: Page, width: int) -> Path:
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_a_page_is_as_it_was_looked_at(page, width):
+def test_a_page_is_as_it_was_looked_at(page, width, monkeypatch):
+    monkeypatch.setattr(comparable, "_IDS", itertools.count(1))  # the numbers of runs are in the text
     text, file = terminal(page.make(), width, every=page.every), file_of(page, width)
     if os.environ.get(RENEW) == "1":
         file.parent.mkdir(exist_ok=True)

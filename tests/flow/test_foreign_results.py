@@ -64,7 +64,7 @@ def test_a_folder_is_checked_as_one_document(said):
 def test_imported_results_are_runs_like_any_other(said, outputs, tmp_path):
     code, out, err = said("import", str(SAMPLES))
     assert (code, err) == (0, "")
-    assert out.count("imported") == len(list(SAMPLES.iterdir()))
+    assert out.count(" imported\n") == len(list(SAMPLES.iterdir()))
     elsewhere = tmp_path / "renamed.json"
     shutil.copy(SAMPLES / "optimum_training.json", elsewhere)
     shutil.copystat(SAMPLES / "optimum_training.json", elsewhere)

@@ -221,11 +221,12 @@ def test_export_without_a_name_goes_beside_the_records_and_may_be_repeated(store
 
 def test_import_twice_changes_nothing(tmp_path, outputs, said):
     source = record(tmp_path / "away" / "from-elsewhere.jsonl", run_of())
-    assert said("import", str(source)) == f"{RUN_ID} imported\n"
+    assert said("import", str(source)) == f"1 run imported.\n\n{RUN_ID} imported\n"
     shown = said("show", "mine", "--json")
     before = {path: path.read_bytes() for path in (outputs / "records").iterdir()}
-    assert said("import", str(source)) == f"{RUN_ID} already stored\n"
-    assert said("import", str(source.parent)) == f"{RUN_ID} already stored\n"
+    again = f"No runs imported, 1 already stored.\n\n{RUN_ID} already stored\n"
+    assert said("import", str(source)) == again
+    assert said("import", str(source.parent)) == again
     assert {path: path.read_bytes() for path in (outputs / "records").iterdir()} == before
     assert said("show", "mine", "--json") == shown
 
@@ -234,7 +235,7 @@ def test_an_exported_json_is_the_run_again_elsewhere(stored, said, tmp_path):
     document = tmp_path / "run.json"
     said("export", "mine", "--to", str(document))
     other = str(tmp_path / "elsewhere")
-    assert said("import", str(document), "--output-dir", other) == f"{RUN_ID} imported\n"
+    assert said("import", str(document), "--output-dir", other).endswith(f"\n{RUN_ID} imported\n")
     here, there = json.loads(said("show", "mine", "--json")), json.loads(said("show", "--json", "--output-dir", other))
     assert {**here, "record": ""} == {**there, "record": ""}
 

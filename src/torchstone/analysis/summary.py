@@ -153,7 +153,7 @@ def _case(
 ) -> CaseSummary:
     case_id = case.case_id
     own = tuple(f for f in findings if f.subject == case_id)
-    # A Case of which no trial ended well, or none was taken, has no number that could be believed.
+    # A Case without a successful trial has no number that could be believed.
     judged = verdict(own) if good else Verdict.INVALID
     found = estimates(good, priors=priors)
     threads = threads_of([trial.facts for trial in ended_well(taken)])

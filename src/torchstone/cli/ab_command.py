@@ -29,9 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--a", action="append", metavar="NAME=V", help="a setting of A, the baseline")
     parser.add_argument("--b", action="append", metavar="NAME=V", help="a setting of B")
     parser.add_argument(
-        "--margin", default="2%", metavar="P", help="equivalence margin: a smaller difference is none (default 2%%)"
-    )
-    parser.add_argument(
         "--margin",
         default="2%",
         metavar="P",
@@ -61,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, and print the answer."""
-    from torchstone.cli._ab_request import gate_of, rules_of, sides_of
     from torchstone.cli._ab_progress import AbProgress
+    from torchstone.cli._ab_request import gate_of, rules_of, sides_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
     from torchstone.execution.timing.clock import system_clock
     from torchstone.workflows.ab.live_comparison import AbCampaign, course_of

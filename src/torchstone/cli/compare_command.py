@@ -36,15 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
     parser.add_argument(
-        "--margin", default="2%", help="equivalence margin: a ratio nearer to 1 is the same (default 2%%)"
-    )
-    parser.add_argument(
-        "--over",
-        metavar="AXIS",
-        help="with one RUN: compare the values of this axis within it, or its devices (`device`)",
-    )
-    parser.add_argument("--baseline", metavar="RUN", help="run that the others are compared with (default: the first)")
-    parser.add_argument(
         "--margin", default="2%", help="equivalence margin: smaller differences count as equal (default 2%%)"
     )
     parser.add_argument(

@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Diagnose, print it, write the reports, and apply what helped where asked."""
-    from torchstone.cli._diagnose_request import requested, target_of
     from torchstone.cli._diagnose_progress import DiagnoseProgress
+    from torchstone.cli._diagnose_request import requested, target_of
     from torchstone.cli._interrupts import EXIT_CODE, answered
 
     folder = writable(folder_of(options))

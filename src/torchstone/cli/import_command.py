@@ -29,5 +29,6 @@ def run(options: argparse.Namespace) -> int:
         for path in options.paths:
             taken += import_path(Path(path), folder)
     finally:
-        show_document(imported_document(taken))
+        if taken:
+            show_document(imported_document(taken))
     return 0

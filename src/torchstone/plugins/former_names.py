@@ -10,9 +10,14 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # importlib.abc brings importlib.resources and tempfile, for which `torchstone list` need not wait
+    Loader = MetaPathFinder = object
 
 _NOW = {
     "torchstone.terms": "torchstone.core.schema",

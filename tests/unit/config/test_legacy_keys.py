@@ -52,7 +52,7 @@ def test_every_key_goes_to_the_models_of_every_family(tmp_path: Path) -> None:
 
 def test_lengths_that_no_model_takes_are_refused(tmp_path: Path) -> None:
     (only,) = asked(tmp_path, {"sequence_lengths": [8], "model": "hf:vit-tiny"}).workloads
-    with pytest.raises(UsageError, match="axis sequence_length does not apply to task infer of hf:vit-tiny"):
+    with pytest.raises(UsageError, match="axis sequence_length does not apply to task infer and hf:vit-tiny"):
         sketch(only)
 
 

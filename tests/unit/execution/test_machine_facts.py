@@ -77,7 +77,8 @@ def test_the_limit_of_an_old_control_group(tmp_path):
 
 def test_no_torch_is_needed():
     code = (
-        "import sys; from torchstone import machine_facts as m; m.host(); m.settings(); print('torch' in sys.modules)"
+        "import sys; from torchstone.execution import machine_facts as m; m.host(); m.settings(); "
+        "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"

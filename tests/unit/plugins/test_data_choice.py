@@ -20,7 +20,7 @@ def test_a_task_takes_what_it_is_for(task, split):
 def test_a_split_that_is_not_there_is_refused():
     with pytest.raises(UsageError, match="test"):
         with_split("train", "d", SPLIT, {"split": "tset"})
-    with pytest.raises(UsageError, match="in one piece"):
+    with pytest.raises(UsageError, match="has no splits"):
         with_split("train", "d", DataCard("image", 9), {"split": "test"})
 
 

@@ -72,7 +72,7 @@ def test_a_folder_gives_what_is_sound_and_names_what_is_not(tmp_path, record):
     assert import_path(tmp_path / "elsewhere", tmp_path / "out") == [(ID, True)]
     (record.parent / "b.jsonl").write_bytes(b"\x80\x04\x95pickle")
     (record.parent / "link.jsonl").symlink_to("/etc/passwd")
-    with pytest.raises(UsageError, match=r"b\.jsonl: not a torchstone record; the 1 sound"):
+    with pytest.raises(UsageError, match=r"b\.jsonl: not a torchstone record; the 1 valid"):
         import_path(tmp_path / "elsewhere", tmp_path / "out2")
     assert len(runs(tmp_path / "out2")) == 1
 
@@ -90,7 +90,7 @@ def test_a_folder_without_runs_is_refused(tmp_path):
 
 
 def test_a_copy_of_another_tools_file_is_the_same_run(tmp_path):
-    sample = Path(__file__).parents[1] / "importers" / "samples" / "timm_train.csv"
+    sample = Path(__file__).parents[1] / "plugins" / "importers" / "samples" / "timm_train.csv"
     folder, copy = tmp_path / "out", tmp_path / "renamed.csv"
     ((run_id, new),) = import_path(sample, folder)
     assert new

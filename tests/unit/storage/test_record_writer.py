@@ -153,7 +153,7 @@ def test_a_bad_line_is_named(record):
     assert "r.jsonl:2:" in refused(record, lines[0] + b'{"record":"trial","trial_id":3}\n')
     assert "second head" in refused(record, lines[0] + lines[0])
     strange = msgspec.structs.replace(a_run().trials[0], case_id="elsewhere")
-    assert "no case" in refused(record, lines[0] + encode(strange) + b"\n")
+    assert "not in the run's plan" in refused(record, lines[0] + encode(strange) + b"\n")
     assert "names a place" in refused(record, lines[0] + encode(a_run().end)[:-1] + b',"nonfinite":[["x",3,"nan"]]}\n')
     assert "nested too deeply" in refused(record, lines[0] + b'{"record":"end","x":' + b"[" * 100_000 + b"\n")
 

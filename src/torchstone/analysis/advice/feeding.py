@@ -1,7 +1,7 @@
 """Who waits for whom: the loader alone and the device alone, measured on their own, explain what both do together.
 
 While processes of their own load, loading and computing overlap, and the slower sets the pace: min(loader, device).
-With 0 workers they take turns, and the times of a batch add: 1 / (1/loader + 1/device). A device that runs behind the
+With 0 workers they alternate, and the times of a batch add: 1 / (1/loader + 1/device). A device that runs behind the
 host computes meanwhile all the same, so 0 workers may do better than that.
 """
 
@@ -87,12 +87,12 @@ def _times(factor: float) -> str:
     return f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times"
 
 
-_BOTH_RATES = "the loader can feed {loader}, the device can eat {device}: "
+_BOTH_RATES = "the loader can feed {loader}, the device can take {device}: "
 _TOLD = {
     Pace.LOADER: _BOTH_RATES + "the device waits {waits} of the step; with enough workers up to {faster} faster",
     Pace.DEVICE: _BOTH_RATES + "the loader is {ahead} as fast as it must be; more workers gain nothing",
     Pace.BOTH: _BOTH_RATES + "they keep pace, and only both together can get faster",
     Pace.TURNS: _BOTH_RATES
-    + "with 0 workers they take turns, and the device waits {waits} of the step; with enough workers up to {faster} "
+    + "with 0 workers they alternate, and the device waits {waits} of the step; with enough workers up to {faster} "
     "faster",
 }

@@ -27,7 +27,7 @@ class MetricGroup(StrEnum):
     @property
     def heading(self) -> str:
         """The name of the group, as a heading has it."""
-        return {"start": "Start-up", "device": "Device and neighbours"}.get(self.value, self.value.capitalize())
+        return {"start": "Start-up", "device": "Device and other processes"}.get(self.value, self.value.capitalize())
 
 
 class Metric(msgspec.Struct, frozen=True):
@@ -226,14 +226,8 @@ FIGURES = _table(
     ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the time per output token"),
     ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the time per output token"),
     ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the time per output token"),
-    (
-        "output_token_throughput",
-        _U.TOKEN_RATE,
-        _H,
-        _P.ONLY,
-        _P.SUM,
-        "generated tokens over total time, including prefill",
-    ),
+    ("output_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM,
+     "generated tokens over total time, including prefill"),
     ("prompt_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "prompt tokens over the time to the first token"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
     ("time_to_first_prediction_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first answer of a fresh process"),
@@ -252,14 +246,8 @@ FIGURES = _table(
     ("phase_backward_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's backward pass"),
     ("phase_optimizer_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's update: clipping, weights, zeroing"),
     ("phase_rest_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step between its phases"),
-    (
-        "anatomy_step_s",
-        _U.SECOND,
-        _L,
-        _P.MEAN,
-        _P.MAX,
-        "mean step of the pass split into phases: the sum of its phases",
-    ),
+    ("anatomy_step_s", _U.SECOND, _L, _P.MEAN, _P.MAX,
+     "mean step of the pass split into phases: the sum of its phases"),
     ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors after the last step"),
     ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator after the last step"),
     ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of tensors, in the windows"),
@@ -293,23 +281,11 @@ FIGURES = _table(
     ("operators_per_step", _U.COUNT, _N, _P.ONLY, _P.SUM, "operators of one step, without views and the optimizer's"),
     ("arithmetic_intensity", _U.NUMBER, _N, _P.ONLY, _P.MEAN, "operations of a step per byte of its least traffic"),
     ("mfu_datasheet", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved FLOP/s over the vendor's dense rate of that precision"),
-    (
-        "mfu_measured",
-        _U.RATIO,
-        _H,
-        _P.ONLY,
-        _P.MEAN,
-        "achieved FLOP/s over the fastest measured matrix product (burst)",
-    ),
+    ("mfu_measured", _U.RATIO, _H, _P.ONLY, _P.MEAN,
+     "achieved FLOP/s over the fastest measured matrix product (burst)"),
     ("mfu_sustained", _U.RATIO, _H, _P.ONLY, _P.MEAN, "achieved FLOP/s over the sustained rate of a matrix product"),
-    (
-        "roofline_share",
-        _U.RATIO,
-        _H,
-        _P.ONLY,
-        _P.MEAN,
-        "achieved FLOP/s over the roofline of measured peak and bandwidth",
-    ),
+    ("roofline_share", _U.RATIO, _H, _P.ONLY, _P.MEAN,
+     "achieved FLOP/s over the roofline of measured peak and bandwidth"),
     ("other_cpu_cores", _U.NUMBER, _N, _P.MEAN, _P.MAX, "cores busy with other processes during the trial"),
     ("steal_share", _U.RATIO, _N, _P.MEAN, _P.MAX, "share of the host's CPU time given to other virtual machines"),
     ("minor_faults_per_step", _U.COUNT, _L, _P.ONLY, _P.SUM, "page faults per step without disk reads"),
@@ -317,4 +293,4 @@ FIGURES = _table(
     ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items of the steady windows"),
     ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "total time of the measured windows"),
     named=_NAMED,
-)
+)  # fmt: skip

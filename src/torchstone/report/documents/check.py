@@ -61,7 +61,7 @@ def _verdicts(cases: Sequence[CaseSummary], names: Mapping[str, str]) -> Table:
 
 def _why(case: CaseSummary) -> str:
     checks = ", ".join(dict.fromkeys(f.check for f in case.findings if f.severity != Severity.INFO))
-    failed = "" if any(t.outcome.status == Status.OK for t in case.trials) else "no trial ended well"
+    failed = "" if any(t.outcome.status == Status.OK for t in case.trials) else "no successful trial"
     return checks or failed
 
 

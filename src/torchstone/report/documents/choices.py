@@ -22,10 +22,9 @@ from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
-from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.estimate import Verdict, too_wide
 from torchstone.report.document import Part, Role, Text
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.wording import differing, point_words
 
 _SETTINGS = ("batch_size", "num_workers", "precision")  # named even where they do not vary
 _FEW = 3  # Cases that are not significantly different from the fastest
@@ -35,14 +34,14 @@ _SAFE = {True: "safe", False: "tight", None: "not known whether safe"}
 
 def choice_parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
     """Yield what to choose among the Cases of one workload, where two or more were measured."""
-    believed = [c for c in cases if c.verdict != Verdict.INVALID]
-    choices = [choice_of(c, run.machine, _named(c, varying)) for c in believed]
-    chosen = choose(choices, InRounds(believed))
+    valid = [c for c in cases if c.verdict != Verdict.INVALID]
+    choices = [choice_of(c, run.machine, _named(c, varying)) for c in valid]
+    chosen = choose(choices, InRounds(valid))
     first, accelerator = cases[0].workload, cases[0].placement.device != "cpu"
     if chosen is not None:
-        doubts = {c.case_id: str(c.verdict) for c in believed if c.verdict != Verdict.VALID}
+        doubts = {c.case_id: str(c.verdict) for c in valid if c.verdict != Verdict.VALID}
         yield from chosen_parts(chosen, str(first.task), first.item, doubts, accelerator=accelerator)
-    elif len(believed) > 1 and (wide := unusable(choices)):
+    elif len(valid) > 1 and (wide := unusable(choices)):
         yield Text(f"Highest throughput: {units.MISSING}")
         yield Text(f"Recommended for {_purpose(str(first.task))}: {units.MISSING}")
         yield Text(too_wide(min(one.trials for one in wide)), Role.DETAIL)
@@ -80,7 +79,7 @@ def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]
     yield Text(f"Highest throughput: {point_words(top.point)}")
     yield Text(f"{_speed(top, rate, doubts)}, {_memory(top)}", Role.DETAIL)
     if chosen.same:
-        points = "; ".join(point_words(_differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
+        points = "; ".join(point_words(differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
         within = _within(max(within for _, within in chosen.same))
         yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
 
@@ -115,10 +114,6 @@ def _instead(best: Choice, top: Choice) -> str:
 def _within(share: float) -> str:
     """Return what a difference may still be; nothing where that is too much to be told."""
     return f" (within ±{100 * share:.1f} %)" if share <= units.WIDEST else ""
-
-
-def _differing(point: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    return {axis: value for axis, value in point.items() if other.get(axis) != value}
 
 
 def _named(case: CaseSummary, varying: Sequence[str]) -> list[str]:

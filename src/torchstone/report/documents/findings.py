@@ -1,4 +1,4 @@
-"""Findings and failures below the tables: what a number should not be believed for, once each, with the advice."""
+"""Findings and failures below the tables: why a number should be doubted, once each, with the advice."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _BLOCKS = {
     "warmup_peak_allocated_bytes warmup_peak_reserved_bytes peak_rss_bytes mean_rss_bytes device_memory_used_bytes "
     "mean_device_memory_used_bytes allocator_retries",
     "ENERGY": "energy_j energy_per_item_j average_power_w",
-    "DEVICE AND NEIGHBOURS": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
+    "DEVICE AND OTHER PROCESSES": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
     "minor_faults_per_step",
     "RUNTIME": "total_time_s total_items steps model_load_time_s start_time_s",
 }

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from torchstone.core import units
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import MATMUL, Peaks, Rate
-from torchstone.report.document import Document, Facts, Part, Section
+from torchstone.report.document import Document, Facts, Part, Role, Section, Text
+
+_NAMED = 4  # devices in the headline
 
 
 def machine_document(machine: Machine, missing: Mapping[str, str]) -> Document:
@@ -16,6 +18,7 @@ def machine_document(machine: Machine, missing: Mapping[str, str]) -> Document:
 
 
 def _sections(machine: Machine, missing: Mapping[str, str]) -> Iterator[Part]:
+    yield Text(_headline(machine), Role.HEADLINE)
     yield from _section("host", _host(machine.host))
     for device in machine.devices:
         yield from _section(f"device {device.kind}:{device.index}", _device(device))
@@ -25,6 +28,14 @@ def _sections(machine: Machine, missing: Mapping[str, str]) -> Iterator[Part]:
     yield from _section("not here", missing)
     yield from _section("software", machine.software)
     yield from _section("settings", {name: value for name, value in machine.settings.items() if value is not None})
+
+
+def _headline(machine: Machine) -> str:
+    """Return what there is to measure on, with what."""
+    named = [f"{device.kind}:{device.index} {device.name}" for device in machine.devices[:_NAMED]]
+    if len(machine.devices) > _NAMED:
+        named.append(f"{len(machine.devices) - _NAMED} more devices")
+    return f"{', '.join(named) or 'No device'}; torch {machine.software.get('torch', units.MISSING)}."
 
 
 def _section(title: str, facts: Mapping[str, str | None]) -> Iterator[Part]:

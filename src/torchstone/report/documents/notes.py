@@ -43,15 +43,15 @@ def _over_devices(run: RunSummary) -> Iterator[str]:
 
 
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
-    believed = [c for c in cases if c.verdict != Verdict.INVALID]
+    valid = [c for c in cases if c.verdict != Verdict.INVALID]
     varying = varying_axes(cases)
-    chosen = choose([choice_of(c, run.machine, varying) for c in believed], InRounds(believed))
+    chosen = choose([choice_of(c, run.machine, varying) for c in valid], InRounds(valid))
     if chosen is not None:
-        best = next(c for c in believed if c.case_id == chosen.recommended.case_id)
-        yield from _of_best(run, best, believed, varying, every=every)
+        best = next(c for c in valid if c.case_id == chosen.recommended.case_id)
+        yield from _of_best(run, best, valid, varying, every=every)
         return
-    for case in believed:
-        name = f"{point_words(_values(case, varying))}: " if len(believed) > 1 else ""
+    for case in valid:
+        name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run)))
 
 

@@ -27,7 +27,7 @@ def recommendation_document(told: Recommendation, written: Sequence[str] = ()) -
 
 def _parts(told: Recommendation) -> Iterator[Part]:
     if not told.readings:
-        where = f"{told.runs} runs are stored, none with a case that ended well" if told.runs else "nothing is stored"
+        where = f"{told.runs} runs are stored, none with a successful case" if told.runs else "nothing is stored"
         yield Text(f"not enough stored: {where}. Measure:", Role.HEADLINE)
         yield Command("torchstone run demo")
     elif not told.hardware and not told.settings:

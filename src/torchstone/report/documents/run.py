@@ -10,6 +10,7 @@ import msgspec
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.longer import longer
 from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.case import Placement
 from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status, replicates
@@ -83,10 +84,9 @@ def _head(run: RunSummary) -> Iterator[str]:
     machine, how = run.machine, run.procedure
     yield f"{run.name}: run {run.run_id}, {run.started_utc}, {run.status}"
     used = {str(case.placement) for case in run.cases}
-    devices = ", ".join(
-        d.name for d in machine.devices if (d.kind if d.kind in ("cpu", "mps") else f"{d.kind}:{d.index}") in used
-    )
-    yield f"{machine.host.hostname}: {devices}, torch {machine.software.get('torch')}"
+    known = [d.name for d in machine.devices if str(Placement(d.kind, d.index)) in used]
+    known += [f"torch {version}"] if (version := machine.software.get("torch")) is not None else []
+    yield ": ".join(filter(None, (machine.host.hostname, ", ".join(known))))
     counted = _counted(run)
     if how.isolation == IMPORTED:
         tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})

@@ -15,7 +15,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
-from torchstone.report.documents.wording import point_words
+from torchstone.report.documents.wording import differing, point_words
 
 _MOST = 6  # workloads that are answered at once
 _NAMED = 3  # Cases that are named as tied, or as left out
@@ -55,13 +55,13 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
         return _nothing(cases)
     if len(cases) == 1:
         return _alone(cases[0]) + _doubt(cases)
-    believed = [case for case in having if case.verdict != Verdict.INVALID]
+    valid = [case for case in having if case.verdict != Verdict.INVALID]
     axes = varying_axes(cases)
-    chosen = choose([choice_of(case, run.machine, axes) for case in believed], InRounds(believed))
+    chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
     lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
-        return _not_known(believed, cases, axes) + lost
-    return _fastest(chosen, believed) + _doubt(believed) + lost
+        return _not_known(valid, cases, axes) + lost
+    return _fastest(chosen, valid) + _doubt(valid) + lost
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -111,7 +111,7 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
     named = {case.case_id: case for case in cases}
     text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
     if chosen.same:
-        text += f"; not significantly different: {_listed([one.point for one, _ in chosen.same])}"
+        text += f"; not significantly different: {_listed([differing(one.point, top.point) for one, _ in chosen.same])}"
     text += "."
     if best.case_id != top.case_id:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""
@@ -126,22 +126,24 @@ def _fewest(chosen: Chosen) -> int:
 
 
 def _listed(points: Sequence[Mapping[str, Scalar]]) -> str:
+    """Return "batch_size 1, batch_size 2 and 3 more"; with several settings of one "; " stands between them."""
     named = [point_words(point) for point in points[:_NAMED]]
+    joint, last = ("; ", "; and ") if any(len(point) > 1 for point in points) else (", ", " and ")
     if len(points) > _NAMED:
         named.append(f"{len(points) - _NAMED} more")
-    return " and ".join([*([", ".join(named[:-1])] if named[1:] else []), named[-1]])
+    return last.join(filter(None, (joint.join(named[:-1]), named[-1])))
 
 
-def _not_known(believed: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
-    wide = [case for case in believed if (rate := rate_of(case)) is not None and rate.is_wide]
+def _not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    wide = [case for case in valid if (rate := rate_of(case)) is not None and rate.is_wide]
     if wide:
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
         return f"Which is fastest is not known: {too_wide(fewest)}."
-    if not believed:
-        return f"No result can be believed.{_doubt(cases)}"
-    (one,) = believed[:1]
+    if not valid:
+        return f"No result is valid.{_doubt(cases)}"
+    (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
-    return f"Only {point_words(point)} was measured: {rate_words(one)}.{_doubt(believed)}"
+    return f"Only {point_words(point)} was measured: {rate_words(one)}.{_doubt(valid)}"
 
 
 def _nothing(cases: Sequence[CaseSummary]) -> str:

@@ -17,8 +17,11 @@ def runs_document(rows: Sequence[RunRow], problems: Sequence[Problem], folder: P
 
 def imported_document(taken: Sequence[tuple[str, bool]]) -> Document:
     """Return for each run, by its id, whether it was new."""
+    fresh = sum(new for _, new in taken)
+    known = f", {len(taken) - fresh} already stored" if len(taken) > fresh else ""
     rows = tuple((run_id, "imported" if new else "already stored") for run_id, new in taken)
-    return Document("Imported runs", (Facts(rows),))
+    headline = Text(f"{fresh or 'No'} run{'s' * (fresh != 1)} imported{known}.", Role.HEADLINE)
+    return Document("Imported runs", (headline, *([Facts(rows)] if rows else [])))
 
 
 def exported_document(path: Path) -> Document:

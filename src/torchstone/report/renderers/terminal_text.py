@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torchstone.core.plain_text import plain
 
+# First and last of the blocks in which every character takes one cell: Latin, dashes and dots, arrows and signs, boxes.
+_SINGLE = (("\x20", "\u02ff"), ("\u2010", "\u2027"), ("\u2190", "\u22ff"), ("\u2500", "\u25a0"), ("\ufffd", "\ufffd"))
 _NARROWEST = 8  # cells that a line has beside its indent, however narrow the terminal is
+_WORDS = re.compile(r" +(?!%)")  # a number and its percent sign are one word
 
 
 def cells(text: str) -> int:
     """Return how many cells of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
+    if text.isascii() or all(map(_is_single, text)):
+        return len(text)  # rich's tables of widths take longer to load than all else
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def _is_single(character: str) -> bool:
+    return any(first <= character <= last for first, last in _SINGLE)
 
 
 def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole: bool = False) -> Iterator[str]:
@@ -29,7 +37,7 @@ def wrapped(text: object, width: int, *, first: str = "", rest: str = "", whole:
         return
     room = max(width - max(cells(first), cells(rest)), _NARROWEST)
     line, begun = first, False
-    for word in shown.split():
+    for word in _WORDS.split(shown):
         for piece in [word] if whole or cells(word) <= room else _pieces(word, room):
             if begun and cells(line) + 1 + cells(piece) > width:
                 yield line

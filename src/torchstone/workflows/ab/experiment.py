@@ -93,8 +93,8 @@ def contest(
 ) -> ExperimentResult:
     """Compare B with A, which is the baseline, live on this machine.
 
-    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Experiment. Nothing is raised for
-    a side that fails: the comparison is then not_comparable, and says how it ended.
+    `keep` is given every trial as soon as it is taken; `strict`, `try_one_thread`: see Experiment. A side that fails
+    raises nothing: the comparison is then not_comparable, and says how it ended.
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}

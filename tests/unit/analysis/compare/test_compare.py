@@ -149,10 +149,10 @@ def test_runs_of_one_machine_an_hour_apart_say_so_and_are_known_less_well():
     ("change", "why"),
     [
         ({"facts": {"parameters": 2000}}, "not the same model: 1,000 parameters and 2,000"),
-        ({"setup": {"flops": [2e9]}}, "not the same work: 62.5 MFLOP an item and 125 MFLOP an item"),
+        ({"setup": {"flops": [2e9]}}, "not the same work: 62.5 MFLOP per item and 125 MFLOP per item"),
         ({"case": a_case(data="digits")}, "other data: synthetic and digits"),
         ({"more": [Measurement("fingerprint", Stage.STEADY, (2.5, 2.4))]}, "different results with the same seed"),
-        ({"steps_s": [None, None]}, "no trial of the candidate ended well (out_of_memory: it took all)"),
+        ({"steps_s": [None, None]}, "no successful trial of the candidate (out_of_memory: it took all)"),
     ],
 )  # fmt: skip
 def test_not_comparable_says_why(change, why):
@@ -275,7 +275,7 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
     ]
     (told,) = answers(judged(*runs))
     assert told.faster is None
-    assert told.words.startswith("C leads, and is behind B in some cases; throughput: C 2.5×")
+    assert told.words.startswith("C leads, and is slower than B in some cases; throughput: C 2.5×")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_of_three_who_leads_on_average_may_be_behind_in_a_case():
     [
         ((0.5, 0.5), "B in 2 of 2 cases, 2 times A's throughput (2 to 2 over 2 cases)"),
         ((0.5, 2.0), "it depends: B in 1, A in 1 of 2 cases"),
-        ((1.0, 1.0), "the same within 2 %"),
+        ((1.0, 1.0), "equivalent within 2 %"),
         ((1.03, 1.03), "unclear"),
         ((0.5, 1.03), "B in 1 of 2 cases, 1.39 times A's throughput (0.97 to 2 over 2 cases), 1 of 2 cases unclear"),
     ],

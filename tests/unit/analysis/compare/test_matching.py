@@ -105,7 +105,7 @@ def test_every_word_for_a_run_and_a_label_that_tells_them_apart(store, tmp_path)
     assert gather([str(path), ids[1]], outputs)[0].runs[0].head.run_id == ids[0]
     assert [one.letter for one in gather([ids[0], "new"], outputs, baseline="new")] == ["B", "A"]
     assert named(found, "new", "--x").letter == named(found, "B", "--x").letter == "B"
-    with pytest.raises(UsageError, match=r"--x C: none of the compared.*A \(old\), B \(new\)"):
+    with pytest.raises(UsageError, match=r"--x C: not one of the compared runs.*A \(old\), B \(new\)"):
         named(found, "C", "--x")
 
 

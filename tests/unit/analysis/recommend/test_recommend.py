@@ -213,7 +213,7 @@ def test_settings_that_differ_between_the_devices_are_told_with_the_ratio_at_equ
         a_stored_run(2, of("cuda", {(32, "fp32"): 900, (32, "bf16"): 2000}), machine("cuda", host="gpubox")),
     )
     (block,) = found.hardware
-    (said,) = [line for line in block.cautions if line.startswith("settings differ")]
+    (said,) = [line for line in block.cautions if line.startswith("the best settings differ")]
     assert said == (
         "the best settings differ between the devices (batch_size 8 on Intel Xeon, 32 on NVIDIA H200; "
         "precision fp32 on Intel Xeon, bf16 on NVIDIA H200): part of the difference is due to them"

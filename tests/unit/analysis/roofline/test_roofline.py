@@ -68,7 +68,7 @@ def test_peaks_that_others_disturbed_are_used_and_doubted(busy, told):
     machine = a_machine(devices=(CPU,), peaks=(peaks_of(busy_cores=busy),))
     top = ceilings(machine, Placement("cpu"), {"precision": "fp32"}, 2)
     assert top.measured_flops == 2e11
-    assert any("others kept 1.5 cores busy" in line for line in top.missing) is told
+    assert any("other processes kept 1.5 cores busy" in line for line in top.missing) is told
 
 
 def test_a_peak_of_0_in_a_record_is_none(tmp_path):

@@ -115,7 +115,7 @@ def test_no_two_axes_have_one_flag():
     [
         ("batch_sice", None, "unknown axis 'batch_sice'. Did you mean 'batch_size'?"),
         ("workers", ("num_workers", "feed"), "unknown axis 'workers'. Did you mean 'num_workers'? Known: feed, num_w"),
-        ("optimizer", ("feed",), "axis optimizer does not go with task infer; it has: feed"),
+        ("optimizer", ("feed",), "axis optimizer does not apply to task infer; its axes: feed"),
     ],
 )
 def test_an_axis_that_there_is_not_is_told_in_one_text(name, among, said):

@@ -164,5 +164,5 @@ def test_a_full_disk_after_the_last_trial_says_what_is_safe_and_what_to_type(tmp
 def test_a_folder_of_traces_that_cannot_be_made_stops_in_one_line(tmp_path, clock):
     (tmp_path / "traces").write_text("in the way")
     opened, so_far = begun(tmp_path / "r.jsonl", clock, profile=True)
-    with pytest.raises(MissingError, match=r"cannot write .*traces: .*goes on"):
+    with pytest.raises(MissingError, match=r"cannot write .*traces: .*continues"):
         finish(opened, so_far)

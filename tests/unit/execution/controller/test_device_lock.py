@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def other(tmp_path):
     """Another process that holds the CPU."""
-    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )

@@ -52,7 +52,7 @@ def test_what_the_device_likes_is_set_and_told():
     values, told = settled(device)
     assert values == {"threads": 4, "channels_last": True, "fused": "auto", "sdpa": "auto", "precision": "bf16"}
     assert told == {
-        "threads": "4: the physical cores of 8 logical ones; torch would take 8", "channels_last": "on: tensor cores",
+        "threads": "4: the physical cores of 8 logical ones; PyTorch's default is 8", "channels_last": "on: tensor cores",
         "fused": "on: torch has fused optimizer kernels for this device",
         "sdpa": "auto: PyTorch's order among flash, efficient, math",
     }  # fmt: skip

@@ -117,7 +117,7 @@ def test_tensors_of_the_update_are_counted(seen):
     [
         (__file__, True), (torch.__file__, False), (time.strftime.__doc__ and sys.modules["random"].__file__, False),
         (host_profile.__file__, False), ("<string>", False), ("/home/me/train.py", True),
-        (host_profile.__file__.replace("/worker/host_profile.py", "_of_mine/train.py"), True),
+        (host_profile.__file__.replace("/execution/worker/host_profile.py", "_of_mine/train.py"), True),
         ("/home/me/.venv/lib/python3.12/site-packages/timm/x.py", False),
     ],
 )  # fmt: skip

@@ -51,7 +51,7 @@ def test_an_epoch_is_every_whole_step_of_whole_batches(items, batch, accumulatio
     ("data", "said"),
     [
         (FitData(Items(63), has_end=True), "63 items make 1 steps of 32; an epoch needs at least 2"),
-        (FitData(Items(99)), "has no end"), (FitData(None), "has no end"),
+        (FitData(Items(99)), "is endless"), (FitData(None), "is endless"),
     ],
 )  # fmt: skip
 def test_what_makes_no_epoch_is_unsupported_with_the_reason(data, said):

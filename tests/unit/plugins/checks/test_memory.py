@@ -23,7 +23,7 @@ def test_retries_of_the_allocator_mean_that_it_fits_only_by_flushing():
     case = a_case({"batch_size": 64, "precision": "fp32"})
     trials = [a_trial(case_id=case.case_id, steady={"allocator_retries": [n]}) for n in (0, 3)]
     (finding,) = look("allocator_retries", a_run(trials, cases=[case]))
-    assert "retry 3 times" in finding.message
+    assert "retried 3 times" in finding.message
     assert "batch_size=32" in finding.advice
     assert "expandable_segments" in finding.advice
     assert not look("allocator_retries", a_run(trials[:1], cases=[case]))

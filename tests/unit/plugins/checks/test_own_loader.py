@@ -21,7 +21,7 @@ def test_it_says_what_to_type():
     assert finding.subject == "run"
     has = "the DataLoader of py:mine.py:load has batch_size=32, num_workers=2"
     assert finding.message == f"{has}: not measured"
-    assert finding.advice == "its own settings: --axis batch_size=32 --axis num_workers=2"
+    assert finding.advice == "to measure its settings: --axis batch_size=32 --axis num_workers=2"
 
 
 def test_it_is_silent_where_they_were_measured_or_there_is_none():

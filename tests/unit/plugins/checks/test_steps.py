@@ -123,11 +123,11 @@ def test_copies_are_told_from_equal_short_windows() -> None:
     steps = noisy([0.01] * 30, 1)
     copy = look("copied_values", a_run([a_trial(steps, trial_id="a"), a_trial(steps, trial_id="b", number=1)]))
     assert [f.severity for f in copy] == [Severity.ERROR]
-    assert "those of another trial" in copy[0].message
+    assert "identical to those of another trial" in copy[0].message
     assert not look("copied_values", a_run())
     facts = {"claimed_throughput": 5.0, "claimed_step_time_mean": 0.2, "claimed_loss_last": 1.1}
     rows = [a_trial((), trial_id=f"t{n}", number=n, facts=facts) for n in range(2)]
-    assert "all its figures are those of another trial" in look("copied_values", a_run(rows))[0].message
+    assert "all its figures are identical to those of another trial" in look("copied_values", a_run(rows))[0].message
     equal = look("copied_values", a_run([a_trial([0.01] * 30)]))
     assert [f.severity for f in equal] == [Severity.WARNING]
     assert not look("copied_values", three([0.01] * 30))
@@ -137,7 +137,7 @@ def test_a_few_first_touches_are_no_swapping() -> None:
     def faults(count: float, steps: int) -> Trial:
         return a_trial([0.01] * steps, steady={"major_faults": [count]})
 
-    assert "50 times" in look("swapping", a_run([faults(50, 100)]))[0].message
+    assert "50 major page faults" in look("swapping", a_run([faults(50, 100)]))[0].message
     assert not look("swapping", a_run([faults(15, 10)]))
     assert not look("swapping", a_run([faults(50, 1000)]))
 

@@ -14,7 +14,7 @@ from torchstone.plugins.data.gesture import recording_files, skeletons
 
 GESTURE: Any = registry.load("data", "gesture")
 SPEC = InputSpec("features", classes=9, width=75)
-REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[4] / "shared" / "data") / "gesture"
+REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[5] / "shared" / "data") / "gesture"
 WITH_REAL = pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not here; set TORCHSTONE_TEST_DATA")
 
 
@@ -145,7 +145,7 @@ def test_the_classes_of_a_training_before(tmp_path: Path) -> None:
     known = ("side tap right", "elbow flexion left")
     samples = GESTURE.samples(path, view(labels=known))
     assert [int(samples[n]["labels"]) for n in range(2)] == [1, 0]
-    with pytest.raises(UsageError, match=r"1_18_8_1_1_stand\.txt: class 'side tap right' is not one"):
+    with pytest.raises(UsageError, match=r"1_18_8_1_1_stand\.txt: class 'side tap right' is not a class of the model's training"):
         GESTURE.samples(path, view(labels=("elbow flexion left",)))
 
 

@@ -17,7 +17,7 @@ from torchstone.plugins import registry
 
 HDF5: Any = registry.load("data", "hdf5")
 SIGNAL = InputSpec("features", width=2)
-MAKER = Path(__file__).parents[3] / "examples" / "make_h5.py"
+MAKER = Path(__file__).parents[4] / "examples" / "make_h5.py"
 
 
 def written(folder: Path, **datasets: np.ndarray) -> str:
@@ -113,7 +113,7 @@ def test_wrong_keys_and_shapes_are_named(tmp_path: Path, datasets, options, says
 
 def test_words_are_no_sequences(tmp_path: Path) -> None:
     path = written(tmp_path, x=np.full((1, 2, 2), b"abc"))
-    with pytest.raises(UsageError, match=r"x holds \|S3, not numbers"):
+    with pytest.raises(UsageError, match=r"x contains \|S3, not numbers"):
         HDF5.card(path, {})
 
 

@@ -148,7 +148,7 @@ def test_a_class_of_which_nothing_can_be_learnt_is_named(tmp_path: Path, below: 
 def test_a_class_that_is_tested_and_not_trained_on_is_named(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", ("cat", "dog"))
     class_folders(tmp_path / "test", ("cat", "emu"))
-    with pytest.raises(UsageError, match="test has images of class 'emu', and train has none"):
+    with pytest.raises(UsageError, match="test has images of class 'emu', but train has none"):
         card_of("images", tmp_path)
 
 
@@ -212,7 +212,7 @@ def test_columns_by_name_and_texts_as_labels(tmp_path: Path) -> None:
     assert (card.labels, card.splits) == (("cat", "emu"), {"train": 3, "test": 3})
     assert labels_of(samples_of("images", tmp_path, "train", options={"label": "kind", "column": "scan"})) == [1, 0, 1]
     for options, says in (
-        ({}, "the column label holds double, not classes"),
+        ({}, "the column label contains double, not classes"),
         ({"label": "sort"}, "has no column sort; it has: image \\(int64\\), scan \\(binary\\)"),
         ({"label": "kind", "column": "kind"}, "column=kind is no column of images"),
         ({"label": "kind", "column": "picture"}, "column=picture is no column of images"),
@@ -246,7 +246,7 @@ def test_what_is_wrong_in_parquet_is_named(tmp_path: Path) -> None:
         card_of("images", tmp_path / "s")
     parquet(tmp_path / "n" / "train.parquet", [0, 1], names=("cat", "dog", "emu"))
     parquet(tmp_path / "n" / "test.parquet", [2, 1], names=("cat", "dog", "emu"))
-    with pytest.raises(UsageError, match="test has images of class 'emu', and train has none"):
+    with pytest.raises(UsageError, match="test has images of class 'emu', but train has none"):
         card_of("images", tmp_path / "n")
 
 

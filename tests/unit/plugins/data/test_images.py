@@ -22,7 +22,7 @@ from torchstone.plugins.tasks._batches import collate
 
 IMAGES: DataSource = registry.load("data", "images")
 SPEC = InputSpec("image", classes=10)
-REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[4] / "shared" / "data") / "cifar10"
+REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[5] / "shared" / "data") / "cifar10"
 
 
 def samples_of(folder: Path, side: int = 8, *, channels: int = 3, **view) -> Any:

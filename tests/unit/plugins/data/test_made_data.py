@@ -85,7 +85,7 @@ def test_the_data_ends() -> None:
 def test_wrong_words_are_refused() -> None:
     with pytest.raises(UsageError, match="Did you mean 'full'"):
         registry.load("data", "synthetic").card("ful", {})
-    with pytest.raises(UsageError, match="brings its own example"):
+    with pytest.raises(UsageError, match="has its own example"):
         made(InputSpec("own"))
     with pytest.raises(UsageError, match="takes no path"):
         registry.load("data", "digits").card("x", {})

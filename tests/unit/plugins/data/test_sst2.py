@@ -13,7 +13,7 @@ from torchstone.plugins import registry
 
 SST2: Any = registry.load("data", "sst2")
 SPEC = InputSpec("text", classes=2, vocabulary=200)
-REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[4] / "shared" / "data") / "sst2"
+REAL = Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[5] / "shared" / "data") / "sst2"
 SIZES = {"train": 3, "validation": 1, "test": 2}
 
 

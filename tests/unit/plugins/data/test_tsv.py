@@ -16,7 +16,7 @@ from torchstone.plugins.data import _sentences
 TSV: Any = registry.load("data", "tsv")
 SPEC = InputSpec("text", classes=2, vocabulary=200)
 REAL = (
-    Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[4] / "shared" / "data") / "sst2" / "dev.tsv"
+    Path(os.environ.get("TORCHSTONE_TEST_DATA") or Path(__file__).parents[5] / "shared" / "data") / "sst2" / "dev.tsv"
 )
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 def test_a_file_too_large_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.tsv").open("wb") as file:
         file.truncate((1 << 30) + 1)
-    with pytest.raises(UsageError, match="more than the 1073741824"):
+    with pytest.raises(UsageError, match="more than the limit of 1073741824"):
         TSV.card(str(tmp_path / "huge.tsv"), {})
 
 

@@ -183,7 +183,7 @@ def test_weights_of_another_model_are_no_random_ones(folder: Path) -> None:
 
     state = load_file(folder / "model.safetensors")
     save_file({f"other.{name}": value for name, value in state.items()}, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UsageError, match=r"of another model: 41 of 41 tensors are not there, such as bert"):
+    with pytest.raises(UsageError, match=r"of another model: 41 of 41 tensors are missing, such as bert"):
         load(str(folder), {})
 
 

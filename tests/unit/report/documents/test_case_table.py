@@ -9,7 +9,7 @@ from build import a_sweep
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Status
-from torchstone.report.document import Document, Section, Table
+from torchstone.report.document import Document, Part, Section, Table
 from torchstone.report.documents.case_table import case_parts
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.renderers.terminal import terminal
@@ -27,7 +27,7 @@ def summary(points=POINTS, **settings):
 
 
 def drawn(run, width=160, *, every=False):
-    parts = (*case_parts(run), *note_parts(run, every=every))
+    parts: tuple[Part, ...] = (*case_parts(run), *note_parts(run, every=every))
     return terminal(Document("", parts), width, every=every)
 
 

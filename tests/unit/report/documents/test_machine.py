@@ -29,7 +29,7 @@ def test_a_section_for_host_each_device_what_is_missing_and_the_software():
 
 def test_each_section_has_its_title_above_it():
     text = terminal(machine_document(a_machine(), {"mps": "this is Linux"}), 80)
-    assert text.startswith("host\n")
+    assert text.startswith("No device; torch 2.9.0.\n\nhost\n")
     assert "\n\nnot here\n" in text
     assert "\n\nsoftware\n" in text
 

@@ -116,3 +116,13 @@ def test_a_device_that_is_not_here_is_told_beside_the_answer():
 def test_a_run_without_a_case_says_so():
     (text,) = answer_parts(summarize(entry_of(a_run([], cases=()), Path("x"))))
     assert text == Text("Nothing was measured: no case was planned.", Role.HEADLINE)
+
+
+def test_what_is_tied_is_told_by_what_it_differs_in():
+    axes = [(size, precision) for size in (1, 2) for precision in ("fp32", "bf16")]
+    (text,) = answered([({"batch_size": b, "precision": p}, 0.01 * b) for b, p in axes], spread=0.05)
+    assert "not significantly different: " in text
+    tied = text.partition("not significantly different: ")[2].partition(".")[0].split("; ")
+    assert len(tied) == 3
+    assert tied[-1].startswith("and ")
+    assert {"precision fp32", "precision bf16"} & {one.removeprefix("and ") for one in tied}

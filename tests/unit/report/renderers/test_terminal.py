@@ -33,6 +33,10 @@ def test_text_is_broken_where_the_terminal_ends_and_nothing_is_lost(text, width)
     assert all(line.startswith("    ") for line in told[1:])
 
 
+def test_a_number_keeps_its_percent_sign():
+    assert list(wrapped("usual: 70 to 95 % of it", 16)) == ["usual: 70 to", "95 % of it"]
+
+
 def test_what_fits_is_left_as_it_is_with_its_blanks():
     assert list(wrapped("a  b", 80)) == ["a  b"]
 

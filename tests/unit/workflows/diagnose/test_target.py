@@ -42,7 +42,7 @@ def test_the_recommended_case_is_taken_unless_one_is_named():
     assert target(run).case.configuration["batch_size"] == 128
     first = run.head.plan.cases[0]
     assert target(run, first.case_id[:6]).case.case_id == first.case_id
-    with pytest.raises(UsageError, match=f"--case zzz fits 0 cases .*{first.case_id}"):
+    with pytest.raises(UsageError, match=f"--case zzz matches 0 cases .*{first.case_id}"):
         target(run, "zzz")
 
 
@@ -106,7 +106,7 @@ def test_a_request_for_one_case_needs_no_run_before():
     several = {**single, "batch_size": (2, 4)}
     two = msgspec.structs.replace(one, workloads=(msgspec.structs.replace(one.workloads[0], axes=several),))
     assert not asks_for_one(two)
-    with pytest.raises(UsageError, match="asks for 2 cases"):
+    with pytest.raises(UsageError, match="smoke has 2 cases"):
         of_request(two)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from torchstone.workflows.memory.answer import CASES, MEDIAN_ERROR, USUAL_ERROR
 
-FOUND = json.loads((Path(__file__).parents[3] / "benchmarks" / "data" / "memory_model.json").read_text())
+FOUND = json.loads((Path(__file__).parents[4] / "benchmarks" / "data" / "memory_model.json").read_text())
 
 
 def test_the_stated_errors_hold_of_the_cases_that_were_checked():

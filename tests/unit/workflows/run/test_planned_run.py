@@ -22,16 +22,16 @@ def test_devices_that_are_not_here_have_their_reason():
     here, absent = places(["mps", "cpu", "cuda:1"], FOUND, MACHINE, absent_ok=True)
     assert here == [Placement("cpu")]
     assert absent == {
-        Placement("mps"): "device mps is not here: this is Linux",
-        Placement("cuda", 1): "device cuda:1 is not here: no driver",
+        Placement("mps"): "device mps not found: this is Linux",
+        Placement("cuda", 1): "device cuda:1 not found: no driver",
     }
 
 
 @pytest.mark.parametrize(
     ("words", "absent_ok", "said"),
     [
-        (["cpu", "mps"], False, "device mps is not here: this is Linux. Found: cpu:0 a processor"),
-        (["cuda", "mps"], True, "device cuda is not here: no driver. Found: cpu:0 a processor"),
+        (["cpu", "mps"], False, "device mps not found: this is Linux. Found: cpu:0 a processor"),
+        (["cuda", "mps"], True, "device cuda not found: no driver. Found: cpu:0 a processor"),
         (["cpu", "cdua"], True, "Did you mean 'cuda'"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_format_without_products_says_so_and_a_shape_that_fails_has_no_rate(cp
 
     monkeypatch.setattr(torch, "mm", fails)
     assert products.block(Shape(64, 64, 64)) == 0.0
-    with pytest.raises(Unsupported, match=r"no fp32 product here \(not implemented for 'Half'\)$"):
+    with pytest.raises(Unsupported, match=r"no fp32 matrix product here \(not implemented for 'Half'\)$"):
         Products(cpu, "fp32", 1 << 14)
 
 
