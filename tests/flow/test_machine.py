@@ -73,7 +73,7 @@ def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where locks lie: nobody else's
     code, found = said_as_json(capfd, "machine", "check", "--json", "--device", "cpu")
     seen = {condition["name"]: condition["seen"] for condition in found["conditions"]}
-    assert {"neighbours", "interruptions", "spread of steps", "spread of processes", "disk", "clock"} <= set(seen)
+    assert {"other processes", "interruptions", "spread of steps", "spread of processes", "disk", "clock"} <= set(seen)
     assert code == (found["verdict"] != "fit")
     ((a, b),) = asked
     assert a.case == b.case, "an A/A test"
