@@ -125,8 +125,8 @@ ON_H200 = peaks_of(
     kind="cuda", device_name="NVIDIA H200", uuid="GPU-1", matmul_fp32=5e13, matmul_bf16=7.945e14, memory_copy=4.2e12,
     memory_triad=4.3e12, busy_cores=0.1,
 )  # fmt: skip
-QUIET = Condition("neighbours", "others keep 0.00 of 8 cores busy", Fitness.FIT)
-UNTOLD = Condition("steal", "this system does not report it", Fitness.UNKNOWN)
+QUIET = Condition("other processes", "0.00 of 8 cores busy", Fitness.FIT)
+UNTOLD = Condition("steal", "not reported by the system", Fitness.UNKNOWN)
 NOISY = Condition(
     "disk", "512 MiB free in outputs", Fitness.NOISY, "free disk space, or use another folder (--output-dir)"
 )

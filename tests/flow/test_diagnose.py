@@ -113,7 +113,7 @@ def test_a_run_of_another_machine_is_read_and_not_measured(diagnosed, capfd, out
     told = " ".join(said.out.split())
     assert "from its record alone: it was recorded on another machine" in told
     assert "cause the loader is too slow: the step waits for its batches" in told
-    assert "what if" not in told
+    assert "remedy speed-up" not in told, "the table of what was measured"
     assert not (outputs / "records").exists() or not list((outputs / "records").iterdir())
 
 
@@ -125,7 +125,7 @@ def test_bad_requests_are_refused(refused):
     assert "--case selects a case of a stored run" in refused("diagnose", "smoke", "--case", "abc")
     assert "read as a stored run" in refused("diagnose", "latest", "--axis", "batch_size=2")
     assert "--task needs a recipe" in refused("diagnose", "latest", "--task", "train")
-    assert "--seed goes with a recipe" in refused("diagnose", "--seed", "0")
-    assert "--heap goes with a recipe" in refused("diagnose", "latest", "--heap", "default")
+    assert "--seed needs a recipe" in refused("diagnose", "--seed", "0")
+    assert "--heap needs a recipe" in refused("diagnose", "latest", "--heap", "default")
     assert "task load has no step" in refused("diagnose", "--model", "builtin:cnn", "--task", "load")
     assert "no such file" in refused("diagnose", "--model", "builtin:cnn", "--apply", "missing.yaml").lower()

@@ -42,7 +42,7 @@ def test_peaks_are_measured_kept_and_carried_by_the_next_run(capfd, monkeypatch,
     table = capfd.readouterr().out
     assert "products in fp32" in table
     assert f"measured {first['peaks']['measured_utc']}" in table
-    assert "from the cache: --again measures again" in " ".join(table.split())
+    assert "stored: --again measures again" in " ".join(table.split())
     run = ["run", "--task", "train", "--model", "builtin:mlp", "--batch-sizes", "64", "--device", "cpu"]
     code, told = said_as_json(capfd, *run, "--trials", "1", "--iterations", "5", "--warmup", "0", "--json", "--quiet")
     assert code == 0

@@ -224,8 +224,9 @@ def test_import_twice_changes_nothing(tmp_path, outputs, said):
     assert said("import", str(source)) == f"1 run imported.\n\n{RUN_ID} imported\n"
     shown = said("show", "mine", "--json")
     before = {path: path.read_bytes() for path in (outputs / "records").iterdir()}
-    assert said("import", str(source)).endswith(f"\n{RUN_ID} already stored\n")
-    assert said("import", str(source.parent)).endswith(f"\n{RUN_ID} already stored\n")
+    again = f"No runs imported, 1 already stored.\n\n{RUN_ID} already stored\n"
+    assert said("import", str(source)) == again
+    assert said("import", str(source.parent)) == again
     assert {path: path.read_bytes() for path in (outputs / "records").iterdir()} == before
     assert said("show", "mine", "--json") == shown
 

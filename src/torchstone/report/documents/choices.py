@@ -67,7 +67,8 @@ def chosen_parts(
         yield Text(f"{units.significant(efficient.efficiency or 0.0, 3)} {rate} per GB, {share}", Role.DETAIL)
     yield from _recommended(chosen, task, rate, doubts, accelerator=accelerator)
     if len(chosen.front) > 1:
-        axes = [axis for axis in chosen.highest_throughput.point if len({one.point[axis] for one in chosen.front}) > 1]
+        named = dict.fromkeys(axis for one in (chosen.highest_throughput, *chosen.front) for axis in one.point)
+        axes = [axis for axis in named if len({one.point.get(axis) for one in chosen.front}) > 1]
         shown = "; ".join(_in_memory(one, axes) for one in chosen.front[-_MOST:])
         more = f"; {len(chosen.front) - _MOST} smaller" if len(chosen.front) > _MOST else ""
         yield Text(f"Pareto front, {'/'.join(axes)}: {shown}{more}")
@@ -144,6 +145,6 @@ def _memory(choice: Choice, aim: str = "") -> str:
 
 
 def _in_memory(choice: Choice, axes: Sequence[str]) -> str:
-    values = "/".join(str(choice.point[axis]) for axis in axes)
+    values = "/".join(str(choice.point.get(axis, units.MISSING)) for axis in axes)
     rate, memory = units.significant(choice.throughput or 0.0, 3), units.quantity(choice.memory_bytes, "bytes")
     return f"{values}: {rate} in {memory}"

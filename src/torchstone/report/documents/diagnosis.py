@@ -87,7 +87,7 @@ def _others(causes: Sequence[Cause], tried: Sequence[Tried]) -> Iterator[Row]:
     told = [cause for cause in causes if cause.share >= _WORTH]
     also = [f"{c.title} ({100 * c.share:.0f} % of the step)" for c in told if not refuted(c, tried)]
     yield from _named("also", also)
-    no = [f"{c.title}: its remedy was tried, without effect" for c in told if refuted(c, tried)]
+    no = [f"{c.title}: its remedy was measured, without effect" for c in told if refuted(c, tried)]
     yield from _named("ruled out", no)
 
 
@@ -106,11 +106,11 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
         return
     names = tuple(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}" for one in shown)
     yield Table((
-        Column("what if", names, left=True),
-        Column("times as fast", tuple(gain_words(one) for one in shown), left=True),
+        Column("remedy", names, left=True),
+        Column("speed-up", tuple(gain_words(one) for one in shown), left=True),
         Column("peak memory", tuple(memory_words(one) for one in shown), rank=1),
-        Column("what is computed", tuple(one.loss or units.MISSING for one in shown), rank=2, left=True),
-        Column("for", tuple(one.cause for one in shown), rank=3, left=True),
+        Column("result", tuple(one.loss or units.MISSING for one in shown), rank=2, left=True),
+        Column("cause", tuple(one.cause for one in shown), rank=3, left=True),
     ))  # fmt: skip
 
 

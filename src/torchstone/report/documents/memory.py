@@ -54,7 +54,7 @@ def _parts(answer: Answer, first: str | None) -> Iterator[Part]:
         if words := _legend(answer.rows):
             yield Text(words)
     for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
-        yield Text(f"not told: {why}")
+        yield Text(f"not predicted: {why}")
     for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):
         yield Text(f"one batch size: {why}")
 
@@ -73,7 +73,7 @@ def _sentences(answer: Answer) -> Iterator[str]:
         return
     fits = sum(row.verdict == Verdict.FITS for row in answer.rows)
     unknown = len(answer.rows) - len(told)
-    more = f", {unknown} cannot be predicted" if unknown else ""
+    more = f", {unknown} not predicted" if unknown else ""
     yield f"{fits} of {len(answer.rows)} settings fit{more}. The largest batch that leaves a tenth of the memory free:"
     for card, task, model in dict.fromkeys((row.card, row.task, row.model) for row in told):
         rows = [row for row in told if (row.card, row.task, row.model) == (card, task, model)]
@@ -90,7 +90,7 @@ def _way(row: Row, axes: Sequence[str]) -> str:
 def _of_one(row: Row) -> str:
     peak = row.peak
     if peak is None:
-        return f"{row.task} {model_name(row.model)}: cannot be predicted."
+        return f"{row.task} {model_name(row.model)}: not predicted."
     what = f"{row.task} {model_name(row.model)}, batch_size {peak.batch_size}"
     memory = f"{units.quantity(peak.allocated_bytes, 'bytes')} of {units.quantity(row.memory_bytes, 'bytes')}"
     words = {Verdict.FITS: "fits", Verdict.TIGHT: "may fit, with little to spare,", Verdict.TOO_LARGE: "does not fit"}

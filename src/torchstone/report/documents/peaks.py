@@ -77,8 +77,8 @@ def _conditions(peaks: Peaks, machine: Machine, *, new: bool) -> Iterator[str]:
     threads = f", {peaks.threads} threads" if peaks.kind == "cpu" else ""
     device = f"{peaks.kind}:{peaks.index} {peaks.device_name}"
     yield f"{machine.host.hostname}: {device}, torch {peaks.torch}{threads}"
-    busy = "" if peaks.busy_cores is None else f", others kept {peaks.busy_cores:g} cores busy"
-    kept = "" if new else "; from the cache: --again measures again"
+    busy = "" if peaks.busy_cores is None else f", other processes kept {peaks.busy_cores:g} cores busy"
+    kept = "" if new else "; stored: --again measures again"
     yield f"measured {peaks.measured_utc} in {peaks.elapsed_s:.0f} s{busy}{kept}"
 
 

@@ -102,19 +102,14 @@ def _time(metrics: TrainingMetrics, epoch: Epoch | None) -> Iterator[tuple[str, 
         return
     told = epoch.predicted
     if told is None or epoch.ratio is None:
-        yield "predicted", "by no tune and by no run of these settings that is stored here"
+        yield "predicted", "by no stored tune or run of these settings"
         return
     expected = told.epoch_s
     ends = units.interval(expected.value, expected.low, expected.high, "s")
     between = f" [{ends}]" if ends else ""
     of, each = (f" of {told.items:,} items", "item for item and ") if told.items else ("", "")
-    yield (
-        "predicted",
-        (
-            f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}; "
-            f"{each}without the first step it took {epoch.ratio:.3f} times that"
-        ),
-    )
+    said = f"{units.quantity(expected.value, 's')}{between} an epoch{of} by {told.by} {told.run_id}"
+    yield "predicted", f"{said}; {each}without the first step it took {epoch.ratio:.3f} times that"
 
 
 def _whole_time(metrics: TrainingMetrics) -> str:

@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     FITS = "fits"  # and leaves a tenth of the memory free
     TIGHT = "tight"  # the peak alone fits: fragments, the driver's own share and the error decide
     TOO_LARGE = "too large"
-    UNKNOWN = "not told"
+    UNKNOWN = "not predicted"
 
 
 class Row(msgspec.Struct, frozen=True):

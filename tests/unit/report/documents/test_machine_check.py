@@ -10,8 +10,8 @@ def test_a_quiet_machine_is_fit_and_what_a_minute_of_ab_finds_is_told():
     text = terminal(machine_check_document(an_examination()), 80)
     assert text.startswith("This machine is fit.\n\n")
     assert "`torchstone ab` detects a difference of 0.8 % with a power of 95 %" in " ".join(text.split())
-    assert "neighbours fit: others keep 0.00 of 8 cores busy\n" in text
-    assert "steal      unknown: this system does not report it\n" in text
+    assert "other processes fit: 0.00 of 8 cores busy\n" in text
+    assert "steal unknown: not reported by the system" in " ".join(text.split())
     assert "what to do" not in text
 
 

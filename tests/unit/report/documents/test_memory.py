@@ -88,8 +88,8 @@ def test_why_not_and_why_one_batch_size():
         "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"
     )
     text = said(told, a_memory_row(fixed="the loader gives batches of 4"))
-    assert text.startswith("1 of 2 settings fit, 1 cannot be predicted.")
-    assert "not told: the shapes depend on its data" in text
+    assert text.startswith("1 of 2 settings fit, 1 not predicted.")
+    assert "not predicted: the shapes depend on its data" in text
     assert "one batch size: the loader gives batches of 4" in text
 
 
@@ -102,7 +102,7 @@ def test_nothing_that_can_be_predicted_is_no_table_of_dashes_alone():
     told = Row("train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="its data decide")
     text = said(told)
     assert text.startswith("The memory of none of these settings can be predicted.")
-    assert "not told: its data decide" in text
+    assert "not predicted: its data decide" in text
 
 
 def test_json_says_the_verdict_too():

@@ -43,8 +43,9 @@ def test_what_cannot_be_read_is_named_and_a_name_steers_nothing():
 
 def test_of_each_imported_run_whether_it_was_new():
     text = terminal(imported_document([("20261121-100000-abcd", True), ("20261122-100000-beef", False)]), 80)
-    assert text.splitlines()[0] == "1 run imported, 1 already stored."
-    assert text.endswith("\n20261121-100000-abcd imported\n20261122-100000-beef already stored\n")
+    assert text == (
+        "1 run imported, 1 already stored.\n\n20261121-100000-abcd imported\n20261122-100000-beef already stored\n"
+    )
     assert terminal(imported_document([]), 80) == "No runs imported.\n"
 
 

@@ -70,7 +70,7 @@ def test_an_epoch_stands_beside_what_was_predicted():
     text = " ".join(shown(TWO, counted).split())
     assert "an epoch of 160 items by tune tuned; item for item and without the first step it took 1.000 times" in text
     alone = msgspec.structs.replace(epoch, predicted=None)
-    assert "predicted by no tune and by no run of these settings" in shown(TWO, alone)
+    assert "predicted by no stored tune or run of these settings" in shown(TWO, alone)
 
 
 def test_one_that_did_not_end_well_says_why():
