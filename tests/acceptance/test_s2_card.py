@@ -38,7 +38,7 @@ def test_the_printed_table_is_read_as_it_stands():
 
 def test_s2_19_20_22_and_23_the_table_has_every_column_with_the_printed_numbers(card):
     titles, table = rows(card.claimed("S2-20").out)
-    for title in ("data", "fwd", "bwd", "step", "throughput", "sequences/s", "device in use", "peak", "status"):
+    for title in ("data", "forward", "backward", "step", "throughput", "sequences/s", "utilization", "peak", "status"):
         assert all(word in titles for word in title.split()), title
     assert "num_workers 4" not in titles or "precision bf16" in titles
     for line in lines()[:-1]:

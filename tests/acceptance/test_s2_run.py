@@ -193,7 +193,19 @@ def _measured(shown):
 
 def test_s2_22_to_26_table_and_blocks_on_this_machine(bench, said, shown):
     head = " ".join(said.out[: said.out.index("───")].splitlines()[-2:])
-    for title in ("batch", "precision", "pin", "data", "fwd", "bwd", "opt", "rest", "step", "throughput", "status"):
+    for title in (
+        "batch",
+        "precision",
+        "pin",
+        "data",
+        "forward",
+        "backward",
+        "optimizer",
+        "rest",
+        "step",
+        "throughput",
+        "status",
+    ):
         assert title in head
     blocks = dict(re.findall(r"(?m)^(Highest throughput|Best efficiency|Recommended for training): (.*)$", said.out))
     if blocks["Highest throughput"] == "–":

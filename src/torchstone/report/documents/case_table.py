@@ -19,57 +19,62 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts
 
 
 class _Figure(msgspec.Struct, frozen=True):
-    """A column. `rank`: as in Column. `ms`: bare numbers of milliseconds; the unit is in the title.
+    """A column: its title, unit and rank are those of FIGURES. `ms`: bare numbers of milliseconds.
 
-    `around`: the rank of its interval, where that is to leave before the value.
+    `interval`: its interval stands beside it; `around`: the rank of that, where it is to leave before the value.
     """
 
-    title: str
     name: str
-    rank: int
     interval: bool = False
     around: int = 0
     ms: bool = False
 
+    def title(self, item: str) -> str:
+        """Return what the column is called, with its unit where the cells have none."""
+        metric = FIGURES[self.name]
+        unit = "ms" if self.ms else f"{item}s/s" if self.name == "throughput" else ""
+        return f"{metric.title} {unit or (metric.unit if self.name in _RATES else '')}".rstrip()
+
 
 _FIGURES = (
-    _Figure("data ms", "phase_data_s", 6, ms=True),
-    _Figure("transfer ms", "phase_transfer_s", 9, ms=True),
-    _Figure("prefill ms", "phase_prefill_s", 8, ms=True),
-    _Figure("decode ms", "phase_decode_s", 8, ms=True),
-    _Figure("fwd ms", "phase_forward_s", 8, ms=True),
-    _Figure("bwd ms", "phase_backward_s", 8, ms=True),
-    _Figure("opt ms", "phase_optimizer_s", 8, ms=True),
-    _Figure("rest ms", "phase_rest_s", 9, ms=True),
-    _Figure("step ms", "step_time", 5, ms=True),
-    _Figure("throughput items/s", "throughput", 1, interval=True),
-    _Figure("tokens/s", "token_throughput", 17),
-    _Figure("output tokens/s", "output_token_throughput", 1, interval=True),
-    _Figure("first token", "time_to_first_token_p50_s", 1, interval=True, around=2),
-    _Figure("per token", "time_per_output_token_p50_s", 1, interval=True, around=2),
-    _Figure("first token p95", "time_to_first_token_p95_s", 6),
-    _Figure("per token p95", "time_per_output_token_p95_s", 6),
-    _Figure("KV cache", "kv_cache_bytes", 7),
-    _Figure("latency p50", "latency_per_batch_p50_s", 2, interval=True),
-    _Figure("latency p95", "latency_per_batch_p95_s", 5),
-    _Figure("latency p99", "latency_per_batch_p99_s", 14),
-    _Figure("first prediction", "time_to_first_prediction_s", 15),
-    _Figure("device in use", "device_utilization", 7),
-    _Figure("data wait", "data_wait_share", 16),
-    _Figure("peak device", "peak_reserved_bytes", 3),
-    _Figure("peak RSS", "peak_rss_bytes", 11),
-    _Figure("power", "average_power_w", 13),
-    _Figure("energy per item", "energy_per_item_j", 13),
-    _Figure("achieved", "achieved_flops", 12),
-    _Figure("loss first", "loss_first", 18),
-    _Figure("loss last", "loss_last", 18),
-    _Figure("model load", "model_load_time_s", 19),
+    _Figure("phase_data_s", ms=True),
+    _Figure("phase_transfer_s", ms=True),
+    _Figure("phase_prefill_s", ms=True),
+    _Figure("phase_decode_s", ms=True),
+    _Figure("phase_forward_s", ms=True),
+    _Figure("phase_backward_s", ms=True),
+    _Figure("phase_optimizer_s", ms=True),
+    _Figure("phase_rest_s", ms=True),
+    _Figure("step_time", ms=True),
+    _Figure("throughput", interval=True),
+    _Figure("token_throughput"),
+    _Figure("output_token_throughput", interval=True),
+    _Figure("time_to_first_token_p50_s", interval=True, around=2),
+    _Figure("time_per_output_token_p50_s", interval=True, around=2),
+    _Figure("time_to_first_token_p95_s"),
+    _Figure("time_per_output_token_p95_s"),
+    _Figure("kv_cache_bytes"),
+    _Figure("latency_per_batch_p50_s", interval=True),
+    _Figure("latency_per_batch_p95_s"),
+    _Figure("latency_per_batch_p99_s"),
+    _Figure("time_to_first_prediction_s"),
+    _Figure("device_utilization"),
+    _Figure("data_wait_share"),
+    _Figure("peak_reserved_bytes"),
+    _Figure("peak_rss_bytes"),
+    _Figure("average_power_w"),
+    _Figure("energy_per_item_j"),
+    _Figure("achieved_flops"),
+    _Figure("loss_first"),
+    _Figure("loss_last"),
+    _Figure("model_load_time_s"),
 )
 # Whose place the times and rates of tokens take, where text is generated.
 _OF_WHOLE_ANSWERS = (
@@ -128,9 +133,9 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
         marked = _marked(cases, figure.name, memory)
-        rank = _MEMORY_RANK if figure.name == memory else figure.rank
+        rank = _MEMORY_RANK if figure.name == memory else FIGURES[figure.name].rank or 0
         values = tuple(_cell(e, figure) + mark for e, mark in zip(estimates, marked, strict=True))
-        found.append(Column(_title(figure, cases[0].workload.item), values, rank))
+        found.append(Column(figure.title(cases[0].workload.item), values, rank))
         if figure.interval:
             around = tuple(units.spread(e.value, e.low, e.high) if e else "" for e in estimates)
             found.append(Column(_INTERVAL, around, figure.around or rank, of=len(found) - 1))
@@ -139,10 +144,6 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
     found.append(Column("trials", tuple(map(_trials, cases)), _TRIALS_RANK))
     found.append(Column("status", tuple(map(_status, cases)), left=True))
     return found
-
-
-def _title(figure: _Figure, item: str) -> str:
-    return figure.title.replace("items", f"{item}s") if figure.name == "throughput" else figure.title
 
 
 def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> list[str]:

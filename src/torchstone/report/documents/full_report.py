@@ -7,40 +7,19 @@ from collections.abc import Iterator, Sequence
 from torchstone.analysis.roofline.bound import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.figures import ANATOMY_STEP, PHASE
+from torchstone.core.figures import PHASE
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts
 from torchstone.report.documents.findings import labels
 
-_BLOCKS = {
-    "THROUGHPUT": "throughput token_throughput step_time step_time_mean step_time_min step_time_max "
-    "step_time_std time_per_item_s epoch_time_s dataset_time_s data_wait_s data_wait_share",
-    "ROOFLINE": "flops_per_step traffic_per_step_bytes arithmetic_intensity operators_per_step achieved_flops "
-    "mfu_datasheet mfu_measured mfu_sustained roofline_share",
-    "INFERENCE PERFORMANCE": "latency_per_batch_mean_s latency_per_batch_p50_s latency_per_batch_p90_s "
-    "latency_per_batch_p95_s latency_per_batch_p99_s latency_per_batch_min_s latency_per_batch_max_s "
-    "latency_per_item_s time_to_first_prediction_s",
-    "GENERATION": "time_to_first_token_mean_s time_to_first_token_p50_s time_to_first_token_p90_s "
-    "time_to_first_token_p95_s time_to_first_token_p99_s time_per_output_token_mean_s time_per_output_token_p50_s "
-    "time_per_output_token_p90_s time_per_output_token_p95_s time_per_output_token_p99_s output_token_throughput "
-    "prompt_token_throughput kv_cache_bytes",
-    "TRAINING": "epoch_time_s first_step_time_s loss_first loss_last loss_end loss_min loss_max loss_mean loss_std "
-    "loss_convergence_rate loss_rate_per_1000_items",
-    "MEMORY": "allocated_bytes reserved_bytes mean_allocated_bytes peak_allocated_bytes peak_reserved_bytes "
-    "warmup_peak_allocated_bytes warmup_peak_reserved_bytes peak_rss_bytes mean_rss_bytes device_memory_used_bytes "
-    "mean_device_memory_used_bytes allocator_retries",
-    "ENERGY": "energy_j energy_per_item_j average_power_w",
-    "DEVICE AND OTHER PROCESSES": "device_utilization device_temperature_c device_clock_hz other_cpu_cores steal_share "
-    "minor_faults_per_step",
-    "RUNTIME": "total_time_s total_items steps model_load_time_s start_time_s",
-}
 _Row = tuple[str, str, str]  # name, value, meaning
+_EPOCH = "epoch_time_s"  # of a training what it takes, else a way to say how fast a pass over the data is
 
 
 def report_section(run: RunSummary) -> Section:
@@ -122,9 +101,7 @@ def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
 def _case(case: CaseSummary, label: str) -> Section:
     """Return the blocks of a Case; of one without a figure, how its trials ended."""
     settings = ", ".join(f"{name}={value}" for name, value in case.configuration.items())
-    phases = [name for name in case.estimates if name.startswith(PHASE)]
-    blocks = {title: list(_block(title, names.split(), case)) for title, names in _BLOCKS.items()}
-    blocks["PHASES"] = list(_figures(case, [*phases, ANATOMY_STEP]))
+    blocks = {_heading(group, case.workload.task): list(_block(group, case)) for group in MetricGroup}
     parts: list[Part] = [Section(title, (_table(rows),)) for title, rows in blocks.items() if rows]
     if not parts:
         ends = [f"{t.outcome.status}: {t.outcome.message or units.MISSING}" for t in case.trials]
@@ -136,12 +113,22 @@ def _table(rows: Sequence[_Row]) -> Table:
     return Table(tuple(Column("", tuple(row[place] for row in rows), left=True) for place in range(3)))
 
 
-def _block(title: str, names: Sequence[str], case: CaseSummary) -> Iterator[_Row]:
-    if title == "TRAINING":
+def _heading(group: MetricGroup, task: Task) -> str:
+    if group == MetricGroup.LATENCY:
+        return "GENERATION" if task == Task.GENERATE else "INFERENCE PERFORMANCE"
+    return group.heading.upper()
+
+
+def _block(group: MetricGroup, case: CaseSummary) -> Iterator[_Row]:
+    if group == MetricGroup.TRAINING:
         yield from _reached(case)
-    epochs_in = "TRAINING" if case.workload.task == Task.TRAIN else "THROUGHPUT"
-    yield from _figures(case, [name for name in names if name != "epoch_time_s" or title == epochs_in])
-    if title == "ROOFLINE":
+    names = [name for name, metric in FIGURES.items() if metric.group == group and name != _EPOCH]
+    if group == (MetricGroup.TRAINING if case.workload.task == Task.TRAIN else MetricGroup.THROUGHPUT):
+        names.insert(0 if group == MetricGroup.TRAINING else len(names), _EPOCH)
+    if group == MetricGroup.PHASES:  # of the user's own, too
+        names += [name for name in case.estimates if name.startswith(PHASE) and name not in names]
+    yield from _figures(case, names)
+    if group == MetricGroup.ROOFLINE:
         yield from _limits(case)
 
 

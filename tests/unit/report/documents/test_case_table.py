@@ -48,7 +48,19 @@ def test_rows_are_sorted_by_the_axes_in_the_users_order(shown):
 
 def test_s2_23_every_phase_has_its_column_in_milliseconds_and_the_status_its_word(shown):
     header = shown[: shown.index("───")].replace("\n", " ")
-    for word in ("data", "transfer", "fwd", "bwd", "opt", "rest", "step", "throughput", "±", "device", "status"):
+    for word in (
+        "data",
+        "transfer",
+        "forward",
+        "backward",
+        "optimizer",
+        "rest",
+        "step",
+        "throughput",
+        "±",
+        "device",
+        "status",
+    ):
         assert word in header
     first = rows(shown)[0].split()
     assert first[:9] == ["0", "8", "8.40", "0.560", "7.00", "9.80", "1.40", "0.840", "28.0"]
@@ -69,7 +81,7 @@ def test_a_narrow_table_keeps_the_answer_and_the_status():
     assert "2,685*" in text
     assert rows(text)[0].split()[-1] == "ok"
     hidden = " ".join(text[text.index("hidden (terminal too narrow):") :].split())
-    assert "fwd ms" in hidden
+    assert "forward ms" in hidden
     assert "±," not in text
 
 
@@ -147,7 +159,8 @@ def test_the_document_knows_no_terminal():
     assert all(text == text.strip() and "\n" not in text for c in table.columns for text in (c.title, *c.cells))
     around = [column for column in table.columns if column.title == "±"]
     assert [table.columns[column.of or 0].title for column in around] == [
-        "throughput images/s", "output tokens/s", "first token", "per token", "latency p50"
+        "throughput images/s", "output token throughput tokens/s", "time to first token p50",
+        "time per output token p50", "latency p50",
     ]  # fmt: skip
     (choices,) = (part for part in told.parts if isinstance(part, Section))
     assert len(choices.parts) > 5
