@@ -149,7 +149,7 @@ def run_line(name: str, line: Line, *, smoke: bool) -> Row:
 
 
 def answers(run: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield what a document states: of a diagnosis the gain, of a tune the throughput of what it recommends, else each case's."""
+    """Yield what a document states: of a diagnosis its gain, else the throughput, of a tune that it recommends."""
     if "diagnosis" in run:
         causes, applied = run["diagnosis"]["causes"], run["diagnosis"]["applied"]
         first = causes[0]["id"] if causes else "no cause"
