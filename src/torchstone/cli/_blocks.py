@@ -131,7 +131,8 @@ def block_lines(
     if best.case_id != top.case_id:
         yield f"  {_instead(best, top)}"
     if len(chosen.front) > 1:
-        axes = [axis for axis in top.point if len({one.point[axis] for one in chosen.front}) > 1]
+        named = dict.fromkeys(axis for one in chosen.front for axis in one.point)
+        axes = [axis for axis in named if len({one.point.get(axis) for one in chosen.front}) > 1]
         shown = "; ".join(_in_memory(one, axes) for one in chosen.front[-_MOST:])
         more = f"; {len(chosen.front) - _MOST} smaller" if len(chosen.front) > _MOST else ""
         yield f"Pareto front, {'/'.join(axes)}: {shown}{more}"
@@ -186,7 +187,8 @@ def _memory(choice: Choice, aim: str = "") -> str:
 
 
 def _in_memory(choice: Choice, axes: Sequence[str]) -> str:
-    values = "/".join(str(choice.point[axis]) for axis in axes)
+    # Of a search that was cut, cases with and without a loader may stand beside each other: not every axis is of each.
+    values = "/".join(str(choice.point.get(axis, units.MISSING)) for axis in axes)
     rate, memory = units.significant(choice.throughput or 0.0, 3), units.quantity(choice.memory_bytes, "bytes")
     return f"{values}: {rate} in {memory}"
 
