@@ -63,7 +63,7 @@ ALL_CORES: dict[str, tuple[str, str, dict[str, int], int, dict[str, Any]]] = {
     "conv train, loader": (
         "train", "conv", {"channels": 16, "side": 16}, 100, {"feed": ["loader"], "num_workers": [2]},
     ),
-    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 2000}, 100, {}),
+    "mlp train, 130 ms": ("train", "mlp", {"width": 384, "rows": 192}, 100, {"batch_size": [192]}),
     "conv train, 1,800 ms": ("train", "conv", {"channels": 32, "side": 168}, 100, {}),
 }  # fmt: skip
 _RULES = ("t over steps", "Mann-Whitney over steps", "5 % threshold", "7 % threshold", "pyperf", "asv")

@@ -149,14 +149,15 @@ def run_line(name: str, line: Line, *, smoke: bool) -> Row:
 
 
 def answers(run: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield what a document states: of a diagnosis or a tune the gain, of anything else each case's throughput."""
+    """Yield what a document states: of a diagnosis its gain, else the throughput, of a tune that it recommends."""
     if "diagnosis" in run:
         causes, applied = run["diagnosis"]["causes"], run["diagnosis"]["applied"]
         first = causes[0]["id"] if causes else "no cause"
         yield answer(first, (applied or {}).get("gain"), (applied or {}).get("verdict"))
     elif run.get("answer") is not None:
-        chosen = run["answer"]["recommended"]["point"]
-        yield answer(" ".join(f"{axis}={value}" for axis, value in chosen.items()), run["answer"]["gain"], None)
+        chosen = run["answer"]["recommended"]
+        rate = {"value": chosen["throughput"], "low": chosen["throughput_low"], "high": chosen["throughput_high"]}
+        yield answer(" ".join(f"{axis}={value}" for axis, value in chosen["point"].items()), rate, None)
     else:
         for case in run["cases"]:
             work, size = case["workload"], case["configuration"].get("batch_size")

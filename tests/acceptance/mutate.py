@@ -116,7 +116,8 @@ def ran(tests: Sequence[str], instead: Mapping[str, str]) -> tuple[list[str], st
 
 def _failed(done: subprocess.CompletedProcess[str]) -> list[str]:
     """Return the tests that failed. Raises RuntimeError where pytest could not run them."""
-    named = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    named = [line.split(" ", 1)[1].partition(" - ")[0] for line in told]  # a test's name may have spaces
     if bool(done.returncode) != bool(named):
         raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return named
@@ -132,19 +133,19 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(words)
     chosen = [one for one in mutations() if not options.ids or one.id in options.ids]
-    caught: dict[str, str] = {}
+    caught: list[str] = []
     with ThreadPoolExecutor(options.jobs) as pool:
         for one in pool.map(tried, chosen):
             print(f"{one.mutation.id}  {one.took_s:4.0f} s  {one.failed or 'ALL PASS WITHOUT IT'}", flush=True)
             if one.failed is None:
                 print(one.why)
             else:
-                caught[one.mutation.id] = one.failed
-    tests = sorted({test for test in caught.values() if "::" in test})
+                caught.append(one.failed)
+    tests = sorted({test for test in caught if "::" in test})
     failing, why = ran(tests, {}) if tests else ([], "")
     if failing:
         print(f"with all features these fail too: {' '.join(failing)}\n{why}")
-    count = sum(test not in failing for test in caught.values())
+    count = sum(test not in failing for test in caught)
     print(f"{count} of {len(chosen)} caught")
     return 0 if chosen and count == len(chosen) else 1
 
