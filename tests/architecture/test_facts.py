@@ -71,7 +71,7 @@ def checks_of_axes(tree: ast.AST) -> Iterator[str]:
             if ast.unparse(node.args[0]).strip("f'\"").split(" of ")[0] == "axis":
                 yield f"{at(node)}: {ast.unparse(node)}"
         elif isinstance(node, ast.Constant) and "unknown axis" in str(node.value) and id(node) not in docstrings:
-            yield f"{at(node)}: {node.value}"
+            yield f"{at(node)}: {node.value!r}"
 
 
 def lists_of_memory(tree: ast.AST) -> Iterator[str]:

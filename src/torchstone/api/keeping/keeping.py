@@ -17,7 +17,7 @@ from torchstone.api.keeping.tensors import KeptTensor
 from torchstone.core import units
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
-from torchstone.execution.controller.host_memory import available_bytes
+from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import system_clock
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller.host_memory import oom_kills
+from torchstone.execution.host_memory import oom_kills
 from torchstone.execution.worker.outcome import frames_in, is_own, place
 
 _KILLED = "killed by SIGKILL"

@@ -20,7 +20,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.core.stats.peak_memory import predict_peak
-from torchstone.execution.controller.host_memory import available_bytes
+from torchstone.execution.host_memory import available_bytes
 
 _SIZES = ("batch_size", "sequence_length", "image_size")  # axes along which the memory of a step only grows
 # The first that was measured counts. The allocator gives back what is merely reserved before it gives up, so that only

@@ -22,10 +22,10 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.core.stats.readings import steal_share
 from torchstone.execution import plan
 from torchstone.execution.controller.device_lock import WhenBusy, held
-from torchstone.execution.controller.host_memory import available_bytes
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
+from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, contest
 from torchstone.workflows.machine_check import conditions, sensing

@@ -16,6 +16,7 @@ from torchstone.analysis.advice.questions import three_questions
 from torchstone.analysis.advice.setting import Setting
 from torchstone.analysis.summary import summarize
 from torchstone.core.figures import PHASE
+from torchstone.core.schema.axis import Scalar
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.evidence import Evidence
 from torchstone.workflows.diagnose.ranking import causes_of
@@ -145,7 +146,7 @@ def test_a_rule_says_each_text_once_and_nothing_that_is_set_already(name):
     assert texts
     assert len(set(texts)) == len(texts)
     assert list(rule.usual(open_ones))
-    taken = {
+    taken: dict[str, Scalar] = {
         "num_workers": 16, "pin_memory": True, "precision": "bf16", "compile": "reduce-overhead", "fused": "on",
         "gradient_checkpointing": True, "channels_last": "on",
     }  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 from torchstone.core.schema.peaks import COPY, LAUNCH, PAGEABLE, PINNED, TO_DEVICE, TO_HOST, TRIAD, Rate
 from torchstone.core.schema.quantity import Unit
 from torchstone.core.units import quantity
-from torchstone.execution.controller.host_memory import available_bytes
+from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins.machine_protocols import Device
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.execution.controller.host_memory import available_bytes, oom_kills
+from torchstone.execution.host_memory import available_bytes, oom_kills
 
 GB = 1 << 30
 
