@@ -22,18 +22,18 @@ def checklist(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine)
     loads = case.configuration.get("feed") == "loader"
     chosen = choice_of(case, machine, ())
     lines = [
-        _line("it was measured", done=chosen.throughput is not None, todo="torchstone run"),
-        _line(f"batch sizes compared: {_several(sizes)}", done=len(sizes) > 1, todo="torchstone tune"),
+        _line("it was measured", done=chosen.throughput is not None, how="torchstone run"),
+        _line(f"batch sizes compared: {_several(sizes)}", done=len(sizes) > 1, how="torchstone tune"),
     ]
     if loads:
         lines.append(
-            _line(f"num_workers compared: {_several(workers)}", done=len(workers) > 1, todo="tune --only num_workers")
+            _line(f"num_workers compared: {_several(workers)}", done=len(workers) > 1, how="tune --only num_workers")
         )
     mixed = case.configuration.get("precision")
-    lines.append(_line(f"precision: {mixed}", done=mixed not in ("fp32", None) or len(formats) > 1, todo="try bf16"))
+    lines.append(_line(f"precision: {mixed}", done=mixed not in ("fp32", None) or len(formats) > 1, how="try bf16"))
     lines.append(_memory(chosen.memory_share, setting_of(case, machine)))
     rate = units.quantity(chosen.throughput, "items/s")
-    lines.append(_line(f"throughput known: {rate}", done=chosen.throughput is not None, todo="torchstone run"))
+    lines.append(_line(f"throughput known: {rate}", done=chosen.throughput is not None, how="torchstone run"))
     return lines
 
 
@@ -50,8 +50,8 @@ def _memory(share: float | None, setting: Setting) -> str:
     return f"{told}: a larger batch may fit; whether it is faster is measured" if share < low else told
 
 
-def _line(text: str, *, done: bool, todo: str) -> str:
-    return f"[x] {text}" if done else f"[ ] {text} ({todo})"
+def _line(text: str, *, done: bool, how: str) -> str:
+    return f"[x] {text}" if done else f"[ ] {text} ({how})"
 
 
 def _several(values: set[Scalar]) -> str:

@@ -60,13 +60,18 @@ def shapes_only(request: RunRequest) -> RunRequest:
     return msgspec.structs.replace(request, workloads=workloads)
 
 
+def _takes_random_weights(model: str, options: Mapping[str, Scalar]) -> bool:
+    try:
+        card_of(model, {**options, "weights": "random"})
+    except UsageError:
+        return False
+    return True
+
+
 def _shaped(workload: WorkloadRequest) -> WorkloadRequest:
     options = {name: value for name, value in workload.options.items() if name != "weights"}
-    try:  # of what may have random weights, the others need not be here
-        card_of(workload.model, {**options, "weights": "random"})
+    if _takes_random_weights(workload.model, options):  # then those of a file need not be here
         options["weights"] = "random"
-    except UsageError:
-        pass
     axes = dict(workload.axes)
     made = workload.data is None or workload.data.partition(":")[0] in ("synthetic", "example")
     if not made and workload.task == "train":  # real data come through the loader, a batch at a time
