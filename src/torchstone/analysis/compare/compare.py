@@ -218,7 +218,7 @@ def _of_drift(found: Difference, level: float) -> Iterator[str]:
 
 
 def _value(runs: Sequence[PerTrial], unit: str) -> Estimate:
-    """Return the figure of a side over all its trials, in its own unit, with the 95 % interval of `show`."""
+    """Return the figure of a side over all its trials, in its own unit, with the 95 % confidence interval of `show`."""
     every = [value for each in runs for value in each.values]
     value, low, high, method = over_trials(every)
     note = None if len(every) > 1 else "one trial: no interval"

@@ -50,7 +50,7 @@ class Choice(msgspec.Struct, frozen=True):
     latency_s: float | None = None
     energy_per_item_j: float | None = None
     efficiency: float | None = None  # items/s for each GB of memory
-    throughput_low: float | None = None  # its 95 % interval over trials; None where there is none
+    throughput_low: float | None = None  # its 95 % confidence interval over trials; None where there is none
     throughput_high: float | None = None
 
 

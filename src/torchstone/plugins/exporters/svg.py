@@ -76,7 +76,7 @@ def _figure(
         return None
     y = Coordinate("value", unit)
     marks = (Line(y), Interval(y))
-    return Panel(f"{title}, with its 95 % interval", _BATCH, marks, values, _colours(values), group=group)
+    return Panel(f"{title}, with its 95 % confidence interval", _BATCH, marks, values, _colours(values), group=group)
 
 
 def _scaled(row: Mapping[str, Any], figure: str, scale: float) -> dict[str, float | None]:

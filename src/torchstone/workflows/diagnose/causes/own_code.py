@@ -114,7 +114,7 @@ def _with_backward(e: Evidence, lines: Sequence[HostLine], own: float) -> float:
 
 
 def _upper(share: float, samples: int) -> float:
-    """Return the upper end of the 95 % interval of a share of samples (Wilson, JASA 22, 1927)."""
+    """Return the upper end of the 95 % confidence interval of a share of samples (Wilson, JASA 22, 1927)."""
     n = max(1, samples)
     centre = share + _SURE**2 / (2 * n)
     half = _SURE * math.sqrt(share * (1.0 - share) / n + _SURE**2 / (4 * n * n))
