@@ -10,7 +10,7 @@ from torchstone.core.stats.ratio import log_mean, ratio
 
 
 def times_as_fast(case: CaseSummary, reference: CaseSummary) -> Span | None:
-    """Return the throughput of one Case ÷ that of another, with its 95 % confidence interval; None where one was not measured.
+    """Return the throughput of one Case ÷ that of another, with its 95 % interval; None where one was not measured.
 
     Compared round by round where one run measured both in turn, else by the intervals of both. The interval is None
     where one trial alone stands behind a Case.

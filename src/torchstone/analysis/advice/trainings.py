@@ -17,7 +17,7 @@ _WORST_FIRST = (*reversed(UNSTABLE), Behaviour.SHORT, Behaviour.FLAT, Behaviour.
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A value with the ends of its 95 % confidence interval, over the steps of one training; None where there is none."""
+    """A value with the ends of its 95 % interval, over the steps of one training; None where there is none."""
 
     value: float
     low: float | None = None

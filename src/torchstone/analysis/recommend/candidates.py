@@ -37,7 +37,7 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Settings on a device and what was measured of them. `value`, with its 95 % confidence interval over trials, in `unit`.
+    """Settings on a device and what was measured of them. `value`, with its 95 % interval over trials, in `unit`.
 
     `could_be`: it cannot be told from the best. `doubts`: the checks that make all its figures SUSPECT; such runs are
     left out where there are others.

@@ -27,7 +27,7 @@ _SHORTEST_ID = 4  # characters of a case_id that are taken for one
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One run. `value` with its 95 % confidence interval over `trials`. `counted`: False where it was left out, and `why`."""
+    """One run. `value` with its 95 % interval over `trials`. `counted`: False where it was left out, and `why`."""
 
     run_id: str
     started_utc: str
@@ -51,7 +51,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, with its 95 % confidence interval."""
+    """Where the level changed: `at` is the first point after it. `ratio`: after ÷ before, with its 95 % interval."""
 
     at: int
     run_id: str

@@ -50,7 +50,7 @@ class FixedCount:
 
 
 class UntilQuiet:
-    """Stop when the mean step is known to `target` (relative half-width of its 95 % confidence interval), or it is hopeless.
+    """Stop when the mean step is known to `target` (relative half-width of its 95 % interval), or it is hopeless.
 
     The noise is looked at after 1/8 of the budget and then at times 15 % apart, so that looking costs little and the
     interval is not read so often that chance alone makes it narrow. When half the budget is spent and the target

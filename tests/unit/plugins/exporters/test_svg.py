@@ -45,7 +45,7 @@ def test_latency_and_energy_have_charts_where_they_were_measured():
     ]
     _, latency, _, _, energy = charts(SWEEP, rows).panels
     assert (latency.title, energy.title) == (
-        "latency of a batch, median, with its 95 % interval", "energy of one image, with its 95 % interval",
+        "latency of a batch, median, with its 95 % confidence interval", "energy of one image, with its 95 % interval",
     )  # fmt: skip
     assert latency.values[0]["value"] == pytest.approx(4.0), "in ms"
     assert latency.values[0]["low"] == pytest.approx(3.0)
@@ -76,7 +76,7 @@ def test_the_file_is_a_picture_with_a_mark_for_every_value(tmp_path):
     labels = [element.get("aria-label") or "" for element in root.iter("{http://www.w3.org/2000/svg}path")]
     assert sum("phase:" in label for label in labels) == 9
     assert sum("images/s:" in label and "batch size: 512" in label for label in labels) >= 1
-    assert "throughput, with its 95 % interval" in "".join(root.itertext())
+    assert "throughput, with its 95 % confidence interval" in "".join(root.itertext())
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path, monkeypatch):
