@@ -198,7 +198,7 @@ def test_a_prompt_is_as_long_as_it_was_asked_for_and_only_language_models_go_on(
     )
     with pytest.raises(UsageError, match=r"bert-tiny does not support task 'generate' \(supported: infer, train\)"):
         sketch(WorkloadRequest("generate", "hf:bert-tiny"))
-    with pytest.raises(UsageError, match="cannot generate"):
+    with pytest.raises(UsageError, match="mlp does not support task 'generate'"):
         sketch(WorkloadRequest("generate", "builtin:mlp"))
 
 

@@ -98,7 +98,7 @@ def test_s2_24_to_26_the_three_blocks():
 def test_s2_20_and_26_utilization_stands_in_the_table_and_in_the_recommendation():
     text = drawn(summary(phases=PHASES, utilization=0.938))
     titles = text[: text.index("───")].splitlines()[-2:]
-    place = titles[1].index("in use") + len("in use")
+    place = titles[1].index("utilization") + len("utilization")
     assert titles[0][:place].endswith("device")
     assert all(row[:place].endswith(" 93.8 %") for row in rows(text)), "under its title"
     assert re.search(r"Recommended for training: .*\n.*: safe, utilization 93\.8 % \(usual: 70 to 95 %\)\n", text)
