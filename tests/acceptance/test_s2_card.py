@@ -120,7 +120,7 @@ def test_s2_34_a_card_that_is_used_15_percent_is_told_with_the_causes(card):
     said = "the device is in use 15 % of the time, less than the usual 70 %"
     assert said in told
     assert told.count(said) == 1
-    assert "the loader holds the step up" in told, "14 % of the step: the seed's first cause"
+    assert "the step waits for the loader" in told, "14 % of the step: the seed's first cause"
     assert "Causes: batch too small, launches and synchronisation" in told, "its second"
     assert re.search(r"Try: a larger batch; .*num_workers=8", told)
 

@@ -62,6 +62,15 @@ def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:
     return [Advice(seen, (), (f"{rules.LARGER_BATCH.text}, if throughput still rises with it",))]
 
 
+def read_single_items(case: CaseSummary, run: RunSummary) -> list[Advice]:
+    """Return advice on a training of batch size 1 (a Dataset brings no other), where none larger was measured."""
+    sizes = {one.configuration.get("batch_size") for one in run.cases if one.workload == case.workload}
+    if case.workload.task != Task.TRAIN or sizes != {1}:
+        return []
+    seen = "batch_size is 1, and no larger one was measured: each item pays for a whole step"
+    return [Advice(seen, (), ("--batch-sizes 8,32,128", "torchstone tune, which chooses it"))]
+
+
 def ran_out(case: CaseSummary, cases: Sequence[CaseSummary]) -> int | None:
     """Return the smallest batch size that ran out of memory, of the Cases that are otherwise like this one."""
     there = [c for c in cases if c.workload == case.workload and c.placement == case.placement]

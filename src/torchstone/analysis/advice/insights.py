@@ -10,7 +10,7 @@ from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.analyses import Analysis, analyses
 from torchstone.analysis.advice.convergence import Convergence, convergence
-from torchstone.analysis.advice.curves import curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.curves import curves, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices
 from torchstone.analysis.advice.loss_curves import read_curves
@@ -51,6 +51,8 @@ def readings(run: RunSummary) -> Readings:
 def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> Iterator[Said]:
     believed = [case for case in cases if case.verdict != Verdict.INVALID]
     for case in believed:
+        for one in read_single_items(case, run):
+            yield _said("batch_size", case, one)
         for one in read_phases(case, run.machine):
             yield _said("phases", case, one)
         for one in read_memory(case, run):

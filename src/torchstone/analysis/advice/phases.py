@@ -58,7 +58,7 @@ def _advice(seen: str, rule: Rule, setting: Setting) -> Advice:
 
 
 def _data(seen: str, data_s: float, setting: Setting, idle: str | None) -> Advice:
-    told = [f"{seen}: the loader holds the step up"]
+    told = [f"{seen}: the step waits for the loader"]
     if data_s > usual.DATA_S:
         told.append(f"more than the usual {units.quantity(usual.DATA_S, 's', 2)}")
     if idle is not None:

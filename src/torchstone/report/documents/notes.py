@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.choices import choice_of, choose
-from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -52,7 +52,8 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
-        yield from (f"{name}{one}" for one in (*read_phases(case, run.machine), *read_memory(case, run)))
+        read = (*read_single_items(case, run), *read_phases(case, run.machine), *read_memory(case, run))
+        yield from (f"{name}{one}" for one in read)
 
 
 def _of_best(

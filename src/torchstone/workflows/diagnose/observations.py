@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.checklist import checklist
-from torchstone.analysis.advice.curves import curve_of, phases_s, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.curves import curve_of, phases_s, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.questions import three_questions
 from torchstone.analysis.advice.spread import read_spread
@@ -31,6 +31,7 @@ def over_batch_sizes(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
 
 def of_its_step(run: RunSummary, case: CaseSummary) -> Iterator[Advice]:
     """Yield what the phases of its step, its memory and its spread say of a Case."""
+    yield from read_single_items(case, run)
     yield from read_phases(case, run.machine)
     yield from read_memory(case, run)
     if (spread := read_spread(case, run.procedure)) is not None:

@@ -7,7 +7,7 @@ import pytest
 from build import a_sweep
 
 from torchstone.analysis.advice.batch_curve import advise
-from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases
+from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Status
@@ -78,6 +78,14 @@ def test_s2_21_and_31_how_full_the_memory_is_stands_beside_the_usual_band(batch,
     assert str(told).startswith(f"peak memory is {said}")
     on_the_host = msgspec.structs.replace(run.cases[0], placement=Placement("cpu"))
     assert read_memory(on_the_host, run) == [], "a process on the host is not meant to fill its memory"
+
+
+@pytest.mark.parametrize(("batches", "told"), [((1,), True), ((1, 8), False), ((8,), False)])
+def test_a_training_of_single_items_is_told_so_where_no_larger_batch_was_measured(batches, told):
+    run = summary([({"batch_size": batch}, 0.1) for batch in batches])
+    said = read_single_items(run.cases[0], run)
+    assert bool(said) is told
+    assert all("Try: --batch-sizes 8,32,128; torchstone tune" in str(one) for one in said)
 
 
 def test_a_batch_that_ran_out_is_not_advised():

@@ -50,7 +50,7 @@ def test_the_pattern_is_told_with_its_evidence():
     assert "\nHighest throughput: 5,614 images/s at batch size 128.\n" in text
     assert "\nat batch_size 8, throughput is 13 % of the top: a step costs about 10.0 ms whatever its size" in text
     assert "\nAt batch size 128:\n" in text
-    assert "\ndata is 40 % of the step (9.12 ms): the loader holds the step up.\n" in text
+    assert "\ndata is 40 % of the step (9.12 ms): the step waits for the loader.\n" in text
     assert "\n- Try: num_workers=2,4,8; pin_memory=true" in text
     assert "\nBatch size 512 ran out of memory: it took 512 GiB of 80" in text
     assert "![Where the time of a training step goes](time_breakdown.png)" in text

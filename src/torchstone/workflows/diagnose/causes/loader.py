@@ -1,4 +1,4 @@
-"""The loader holds the step up: it waits for its source, or it computes."""
+"""The step waits for the loader: it waits for its source, or it computes."""
 
 from __future__ import annotations
 
