@@ -170,7 +170,7 @@ def test_s3_60_large_variance_is_told_with_what_the_document_advises(desk):
     )
     text = " ".join(desk.type("torchstone check unsettled").out.split())
     assert re.search(r"drift: .* became \d+ % faster\W.*--warmup \d+", text)
-    assert re.search(r"neighbours: .* 1\.00 CPU cores busy .*\W+stop what else runs and measure again", text)
+    assert re.search(r"neighbours: .* 1\.00 CPU cores busy .*\W+stop other processes and measure again", text)
 
 
 def test_s3_48_the_seeds_own_results_are_taken_in_and_found_again(desk):

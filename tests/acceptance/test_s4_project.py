@@ -78,12 +78,14 @@ def test_s4_16_the_target_for_both_asks_for_every_kind_of_device_that_is_here(de
 
 
 def test_s4_20_every_commit_is_checked_by_what_lint_runs():
-    assert recipe("lint") == ["$(BIN)/ruff check --quiet .", "$(BIN)/ruff format --check --quiet ."]
+    ruff = ["$(BIN)/ruff check --quiet .", "$(BIN)/ruff format --check --quiet ."]
+    assert recipe("lint") == [*ruff, "$(BIN)/lint-imports --no-cache --no-logo"]
     assert "$(BIN)/pre-commit install" in recipe("setup-pre-commit")
     hooks = YAML(typ="safe").load(ROOT / ".pre-commit-config.yaml")["repos"]
     entries = [hook["entry"] for repo in hooks for hook in repo["hooks"]]
     assert [" ".join(shlex.split(one)[:2]) for one in entries[:2]] == [".venv/bin/ruff check", ".venv/bin/ruff format"]
     assert ".venv/bin/mypy" in entries
+    assert ".venv/bin/lint-imports --no-cache --no-logo" in entries
 
 
 def test_s4_34_the_licence_is_mit_in_all_three_places():

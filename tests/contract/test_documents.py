@@ -14,12 +14,13 @@ from torchstone.core.charts.picture import Picture
 from torchstone.core.plain_text import plain
 from torchstone.plugins import registry
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers.as_json import as_json
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers._text import cells, wrapped
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
-from torchstone.report.renderers.terminal_text import cells, wrapped
+from torchstone.report.rendering import formats, renderer
 
 each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+TEXTS = ("md", "terminal")  # formats that people read as they are
 NAMES = re.compile("|".join(registry.names("checks")))  # which stay as they are typed
 widths = pytest.mark.parametrize("width", [40, 80, 120])
 
@@ -108,9 +109,23 @@ def test_nothing_steers_the_terminal_or_becomes_markup(make, every):
 
 
 @each
+@pytest.mark.parametrize("name", formats())
+def test_every_renderer_draws_every_document(make, name):
+    document = make()
+    file = renderer(name).render(document)
+    assert file == renderer(name).render(document), "the same again"
+    if name in TEXTS:
+        text = file.decode()
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text), "nothing that steers"
+        assert re.sub(r"[\W_]+", "", plain(document.headline or "")) in re.sub(r"[\W_]+", "", text), (
+            "the answer is there"
+        )
+
+
+@each
 def test_the_json_is_the_document(make):
     document = make()
-    text = as_json(document)
+    text = renderer("json").render(document)
     assert msgspec.json.decode(text, type=Document) == document
     told = json.loads(text)
     assert set(told) == {"title", "parts"}

@@ -93,7 +93,7 @@ def test_what_is_no_result_is_said_in_one_line(said, tmp_path):
     (tmp_path / "torn.jsonl").write_text("{")
     code, out, err = said("check", str(tmp_path))
     assert (code, "1 SUSPECT" in out) == (2, True)
-    assert "torn.jsonl: not a torchstone record; the others" in err
+    assert "torn.jsonl: not a torchstone record; the other files" in err
     (tmp_path / "r.csv").write_text("model,infer_samples_per_sec\n,1,2,3\n")
     code, out, err = said("import", str(tmp_path / "r.csv"))
     assert (code, out) == (2, "")

@@ -29,7 +29,7 @@ def installed(request, tmp_path_factory) -> Path:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     broken = [f"[torchstone.{family}]\nbroken = no_such_module:PLUGIN\n" for family in ("models", "data", "engines")]
-    usurper = "[torchstone.plugins.data]\nsynthetic = torchstone_example.waves:PLUGIN\n"
+    usurper = "[torchstone.data]\nsynthetic = torchstone_example.waves:PLUGIN\n"
     for name, points in (("broken", "".join(broken)), ("usurper", usurper)):
         about = folder / f"{name}-1.0.dist-info"
         about.mkdir()

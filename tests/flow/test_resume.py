@@ -66,7 +66,7 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
     Path("net.py").write_text(MODEL)
     elsewhere = re.sub(rb'"hostname":"[^"]*"', b'"hostname":"elsewhere"', path.read_bytes(), count=1)
     Path("other.jsonl").write_bytes(elsewhere)
-    assert "another machine, or with other settings: hostname was elsewhere, is " in refused("resume", "other.jsonl")
+    assert "another machine or with other settings: hostname was elsewhere, is " in refused("resume", "other.jsonl")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert "OMP_NUM_THREADS was None, is 1" in refused("resume")
     monkeypatch.delenv("OMP_NUM_THREADS")
@@ -83,10 +83,10 @@ def test_a_run_that_was_out_of_time_is_gone_on_with(cut_off, refused, capfd, mon
     assert sorted(t.case_id for t in run.trials) == sorted(c.case_id for c in begun.head.plan.cases)
     assert {t.outcome.status for t in run.trials} == {Status.OK}
     assert [t.order for t in run.trials] == sorted({t.order for t in run.trials})
-    assert "sweep.yaml was edited" in next(f.message for f in run.findings if f.check == "resumed")
+    assert "sweep.yaml has changed" in next(f.message for f in run.findings if f.check == "resumed")
     assert f"{4 - len(finished)} trials" in said.err
     assert len(list(Path("outputs").glob("benchmark_*.json"))) == 2
-    assert "nothing is missing, all 4 trials are taken" in refused("resume")
+    assert "nothing is missing, all 4 trials are done" in refused("resume")
 
     # A full disk may have cost it its table: that is missing, too.
     (table,) = Path("outputs/data").glob("*_cases.csv")

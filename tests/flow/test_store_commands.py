@@ -161,6 +161,7 @@ LISTS = {
     "recipes": "smoke", "models": "builtin:cnn", "data": "digits", "devices": "cuda", "axes": "batch_size",
     "metrics": "throughput",
     "tasks": "train", "isolation": "fork", "telemetry": "nvml", "checks": "nan_loss", "formats": "parquet",
+    "reports": "md",
 }  # fmt: skip
 
 
@@ -259,3 +260,22 @@ def test_a_reader_that_has_seen_enough_is_no_error(stored):
     words = f"{sys.executable} -m torchstone show mine --full | head -1"
     answer = started("bash", "-c", f"set -o pipefail; {words}")
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_a_report_in_every_format_of_every_run_named(stored, said, capfd):
+    files = said("report", "mine", "other", "--format", "md,json", "--format", "terminal").split()
+    assert files == [
+        str(stored / "reports" / f"{run}{suffix}")
+        for run in (RUN_ID, "20261122-100000-beef") for suffix in (".md", ".json", ".txt")
+    ]  # fmt: skip
+    page = (stored / "reports" / f"{RUN_ID}.md").read_text()
+    assert page.startswith("# mine\n\n**")
+    assert "### SYSTEM" in page, "every figure of every case"
+    assert said("report").split() == [str(stored / "reports" / "20261122-100000-beef.md")], "the newest, as Markdown"
+    (stored / "taken").write_text("")
+    for words, why in (
+        (("--format", "mdd"), "unknown report format 'mdd'. Did you mean 'md'?"), (("nope",), "no run 'nope'"),
+        (("--output", str(stored / "taken")), "cannot write into"),
+    ):  # fmt: skip
+        assert main(["report", *words]) == 2
+        assert why in capfd.readouterr().err

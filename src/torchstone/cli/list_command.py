@@ -1,4 +1,4 @@
-"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats or importers.
+"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, reports or importers.
 
 torchstone list
 torchstone list recipes
@@ -87,6 +87,12 @@ def _metrics() -> Rows:
     return [(one.name, f"{one.meaning} ({one.unit})") for one in FIGURES.values()]
 
 
+def _reports() -> Rows:
+    from torchstone.report.rendering import formats, renderer
+
+    return [(name, renderer(name).describes) for name in formats()]
+
+
 def _values(values: tuple[str, ...] | None) -> str:
     return f"; {', '.join(values)}" if values else ""
 
@@ -108,5 +114,5 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "recipes": _recipes, "models": _models, "data": _family("data"), "devices": _family("devices"), "axes": _axes,
     "metrics": _metrics, "tasks": _family("engines"), "searchers": _family("searchers"),
     "isolation": _family("launchers"), "telemetry": _family("telemetry"), "checks": _family("checks"),
-    "formats": _family("exporters"), "importers": _family("importers"),
+    "formats": _family("exporters"), "reports": _reports, "importers": _family("importers"),
 }  # fmt: skip

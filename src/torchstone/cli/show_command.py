@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
-
-if TYPE_CHECKING:
-    from torchstone.analysis.compare.ab_course import Course
-    from torchstone.analysis.summary import RunSummary
-    from torchstone.core.schema.trial import Trial
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the run."""
-    from torchstone.analysis.compare.ab_course import course_recorded
     from torchstone.analysis.summary import summarize
-    from torchstone.storage.query import find, read_run
+    from torchstone.cli._stored import contest, document_of
+    from torchstone.storage.query import find
 
     summary = summarize(find(folder_of(options), options.run))
     if options.apply is not None:
@@ -40,24 +34,13 @@ def run(options: argparse.Namespace) -> int:
 
         apply(options.apply, summary)
         return 0
-    contested = read_run(Path(summary.record)).trials if summary.comparison is not None else ()
-    course = course_recorded(contested) if summary.comparison is not None else None
     if options.json:
         from torchstone.cli._json import print_json
         from torchstone.cli._run_json import whole
 
-        print_json(whole(summary, course))
+        print_json(whole(summary, contest(summary)[1]))
         return 0
-    _print(summary, contested, course, every=options.full)
-    return 0
-
-
-def _print(summary: RunSummary, contested: tuple[Trial, ...], course: Course | None, *, every: bool) -> None:
     from torchstone.cli._render import show_document
-    from torchstone.report.documents.ab import ab_document
-    from torchstone.report.documents.run import run_document
 
-    answer = None
-    if summary.comparison is not None and course is not None:
-        answer = ab_document(summary.comparison, contested, summary.cases, course).parts
-    show_document(run_document(summary, every=every, answer=answer), every=every)
+    show_document(document_of(summary, every=options.full), every=options.full)
+    return 0

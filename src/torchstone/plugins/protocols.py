@@ -89,7 +89,7 @@ class DataSource(Protocol):
         """Open the data, or one split of it, for a model with that input."""
 
 
-# ── engines/ ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tasks/ ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Batches(Protocol):
@@ -169,7 +169,7 @@ class Trainable(Prepared, Protocol):
 
 
 class Engine(Protocol):
-    """engines/<task>.py: one task, as a user would write it."""
+    """tasks/<task>.py: one task, as a user would write it."""
 
     describes: str
     axes: tuple[str, ...]

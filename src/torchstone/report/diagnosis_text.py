@@ -8,7 +8,7 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError
 from torchstone.report.document import Document
 from torchstone.report.documents import bottleneck_report, performance_report
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.workflows.diagnose.diagnosis import Diagnosis
 
 

@@ -8,7 +8,7 @@ from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.report.documents.recommendation import recommendation_document
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 
 
 def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path]:

@@ -67,7 +67,7 @@ def test_a_package_that_offers_something_is_seen_and_one_that_only_has_our_name_
     assert not _anything_offered()
     (about / "entry_points.txt").write_text("[console_scripts]\ntorchstone = torchstone.cli:main\n")
     assert not _anything_offered()
-    (about / "entry_points.txt").write_text("[torchstone.plugins.models]\ntheirs = theirs:PLUGIN\n")
+    (about / "entry_points.txt").write_text("[torchstone.models]\ntheirs = theirs:PLUGIN\n")
     assert _anything_offered()
     packed = tmp_path / "packed.zip"
     packed.write_bytes(b"")

@@ -38,9 +38,10 @@ class _Figure(msgspec.Struct, frozen=True):
 
     def title(self, item: str) -> str:
         """Return what the column is called, with its unit where the cells have none."""
-        metric = FIGURES[self.name]
+        if self.name == "output_token_throughput":
+            return "output tokens/s"
         unit = "ms" if self.ms else f"{item}s/s" if self.name == "throughput" else ""
-        return f"{metric.title} {unit or (metric.unit if self.name in _RATES else '')}".rstrip()
+        return f"{FIGURES[self.name].title} {unit}".rstrip()
 
 
 _FIGURES = (
@@ -132,6 +133,8 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
     memory = next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
+        if not any(estimates):
+            continue
         marked = _marked(cases, figure.name, memory)
         rank = _MEMORY_RANK if figure.name == memory else FIGURES[figure.name].rank or 0
         values = tuple(_cell(e, figure) + mark for e, mark in zip(estimates, marked, strict=True))

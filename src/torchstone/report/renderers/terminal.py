@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
-from torchstone.report.renderers.terminal_table import fitting, table
-from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
+from torchstone.report.renderers._table import fitting, table
+from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 
 __all__ = ["fitting", "terminal"]
 
 _NAME = 9  # cells of a fact's name
+_MAIL = 100  # columns of a file
 
 
 def terminal(document: Document, width: int, *, every: bool = False) -> str:
@@ -121,3 +122,17 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
 
 def _has_sections(part: Section) -> bool:
     return any(isinstance(one, Section) and one.title and not one.folded for one in part.parts)
+
+
+class PlainText:
+    """What a terminal shows that is as wide as a mail, with what is folded."""
+
+    describes = f"plain text, {_MAIL} columns wide"
+    suffix = ".txt"
+
+    def render(self, document: Document) -> bytes:
+        """Return the file."""
+        return terminal(document, _MAIL, every=True).encode()
+
+
+RENDERER = PlainText()

@@ -20,7 +20,9 @@ def told(phases, cores=16, accelerator=True, utilization=None, **changes):
 
 def test_data_that_holds_the_step_up():
     (one,) = told({"data": 0.050, "forward": 0.010, "backward": 0.020}, utilization=0.4)
-    assert one.startswith("data is 62 % of the step (50.0 ms): the step waits for the loader; more than the usual 30 ms")
+    assert one.startswith(
+        "data is 62 % of the step (50.0 ms): the step waits for the loader; more than the usual 30 ms"
+    )
     assert "in use 40 % of the time, less than the usual 70 %" in one
     assert "Causes: slow disk, too few workers, costly preprocessing" in one
     assert "Try: num_workers=8,12,16; pin_memory=true; a faster disk (SSD)" in one

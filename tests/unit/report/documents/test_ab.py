@@ -15,7 +15,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement, OtherThread
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.document import Document, Facts, Role, Text
 from torchstone.report.documents.ab import ab_document
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.ab.live_comparison import course_of

@@ -11,7 +11,7 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.schema.case import Placement, Task
 from torchstone.report.document import Document, Facts, Section, Table
 from torchstone.report.documents.comparison import comparison_document
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 
 BASE = (0.0100, 0.0101, 0.0099, 0.0100)

@@ -8,7 +8,7 @@ from torchstone.analysis.recommend.software import Changed
 from torchstone.report.document import Command, Document, Facts, Role, Section, Table, Text
 from torchstone.report.documents.history import Requested
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.index import Problem
 

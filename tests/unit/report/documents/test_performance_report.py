@@ -17,7 +17,7 @@ from torchstone.core.schema.trial import Status
 from torchstone.report.charts import sweep as charts
 from torchstone.report.document import Chart
 from torchstone.report.documents.performance_report import of_sweep
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.storage.query import entry_of
 from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 

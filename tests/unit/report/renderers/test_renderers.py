@@ -18,9 +18,9 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers.as_json import as_json
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.report.renderers.terminal import fitting, terminal
+from torchstone.report.rendering import renderer
 
 HOSTILE = "a|b\x1b[31m<script>`x`"
 RATES = Table((
@@ -96,7 +96,7 @@ def test_a_stranger_s_text_steers_neither_terminal_nor_page():
 
 
 def test_every_part_is_in_the_json_by_its_kind():
-    told = json.loads(as_json(WHOLE))
+    told = json.loads(renderer("json").render(WHOLE))
     kinds = [part["kind"] for part in told["parts"]]
     assert kinds == ["text", "table", "text", "doubt", "command", "facts", "section", "chart"]
     assert told["parts"][1]["columns"][2]["cells"] == ["±2.0 %", "–"]

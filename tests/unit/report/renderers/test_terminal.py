@@ -5,9 +5,9 @@ import pytest
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Column, Command, Document, Doubt, Facts, Role, Section, Table, Text
+from torchstone.report.renderers._table import fitting
+from torchstone.report.renderers._text import cells, wrapped
 from torchstone.report.renderers.terminal import terminal
-from torchstone.report.renderers.terminal_table import fitting
-from torchstone.report.renderers.terminal_text import cells, wrapped
 
 WIDE = "模型"
 

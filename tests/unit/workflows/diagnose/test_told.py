@@ -24,7 +24,7 @@ from torchstone.report.diagnosis_text import write_reports
 from torchstone.report.diagnosis_wording import document, limit_words
 from torchstone.report.documents import bottleneck_report as bottlenecks
 from torchstone.report.documents.performance_report import of_diagnosis
-from torchstone.report.renderers.markdown import markdown
+from torchstone.report.renderers.md import markdown
 from torchstone.workflows.diagnose.diagnosis import Tried, WhatIf
 from torchstone.workflows.diagnose.short_of_memory import out_of_memory
 from torchstone.workflows.diagnose.suggested_command import command_for

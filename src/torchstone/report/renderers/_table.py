@@ -9,8 +9,8 @@ from typing import Literal
 from torchstone.core.plain_text import plain
 from torchstone.core.units import MISSING
 from torchstone.report.document import Column, Table
-from torchstone.report.renderers.shortening import shortened, with_room
-from torchstone.report.renderers.terminal_text import cells, with_what_to_type, wrapped
+from torchstone.report.renderers._shortening import shortened, with_room
+from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 
 _GAP = 2  # cells between columns
 _LEAST = 6  # cells of a column, below which a table cannot be read

@@ -105,3 +105,17 @@ def _table(part: Table) -> str:
     ]
     lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in zip(*(c.cells for c in part.columns), strict=True)]
     return "\n".join(lines)
+
+
+class Markdown:
+    """A page for pull requests, issues and wikis."""
+
+    describes = "Markdown, as GitHub shows it"
+    suffix = ".md"
+
+    def render(self, document: Document) -> bytes:
+        """Return the file."""
+        return markdown(document).encode()
+
+
+RENDERER = Markdown()

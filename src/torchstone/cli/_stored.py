@@ -1,0 +1,35 @@
+"""The Document of a stored run, whatever kind it is; of an A/B comparison with what it said when it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchstone.analysis.compare.ab_course import Course
+    from torchstone.analysis.summary import RunSummary
+    from torchstone.core.schema.trial import Trial
+    from torchstone.report.document import Document
+
+
+def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
+    """Return the trials of an A/B comparison and its course; nothing of another run. Reads the record."""
+    from torchstone.analysis.compare.ab_course import course_recorded
+    from torchstone.storage.query import read_run
+
+    if summary.comparison is None:
+        return (), None
+    trials = read_run(Path(summary.record)).trials
+    return trials, course_recorded(trials)
+
+
+def document_of(summary: RunSummary, *, every: bool) -> Document:
+    """Return the Document. `every`: with every figure of every case."""
+    from torchstone.report.documents.ab import ab_document
+    from torchstone.report.documents.run import run_document
+
+    trials, course = contest(summary)
+    answer = None
+    if summary.comparison is not None and course is not None:
+        answer = ab_document(summary.comparison, trials, summary.cases, course).parts
+    return run_document(summary, every=every, answer=answer)
