@@ -1,0 +1,33 @@
+"""The pictures of a Document as PNG files in a folder: for slides, papers and pages of others."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+from torchstone.report.document import Document
+from torchstone.report.pictures import drawn
+
+
+class Png:
+    """A file a picture."""
+
+    describes = "the pictures, a PNG file each in a folder (needs vl-convert-python)"
+    suffix = ".zip"
+    folder = "_pictures"
+
+    def files(self, document: Document) -> Mapping[str, bytes]:
+        """Return the pictures by the names of their files. Raises MissingError without vl-convert."""
+        return drawn(document, (".png",))
+
+    def render(self, document: Document) -> bytes:
+        """Return all of them in one ZIP file, where a folder cannot be: the same bytes for the same Document."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for name, data in self.files(document).items():
+                archive.writestr(zipfile.ZipInfo(name), data)  # of 1980, whenever it is written
+        return packed.getvalue()
+
+
+RENDERER = Png()
