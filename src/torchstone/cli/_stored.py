@@ -38,9 +38,8 @@ def document_of(summary: RunSummary, *, every: bool, pictures: bool = False) -> 
 
 def _pictures(summary: RunSummary) -> Sequence[Section]:
     """Return the pictures of a run. Reads the record, since its raw values are shown."""
-    from torchstone.report.documents.run import without_probes
     from torchstone.report.documents.run_pictures import run_pictures, training_of
     from torchstone.storage.query import read_run
 
     run = read_run(Path(summary.record))
-    return run_pictures(without_probes(summary), run, training_of(run))
+    return run_pictures(summary, run, training_of(run))

@@ -81,9 +81,13 @@ def _plots(document: Document, folder: Path) -> list[Path]:
 
 def _linked(document: Document, there: Path, plots: Path | None) -> Document:
     """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
+    from urllib.parse import quote
+
     from torchstone.report.pictures import beside, without_charts
 
-    return without_charts(document) if plots is None else beside(document, Path(os.path.relpath(plots, there)).as_posix())
+    if plots is None:
+        return without_charts(document)
+    return beside(document, quote(Path(os.path.relpath(plots, there)).as_posix()))
 
 
 def _write(path: Path, data: bytes) -> Path:
@@ -91,5 +95,5 @@ def _write(path: Path, data: bytes) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as fault:
-        raise UsageError(f"cannot write {path}: {fault.strerror}") from None
+        raise UsageError(f"cannot write into {path.parent}: {fault.strerror}") from None
     return path

@@ -17,6 +17,7 @@ from torchstone.report.charts.curves import MOST_CURVES, Named, named, panels, p
 from torchstone.report.charts.names import device_names, workload_name
 from torchstone.report.document import Chart
 
+THROUGHPUT = "throughput_vs_batch_size"
 _MOST_PANELS = 12
 _FEWEST = 2  # batch sizes that are a curve
 _SCALING = "scaling"  # no figure of a case: it is one of several together
@@ -33,7 +34,7 @@ class _Question(msgspec.Struct, frozen=True):
 
 _RATES = (("output_token_throughput", "output tokens"), ("throughput", ""))
 _QUESTIONS = (
-    _Question("throughput_vs_batch_size", "Throughput by batch size", (_RATES,), "how throughput moves"),
+    _Question(THROUGHPUT, "Throughput by batch size", (_RATES,), "how throughput moves"),
     _Question(
         "latency_vs_batch_size", "Latency by batch size",
         (

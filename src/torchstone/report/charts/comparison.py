@@ -13,7 +13,8 @@ import msgspec
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
-from torchstone.core.charts.picture import Colours, Coordinate, Kind, Line, Panel, Picture
+from torchstone.core import units
+from torchstone.core.charts.picture import Colours, Coordinate, Interval, Kind, Line, Mark, Panel, Picture
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.memory_figures import PEAKS
@@ -102,13 +103,28 @@ def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Panel | None
     column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
     if column is None:
         return None
-    found: dict[tuple[str, int], list[float]] = {}
+    found: dict[tuple[str, int], list[Mapping[str, float | None]]] = {}
     for line, point in _lined(own) if quantity.by_rate else [(point.line, point) for point in own]:
         if isinstance(value := point.row.get(column), int | float):
-            found.setdefault((line, point.batch), []).append(float(value) * quantity.factor)
-    values = [{"line": line, "x": batch, "y": fmean(each)} for (line, batch), each in found.items()]
+            found.setdefault((line, point.batch), []).append(_ends(point.row, column, quantity.factor))
+    values = [{"line": line, "x": batch, **_joined(each)} for (line, batch), each in found.items()]
     x = Coordinate("x", "batch size", Kind.STEPS)
     return lines(values, title, x, quantity.title)
+
+
+def _ends(row: Mapping[str, Scalar], column: str, factor: float) -> dict[str, float | None]:
+    """Return a value and its interval as they are drawn; one that is too wide is not."""
+    value, low, high = (row.get(name) for name in (column, f"{column}_low", f"{column}_high"))
+    ends = [float(end) * factor if isinstance(end, int | float) else None for end in (value, low, high)]
+    wide = units.is_wide(ends[0] or 0.0, ends[1], ends[2])
+    return {"y": ends[0], "low": None if wide else ends[1], "high": None if wide else ends[2]}
+
+
+def _joined(each: Sequence[Mapping[str, float | None]]) -> Mapping[str, float | None]:
+    """Return the one there is; of several runs of a case their mean, which has no interval here."""
+    if len(each) == 1:
+        return each[0]
+    return {"y": fmean(one["y"] or 0.0 for one in each), "low": None, "high": None}
 
 
 def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
@@ -166,4 +182,8 @@ def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
 def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str) -> Panel:
     """Return a panel: a line for each word under `line`, through its points `x`, `y`."""
     named = tuple(dict.fromkeys(value["line"] for value in values))
-    return Panel(title, x, (Line(Coordinate("y", y)),), tuple(values), Colours("line", named))
+    along = Coordinate("y", y)
+    marks: tuple[Mark, ...] = (Line(along),)
+    if any(value.get("low") is not None for value in values):
+        marks = (*marks, Interval(along))
+    return Panel(title, x, marks, tuple(values), Colours("line", named))

@@ -16,9 +16,11 @@ from torchstone.report.charts.pareto import pareto_chart
 from torchstone.report.charts.phases import phases_chart
 from torchstone.report.charts.roofline import roofline_chart
 from torchstone.report.charts.samples import sample_charts
+from torchstone.report.charts.search import search_chart
 from torchstone.report.charts.telemetry import telemetry_chart
 from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
+from torchstone.report.documents.run import without_probes
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
 
@@ -28,12 +30,16 @@ OVER_SETTINGS, SINGLE_STEPS, TRAINING = "Pictures over the settings", "Single st
 def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:
     """Return a section for each kind of picture that a run has data for. `run`: what its record has, raw values too.
 
+    What a search only probed is in the picture of the search alone: probes are no results.
+
     `training`: of a training to its end what its file of metrics has.
     """
+    shown = without_probes(summary)
+    search = search_chart(summary) if summary.answer is not None else None
     sections = (
-        Section(OVER_SETTINGS, tuple(_over_settings(summary, run))),
+        Section(OVER_SETTINGS, (*_over_settings(shown, run), *([search] if search is not None else []))),
         Section(TRAINING, tuple(_of_a_training(summary, training))),
-        Section(SINGLE_STEPS, tuple(_of_steps(summary, run)) if training is None else ()),
+        Section(SINGLE_STEPS, tuple(_of_steps(shown, run)) if training is None else ()),
     )
     return tuple(section for section in sections if section.parts)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Mapping
 
 from torchstone.report.document import Document
-from torchstone.report.pictures import drawn
 
 
 class Png:
@@ -19,10 +16,15 @@ class Png:
 
     def files(self, document: Document) -> Mapping[str, bytes]:
         """Return the pictures by the names of their files. Raises MissingError without vl-convert."""
+        from torchstone.report.pictures import drawn
+
         return drawn(document, (".png",))
 
     def render(self, document: Document) -> bytes:
         """Return all of them in one ZIP file, where a folder cannot be: the same bytes for the same Document."""
+        import io
+        import zipfile
+
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for name, data in self.files(document).items():
