@@ -10,7 +10,8 @@ from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.analyses import analyses
 from torchstone.analysis.advice.grouping import over_devices
 from torchstone.analysis.summary import CaseSummary, RunSummary
-from torchstone.core.charts.picture import Panel, Picture
+from torchstone.core import units
+from torchstone.core.charts.picture import Line, Panel, Picture
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.report.charts.curves import MOST_CURVES, Named, named, panels, placed
@@ -103,7 +104,18 @@ def _chart(
     if not found:
         return None
     picture = Picture(question.title, tuple(found[:_MOST_PANELS]), _left_out(drawn, len(found)), columns=2)
-    return Chart(question.name, f"{question.title}: {question.says}, with 95 % confidence intervals", picture)
+    says = f"{question.title}: {question.says}, with 95 % confidence intervals; {_highest(found[0])}"
+    return Chart(question.name, says, picture)
+
+
+def _highest(panel: Panel) -> str:
+    """Return the highest point of a panel in words, for who cannot see it."""
+    top = max(panel.values, key=lambda value: float(value["value"]), default=None)
+    if top is None:
+        return "no value is certain enough to be drawn"
+    unit = next((mark.y.title for mark in panel.marks if isinstance(mark, Line)), "")
+    which = f" ({top['curve']})" if panel.colours is not None and len(panel.colours.names) > 1 else ""
+    return f"the highest is {units.significant(top['value'], 3)} {unit} at batch size {top['batch']}{which}"
 
 
 def _unit(figure: str, case: CaseSummary) -> str:
