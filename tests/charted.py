@@ -1,4 +1,4 @@
-"""Runs that have everything a picture shows: warm-up, latencies, phases, gauges, peaks, failures; and their Documents."""
+"""Runs that have all that pictures show: warm-up, latencies, phases, gauges, peaks, failures; and their Documents."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from typing import Any
 
 import msgspec
 from build import a_case, a_machine, a_run, a_trial, peaks_of
+from compared_results import a_comparison
+from learning import falling, of_losses, rising
+from results import a_tuned, an_epoch, metrics_of
 
+from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.report.charts.search import search_chart
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.run import run_document
 from torchstone.report.documents.run_pictures import run_pictures
@@ -79,7 +84,8 @@ def _gauges(case: Case, whole_s: float, dice: random.Random) -> list[Series]:
 
 
 def a_charted_run(
-    cases: Sequence[Case], machine: Machine, *, trials: int = 4, failed: Mapping[str, Status] | None = None, **about: Any
+    cases: Sequence[Case], machine: Machine, *, trials: int = 4, failed: Mapping[str, Status] | None = None,
+    **about: Any,
 ) -> Run:
     """A run of these Cases. `failed`: how those of some ids ended, if not well; `about`: fields of the run."""
     dice = random.Random(1)
@@ -174,10 +180,57 @@ def one_trial() -> Run:
     return a_charted_run(cases_of((1, 8), task=Task.INFER), machine_of(A100), trials=1)
 
 
+def trained_at_three_rates() -> Run:
+    """The same training at three learning rates, one of which diverges."""
+    curves = [(1e-4, falling(slope=-0.002)), (1e-3, falling(slope=-0.02)), (1.0, rising())]
+    return of_losses([({"learning_rate": rate}, curve) for rate, curve in curves])
+
+
+def a_search() -> Document:
+    """A tune with the picture of its search."""
+    told = a_tuned()
+    chart = search_chart(told)
+    return run_document(told, pictures=[Section("Pictures", (chart,))] if chart is not None else [])
+
+
+def three_machines() -> list[ComparedInput]:
+    """The same inference on three machines, of which one ran out of memory and one did not try a batch size."""
+    sides = []
+    for letter, device, sizes in (("A", A100, (8, 32, 128)), ("B", MI300, (8, 32, 128)), ("C", XEON, (8, 128))):
+        cases = cases_of(sizes, (device,), task=Task.INFER)
+        failed = {cases[-1].case_id: Status.OUT_OF_MEMORY} if letter == "B" else None
+        run = a_charted_run(cases, machine_of(device), failed=failed)
+        sides.append(ComparedInput(letter, device.name, letter, (run,)))
+    return sides
+
+
+def two_trainings() -> list[ComparedInput]:
+    """Trainings to their end on two cards."""
+    dice, sides = random.Random(2), []
+    for letter, device, by in (("A", A100, 1.0), ("B", MI300, 1.5)):
+        case = cases_of((32,), (device,))[0]
+        run = a_charted_run([case], machine_of(device))
+        epochs = [
+            an_epoch(
+                n, train_loss=by * 2.0 / n, val_loss=by * 2.1 / n,
+                train_accuracy=1.0 - 0.5 / n, val_accuracy=1.0 - 0.6 / n,
+            )
+            for n in range(1, 9)
+        ]  # fmt: skip
+        gauges = tuple(_gauges(case, 20.0 * by, dice))
+        metrics = metrics_of(epochs, run_id=run.head.run_id, telemetry=gauges)
+        sides.append(ComparedInput(letter, device.name, letter, (run,), {run.head.run_id: metrics}))
+    return sides
+
+
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("pictures: a training sweep", cache(lambda: a_page(a_training_sweep(), every=True))),
     ("pictures: three devices", cache(lambda: a_page(three_devices()))),
     ("pictures: many settings", cache(lambda: a_page(many_settings()))),
     ("pictures: one trial", cache(lambda: a_page(one_trial()))),
     ("pictures: hostile", cache(lambda: a_page(hostile()))),
+    ("pictures: losses", cache(lambda: a_page(trained_at_three_rates()))),
+    ("pictures: a search", cache(a_search)),
+    ("pictures: three machines", cache(lambda: a_comparison(*three_machines(), pictures=True))),
+    ("pictures: two trainings", cache(lambda: a_comparison(*two_trainings(), pictures=True))),
 )

@@ -108,3 +108,23 @@ def test_one_batch_size_is_no_curve(outputs, capfd):
     said = capfd.readouterr()
     assert said.out == ""
     assert "--batch-sizes" in said.err
+
+
+def test_s1_63_one_report_of_several_runs_compares_them_with_pictures(stored, said, tmp_path):
+    pytest.importorskip("vl_convert")
+    other = charted.one_trial()
+    head = msgspec.structs.replace(other.head, run_id="20261122-100000-beef", name="other")
+    store(stored, [msgspec.structs.replace(other, head=head)])
+    files = said("report", RUN_ID, "other", "--compare", "--plots", str(tmp_path), "--format", "md").splitlines()
+    names = {Path(file).name for file in files}
+    assert {"comparison_throughput.png", "comparison_throughput.svg"} <= names
+    page = stored / "reports" / f"comparison_{RUN_ID}_20261122-100000-beef.md"
+    assert str(page) in files
+    text = page.read_text(encoding="utf-8")
+    assert "BENCHMARK COMPARISON" in text
+    assert "comparison_throughput.svg)" in text
+
+
+def test_one_run_cannot_be_compared(stored, capfd):
+    assert main(["report", RUN_ID, "--compare"]) == 2
+    assert "compare needs two or more runs" in capfd.readouterr().err

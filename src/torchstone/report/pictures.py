@@ -18,10 +18,10 @@ def charts_of(document: Document) -> tuple[Chart, ...]:
     """Return every Chart of a Document in order, and of each Ratios its forest plot; no two have the same name."""
     found: dict[str, Chart] = {}
     for chart in _charts(document.parts):
-        name, number = _file_name(chart.name), 1
+        name, number = file_name(chart.name), 1
         while name in found:
             number += 1
-            name = f"{_file_name(chart.name)}_{number}"
+            name = f"{file_name(chart.name)}_{number}"
         found[name] = msgspec.structs.replace(chart, name=name)
     return tuple(found.values())
 
@@ -61,7 +61,7 @@ def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
             yield from _charts(part.parts)
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return a name that is a file's everywhere."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("._")[:80] or "picture"
 

@@ -6,8 +6,9 @@ from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Pictur
 from torchstone.report.document import Chart, Document, Ratio, Ratios, Section, Text
 from torchstone.report.pictures import beside, charts_of, drawn, without_charts
 
-PICTURE = Picture("a title", (Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),),
-                                    ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})),))  # fmt: skip
+VALUES = ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})
+PANEL = Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),), VALUES)
+PICTURE = Picture("a title", (PANEL,))
 RATIOS = Ratios((Ratio("train", "throughput", 1.2, 1.1, 1.3, "better", higher_is_better=True),), 0.02, 0.95)
 PAGE = Document("t", (
     Text("the answer"), RATIOS, Chart("speed", "says", PICTURE),

@@ -53,7 +53,8 @@ _QUESTIONS = (
     ),
     _Question(
         "energy_vs_batch_size", "Energy by batch size",
-        ((("energy_per_item_j", "energy an item"),), (("average_power_w", "mean power"),)), "what an item costs in energy",
+        ((("energy_per_item_j", "energy an item"),), (("average_power_w", "mean power"),)),
+        "how much energy an item takes",
     ),
     _Question(
         "scaling_efficiency", "Scaling efficiency by batch size",

@@ -21,8 +21,7 @@ from torchstone.core.schema.trial import Status
 
 MOST_CURVES = 8  # of a panel: colours that can be told apart
 _MOST_NAMED = 2  # curves that are named where they failed
-_WORDS = {Status.OUT_OF_MEMORY: "out of memory", Status.TIMED_OUT: "timed out", Status.UNSUPPORTED: "unsupported"}
-_WIDE = "±50 % or more"
+WIDE = "±50 % or more"
 _X = "batch size"
 
 
@@ -144,7 +143,7 @@ def _panel(
             found = of(one.case) if one.case.verdict != Verdict.INVALID else None
             at = places.index(str(one.size))
             if found is None or found.is_wide:
-                if (why := _WIDE if found is not None else _failed(one.case)) is not None:
+                if (why := WIDE if found is not None else _failed(one.case)) is not None:
                     lost.setdefault(str(one.size), {})[curve] = why
                 continue
             piece += at != before + 1
@@ -152,7 +151,7 @@ def _panel(
             values.append({"batch": str(one.size), "curve": curve, "piece": piece, **_ends(found, scale[0])})
     y = Coordinate("value", scale[1])
     marks: list[Mark] = [Line(y, piece="piece"), Interval(y)]
-    failed = tuple({"batch": size, "word": _why(each, len(curves))} for size, each in lost.items())
+    failed = tuple({"batch": size, "word": lost_words(each, len(curves))} for size, each in lost.items())
     if failed:
         marks.append(Failure("word", failed))
     shades = colours("curve", curves, told.order)
@@ -169,11 +168,16 @@ def _failed(case: CaseSummary) -> str | None:
     """Return why a Case has no value that counts; None where nothing failed, or it was not tried."""
     bad = [trial.outcome.status for trial in case.trials if trial.outcome.status != Status.OK]
     if bad:
-        return _WORDS.get(bad[0], str(bad[0]).replace("_", " "))
+        return failure_word(bad[0])
     return str(case.verdict) if case.trials and case.verdict == Verdict.INVALID else None
 
 
-def _why(each: Mapping[str, str], curves: int) -> str:
+def failure_word(status: Status) -> str:
+    """Return how a trial ended, in words: "out of memory"."""
+    return str(status).replace("_", " ")
+
+
+def lost_words(each: Mapping[str, str], curves: int) -> str:
     """Return what became of the curves that have no value at one batch size, in a few words."""
     counted = Counter(each.values())
     told = []

@@ -35,8 +35,9 @@ def memory_chart(answer: Answer) -> Chart | None:
     width = _WIDTH + _BAR * len(shown)
     panel = Panel("", x, (bars,), values, colours("kind", kinds, KINDS), width=width, height=_HEIGHT)
     left = f"; {len(rows) - len(shown)} more settings are in the table" if len(rows) > len(shown) else ""
-    words = f"predicted; within ±{100 * USUAL_ERROR:g} % of what the allocator counted in nine of ten checked cases{left}"
-    return Chart("memory_by_kind", "Peak memory of each setting by kind", Picture("Peak memory by kind", (panel,), words, 1))
+    within = f"within ±{100 * USUAL_ERROR:g} % of what the allocator counted in nine of ten checked cases"
+    picture = Picture("Peak memory by kind", (panel,), f"predicted; {within}{left}", 1)
+    return Chart("memory_by_kind", "Peak memory of each setting by kind", picture)
 
 
 def _parts(rows: Mapping[str, Row], names: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:

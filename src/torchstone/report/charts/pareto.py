@@ -36,7 +36,8 @@ def pareto_chart(run: RunSummary) -> Chart | None:
     if not found:
         return None
     picture = Picture("What nothing measured beats in both", tuple(found[:_MOST_PANELS]), columns=2)
-    return Chart("pareto_front", "Throughput against memory and latency; the cases that no other beats in both", picture)
+    says = "Throughput against memory and latency, and the cases that no other beats in both"
+    return Chart("pareto_front", says, picture)
 
 
 def _memory(case: CaseSummary) -> Estimate | None:

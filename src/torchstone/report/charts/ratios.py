@@ -8,7 +8,18 @@ from typing import Any
 
 from torchstone.core import units
 from torchstone.core.charts.palette import short_names
-from torchstone.core.charts.picture import Colours, Coordinate, Divider, Dots, Kind, Mark, Panel, Picture, Reach, Stretch
+from torchstone.core.charts.picture import (
+    Colours,
+    Coordinate,
+    Divider,
+    Dots,
+    Kind,
+    Mark,
+    Panel,
+    Picture,
+    Reach,
+    Stretch,
+)
 from torchstone.report.document import Chart, Ratio, Ratios
 
 _MOST_ROWS = 40  # of a verdict
@@ -25,7 +36,7 @@ def ratios_chart(told: Ratios, name: str = "ratios") -> Chart | None:
     rows = [row for row in told.rows if _is_drawn(row)]
     if not rows:
         return None
-    says = "Ratios of candidate to baseline with their confidence intervals, by verdict; shaded what is too small to matter"
+    says = "Ratios of candidate to baseline with their confidence intervals, by verdict; shaded: within the margin"
     return Chart(name, says, forest(told))
 
 
@@ -66,7 +77,7 @@ def _panel(verdict: str, own: Sequence[Ratio], margin: float, ends: tuple[float,
     labels = _labels(kept)
     values: list[Mapping[str, Any]] = []
     for row, label in zip(kept, labels, strict=True):
-        low, high = (None if end is None or not math.isfinite(end) or end <= 0.0 else end for end in (row.low, row.high))
+        low, high = (end if end is not None and 0.0 < end < math.inf else None for end in (row.low, row.high))
         values.append({"ratio": row.ratio, "low": low, "high": high, "row": label, "verdict": verdict})
     y = Coordinate("row", "", Kind.NAMES, tuple(labels))
     x = Coordinate("ratio", "ratio", logarithmic=True, ends=ends)

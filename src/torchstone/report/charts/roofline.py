@@ -45,9 +45,11 @@ def roofline_chart(run: RunSummary) -> Chart | None:
 
 def _place(case: CaseSummary) -> tuple[float, float] | None:
     """Return (intensity, FLOP/s) of a Case that has a roof; None of another."""
+    if case.verdict == Verdict.INVALID:
+        return None
     intensity, done = (case.estimates.get(name) for name in ("arithmetic_intensity", "achieved_flops"))
     top = case.ceilings
-    if intensity is None or done is None or top is None or top.measured_flops is None or case.verdict == Verdict.INVALID:
+    if intensity is None or done is None or top is None or top.measured_flops is None:
         return None
     known = intensity.value > 0.0 and done.value > 0.0 and top.measured_flops > 0.0
     return (intensity.value, done.value) if known else None

@@ -50,7 +50,8 @@ def _epochs(metrics: TrainingMetrics, name: str) -> Iterator[Panel]:
             order = (f"{name} - Train", f"{name} - Val")
             x = Coordinate("epoch", "epoch", from_zero=False, whole=True)
             y = Coordinate("y", what, from_zero=what == "accuracy")
-            yield Panel(what, x, (Line(y),), tuple(values), colours("line", [v["line"] for v in values], order), width=360)
+            shades = colours("line", [value["line"] for value in values], order)
+            yield Panel(what, x, (Line(y),), tuple(values), shades, width=360)
 
 
 def _steps(metrics: TrainingMetrics, name: str) -> Panel | None:

@@ -68,7 +68,8 @@ def _ratios(found: Comparison) -> Iterator[Ratios]:
     ratio = found.ratio
     if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
         named = f"{found.candidate.label} against {found.baseline.label}"
-        row = Ratio(named, "time an item", ratio.value, ratio.low, ratio.high, str(found.verdict), higher_is_better=False)
+        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
+        row = Ratio(named, "time an item", *ends, verdict, higher_is_better=False)
         yield Ratios((row,), found.margin, ratio.level)
 
 

@@ -215,7 +215,8 @@ def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Ratios]:
             and one.comparison.ratio is not None
         ]  # fmt: skip
         if own:
-            yield Ratios(tuple(_of_ratio(one, f"{who.letter} vs {baseline.letter}") for one in own), compared.margin, level)
+            rows = tuple(_of_ratio(one, f"{who.letter} vs {baseline.letter}") for one in own)
+            yield Ratios(rows, compared.margin, level)
 
 
 def _of_ratio(one: Judged, pair: str) -> Ratio:

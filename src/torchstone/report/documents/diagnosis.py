@@ -133,7 +133,8 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
 
 def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
     """Yield how many times as fast each remedy makes the step, with its interval; nothing where none was measured."""
-    measured = {id(one): one for one in (*diagnosis.tried, diagnosis.applied) if one is not None and one.gain is not None}
+    every = (*diagnosis.tried, diagnosis.applied)
+    measured = {id(one): one for one in every if one is not None and one.gain is not None}
     rows = tuple(
         Ratio(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}", "", gain.value, gain.low, gain.high,
               str(one.verdict or Judgement.UNCLEAR), higher_is_better=True)

@@ -39,7 +39,8 @@ def run_document(
     shown = run if every else without_probes(run)
     report = (report_section(run),) if every else ()
     first = _first(run, shown) if answer is None else answer
-    return Document(run.name, (*first, *run_parts(shown, every=every, pictures=pictures), *setting_parts(shown), *report))
+    rest = run_parts(shown, every=every, pictures=pictures)
+    return Document(run.name, (*first, *rest, *setting_parts(shown), *report))
 
 
 def measured_document(results: Results, answer: Sequence[Part] | None = None) -> Document:

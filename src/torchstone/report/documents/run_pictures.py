@@ -24,7 +24,8 @@ from torchstone.report.documents.run import without_probes
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
 
-OVER_SETTINGS, SINGLE_STEPS, TRAINING = "Pictures over the settings", "Single steps and gauges", "Course of the training"
+OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
+TRAINING = "Course of the training"
 
 
 def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:

@@ -1,4 +1,4 @@
-"""Curves over batch sizes: which device has which colour, what is joined, and what stands where nothing was measured."""
+"""Curves over batch sizes: which device has which colour, what is joined, what stands where nothing was measured."""
 
 from typing import Any
 
@@ -113,7 +113,8 @@ def test_more_curves_than_colours_are_the_fastest_and_the_rest_is_counted():
 def test_scaling_efficiency_is_the_gain_over_the_items(sweep):
     (panel,) = panels(sweep["scaling_efficiency"])
     own = {v["batch"]: v for v in panel.values if v["curve"] == "fp32"}
-    rates = {v["batch"]: v["value"] for v in panels(sweep["throughput_vs_batch_size"])[0].values if v["curve"] == "fp32"}
+    (speed,) = panels(sweep["throughput_vs_batch_size"])
+    rates = {v["batch"]: v["value"] for v in speed.values if v["curve"] == "fp32"}
     assert own["8"]["value"] == pytest.approx(100.0)
     assert own["64"]["value"] == pytest.approx(100.0 * rates["64"] / rates["8"] / 8.0, rel=1e-6)
     assert own["64"]["low"] < own["64"]["value"] < own["64"]["high"]
@@ -134,7 +135,7 @@ def test_trials_that_differ_too_much_are_a_word_and_no_point():
 
 
 def test_one_batch_size_is_no_curve():
-    assert batch_size_charts(charted.summary_of(charted.a_charted_run(charted.cases_of((8,)), charted.machine_of(charted.A100)))) == []
+    assert charts_of(charted.a_charted_run(charted.cases_of((8,)), charted.machine_of(charted.A100))) == {}
 
 
 def test_all_failed_draws_nothing():
@@ -147,11 +148,13 @@ def test_a_learning_rate_that_follows_the_batch_is_no_setting_but_several_at_one
     following = [
         case for size in (8, 16) for case in charted.cases_of((size,), task=Task.TRAIN, learning_rate=(1e-3 * size,))
     ]
-    (panel,) = panels(charts_of(charted.a_charted_run(following, charted.machine_of(charted.A100)))["throughput_vs_batch_size"])
+    one = charted.a_charted_run(following, charted.machine_of(charted.A100))
+    (panel,) = panels(charts_of(one)["throughput_vs_batch_size"])
     assert len(panel.values) == 2
     assert panel.colours is not None
     assert len(panel.colours.names) == 1
     several = charted.cases_of((8, 16), learning_rate=(1e-3, 1e-2))
-    (panel,) = panels(charts_of(charted.a_charted_run(several, charted.machine_of(charted.A100)))["throughput_vs_batch_size"])
+    run = charted.a_charted_run(several, charted.machine_of(charted.A100))
+    (panel,) = panels(charts_of(run)["throughput_vs_batch_size"])
     assert panel.colours is not None
     assert panel.colours.names == ("learning_rate 0.001", "learning_rate 0.01")

@@ -14,7 +14,8 @@ def row(verdict: str, ratio: float | None, half: float = 0.02, case: str = "trai
     return Ratio(case, "throughput", ratio, *ends, verdict, higher_is_better=True)
 
 
-FOUR = Ratios((row("same", 1.0), row("better", 1.3), row("worse", 0.8), row("unclear", 1.01), row("better", 1.2)), 0.02, 0.95)
+ROWS = (row("same", 1.0), row("better", 1.3), row("worse", 0.8), row("unclear", 1.01), row("better", 1.2))
+FOUR = Ratios(ROWS, 0.02, 0.95)
 
 
 def test_a_panel_a_verdict_what_is_worse_first_over_one_axis():
