@@ -121,7 +121,7 @@ def _wrapped(text: str, width: int, size: str) -> str | list[str]:
 def _x(along: Coordinate, panel: Panel) -> Spec:
     found: Spec = {"field": along.column, "type": str(along.kind), "title": _wrapped(along.title, panel.width, "small")}
     if along.kind == Kind.STEPS:
-        found["axis"] = {"labelAngle": 0}
+        found["axis"] = {"labelAngle": 0, "labelOverlap": "greedy"}
         if along.places:
             found["scale"] = {"domain": list(along.places)}
     elif along.kind == Kind.NAMES:

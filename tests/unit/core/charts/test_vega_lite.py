@@ -31,6 +31,7 @@ from torchstone.core.schema.phase import PHASES
 BATCH = Coordinate("batch", "batch size", Kind.STEPS, ("8", "32"))
 RATE = Coordinate("rate", "images/s")
 VALUES = ({"batch": "8", "rate": 10.0, "low": 9.0, "high": 11.0, "card": "A100"},)
+SIDE_BY_SIDE = {"labelAngle": 0, "labelOverlap": "greedy"}
 TWO = Colours("card", ("A100", "H100"))
 
 
@@ -76,8 +77,8 @@ def test_a_panel_has_its_sizes_its_values_and_a_subtitle_where_it_has_one():
 @pytest.mark.parametrize(
     ("x", "expected"),
     [
-        (BATCH, {"type": "ordinal", "axis": {"labelAngle": 0}, "scale": {"domain": ["8", "32"]}}),
-        (Coordinate("batch", "batch size", Kind.STEPS), {"type": "ordinal", "axis": {"labelAngle": 0}}),
+        (BATCH, {"type": "ordinal", "axis": SIDE_BY_SIDE, "scale": {"domain": ["8", "32"]}}),
+        (Coordinate("batch", "batch size", Kind.STEPS), {"type": "ordinal", "axis": SIDE_BY_SIDE}),
         (Coordinate("batch", "batch size"), {"type": "quantitative"}),
         (
             Coordinate("batch", "batch size", from_zero=False, whole=True),
@@ -229,7 +230,8 @@ def test_every_phase_has_a_colour_of_its_own():
 
 @pytest.mark.parametrize("marks", [
     (Line(RATE, labelled=True), Interval(RATE)), (Bars(RATE, "rate"),), (Dots(RATE),),
-    (Divider("card", VALUES), Failure("card", VALUES)), (Guide(RATE, VALUES), Words(RATE, "card"), Line(RATE, faint=True)),
+    (Divider("card", VALUES), Failure("card", VALUES)),
+    (Guide(RATE, VALUES), Words(RATE, "card"), Line(RATE, faint=True)),
     (Cells(Coordinate("card", "card", Kind.NAMES), "rate", "x"),),
 ])  # fmt: skip
 def test_vl_convert_takes_it(marks):
