@@ -84,7 +84,11 @@ def _gauges(case: Case, whole_s: float, dice: random.Random) -> list[Series]:
 
 
 def a_charted_run(
-    cases: Sequence[Case], machine: Machine, *, trials: int = 4, failed: Mapping[str, Status] | None = None,
+    cases: Sequence[Case],
+    machine: Machine,
+    *,
+    trials: int = 4,
+    failed: Mapping[str, Status] | None = None,
     **about: Any,
 ) -> Run:
     """A run of these Cases. `failed`: how those of some ids ended, if not well; `about`: fields of the run."""

@@ -225,9 +225,7 @@ def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def lines(
-    values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str, order: Iterable[str] = ()
-) -> Panel:
+def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str, order: Iterable[str] = ()) -> Panel:
     """Return a panel: a line for each word under `line`, through its points `x`, `y`, which `piece` may part.
 
     `order`: the lines of all panels that are read together, in which each has its colour.

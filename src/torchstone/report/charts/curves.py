@@ -68,8 +68,10 @@ def named(cases: Sequence[Placed], rank: Callable[[CaseSummary], float]) -> Name
         panel, curve = (words, device) if several else ("", words or device)
         found.setdefault(panel, {}).setdefault(curve, {}).setdefault(one.size, one)
     alone = "".join(devices.values())
-    order = tuple(devices.values()) if several else tuple(words or alone for words in settings.values())
     kept = {panel: _best(curves, rank) for panel, curves in found.items()}
+    shown = {curve for curves in kept.values() for curve in curves}
+    every = devices.values() if several else (words or alone for words in settings.values())
+    order = tuple(curve for curve in every if curve in shown)
     lost = sum(len(curves) for curves in found.values()) - sum(map(len, kept.values()))
     return Named(kept, order, lost)
 

@@ -52,7 +52,7 @@ def training_of(run: Run) -> TrainingMetrics | None:
     """
     fit = run.head.procedure.fit
     path = Path(fit.folder) / METRICS if fit is not None and fit.folder else None
-    if path is None or not os.path.isfile(path):  # of any name: Path.is_file raises for one that is too long
+    if path is None or not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a long name
         return None
     found = read_metrics(path)
     return found if found.run_id == run.head.run_id else None

@@ -1,6 +1,7 @@
 """The curve of quantiles, and the interval of each. How often they hold is in tests/statistics."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_several_trials_have_the_interval_over_trials_of_each_quantile():
     for one in found:
         expected = over_trials([quantile(values, one.share) for values in trials])
         assert (one.value, one.low, one.high) == (expected.value, expected.low, expected.high)
-    assert all(a.value <= b.value for a, b in zip(found, found[1:], strict=False))
+    assert all(a.value <= b.value for a, b in pairwise(found))
 
 
 def test_trials_of_different_lengths_share_the_shortest_one_s_shares():

@@ -71,7 +71,7 @@ def test_what_failed_has_a_word_in_its_place_and_no_line_crosses_it(sweep):
 
 def test_of_several_devices_a_curve_is_a_device_and_keeps_its_colour(devices):
     of_panel = {(p.group, p.title): p for p in panels(devices["throughput_vs_batch_size"])}
-    assert [key for key in of_panel] == [
+    assert list(of_panel) == [
         ("infer resnet50", "images/s, fp32"), ("infer resnet50", "images/s, bf16"),
         ("train resnet50", "images/s, fp32"), ("train resnet50", "images/s, bf16"),
     ]  # fmt: skip
