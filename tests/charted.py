@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from build import a_case, a_machine, a_run, a_trial, peaks_of
 from compared_results import a_comparison
 from learning import falling, of_losses, rising
 from results import a_tuned, an_epoch, metrics_of
+from stored import store
 
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.summary import RunSummary, summarize
@@ -24,7 +26,7 @@ from torchstone.report.charts.search import search_chart
 from torchstone.report.document import Document, Section
 from torchstone.report.documents.run import run_document
 from torchstone.report.documents.run_pictures import run_pictures
-from torchstone.storage.query import entry_of
+from torchstone.storage.query import entry_of, find
 
 HOSTILE = "a|b\x1b[31m<script>alert(1)</script>`x`\n# h\r*_~\u202e\x9b"
 A100 = DeviceInfo("cuda", "cuda", "nvidia", 0, "NVIDIA A100-SXM4-80GB", 80 * 2**30)
@@ -135,14 +137,12 @@ def summary_of(run: Run) -> RunSummary:
     return summarize(entry_of(run, Path("outputs/records/20261121-100000-abcd.jsonl")))
 
 
-def sections_of(run: Run) -> tuple[Section, ...]:
-    """The pictures of a run."""
-    return run_pictures(summary_of(run), run)
-
-
 def a_page(run: Run, *, every: bool = False) -> Document:
-    """All that a report of a run has."""
-    return run_document(summary_of(run), every=every, pictures=sections_of(run))
+    """All that a report of a run has. It is stored, since losses are read from the record."""
+    with tempfile.TemporaryDirectory() as folder:
+        store(Path(folder), [run])
+        summary = summarize(find(Path(folder), run.head.run_id))
+        return run_document(summary, every=every, pictures=run_pictures(summary, run))
 
 
 def a_training_sweep() -> Run:

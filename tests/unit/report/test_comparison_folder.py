@@ -14,6 +14,7 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.palette import PALETTE
 from torchstone.core.charts.picture import Failure
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts import comparison as charts
@@ -236,9 +237,9 @@ def test_a_line_keeps_its_colour_whichever_panel_it_is_in(both):
 
 
 def test_no_line_crosses_a_batch_size_that_failed_or_was_not_tried():
-    row = {"throughput": 100.0, "throughput_low": 99.0, "throughput_high": 101.0, "ok": 3}
-    lost = {"throughput": None, "out_of_memory": 3}
-    wide = {**row, "throughput_low": 10.0, "throughput_high": 900.0}
+    row: dict[str, Scalar] = {"throughput": 100.0, "throughput_low": 99.0, "throughput_high": 101.0, "ok": 3}
+    lost: dict[str, Scalar] = {"throughput": None, "out_of_memory": 3}
+    wide: dict[str, Scalar] = {**row, "throughput_low": 10.0, "throughput_high": 900.0}
     rows = {
         ("A", 8): row, ("A", 16): lost, ("A", 32): row, ("B", 8): row, ("B", 32): row, ("C", 8): row, ("C", 16): wide,
     }  # fmt: skip

@@ -58,13 +58,13 @@ def vega_lite(picture: Picture) -> Spec:
         whole["title"] = {**title, "fontSize": 16, "offset": 14}
     groups = list(dict.fromkeys(panel.group for panel in picture.panels))
     if groups in ([], [""]):
-        return _printable({**whole, **_rows(picture.panels, picture)})
+        return _printable_spec({**whole, **_rows(picture.panels, picture)})
     own = {group: [panel for panel in picture.panels if panel.group == group] for group in groups}
     rows = [
         {"title": {**_title(group, "", _width(own[group], picture.columns), "panel"), "anchor": "start"},
          **_rows(own[group], picture)} for group in groups
     ]  # fmt: skip
-    return _printable({**whole, "vconcat": rows})
+    return _printable_spec({**whole, "vconcat": rows})
 
 
 def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
@@ -88,11 +88,15 @@ def _panel(panel: Panel) -> Spec:
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _printable_spec(spec: Spec) -> Spec:
+    return {key: _printable(value) for key, value in spec.items()}
+
+
 def _printable(spec: Any) -> Any:
     if isinstance(spec, str):
         return spec if spec.isprintable() else plain(spec)
     if isinstance(spec, dict):
-        return {key: _printable(value) for key, value in spec.items()}
+        return _printable_spec(spec)
     return [_printable(value) for value in spec] if isinstance(spec, list | tuple) else spec
 
 

@@ -10,8 +10,8 @@ from torchstone.report.document import Ratio, Ratios
 
 
 def row(verdict: str, ratio: float | None, half: float = 0.02, case: str = "train cnn, batch 8") -> Ratio:
-    ends = (None, None) if ratio is None else (ratio * (1 - half), ratio * (1 + half))
-    return Ratio(case, "throughput", ratio, *ends, verdict, higher_is_better=True)
+    low, high = (None, None) if ratio is None else (ratio * (1 - half), ratio * (1 + half))
+    return Ratio(case, "throughput", ratio, low, high, verdict, higher_is_better=True)
 
 
 ROWS = (row("same", 1.0), row("better", 1.3), row("worse", 0.8), row("unclear", 1.01), row("better", 1.2))
