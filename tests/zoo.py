@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import charted
 import compared_results
 import msgspec
 import results
@@ -132,7 +133,7 @@ class Page(NamedTuple):
     every: bool = False
 
 
-_OF_OTHERS = (*compared_results.DOCUMENTS, *results.DOCUMENTS)
+_OF_OTHERS = (*compared_results.DOCUMENTS, *results.DOCUMENTS, *charted.DOCUMENTS)
 # One of each command: what is hostile, empty or long is laid out like these.
 _LOOKED_AT = (
     "ab", "compare", "check", "recommend: two devices", "history", "tune", "diagnosis", "machine", "machine check",

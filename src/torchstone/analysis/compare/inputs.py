@@ -12,14 +12,13 @@ from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.codec import decode
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run
 from torchstone.storage import foreign
 from torchstone.storage.query import locate, read_run
-from torchstone.storage.record_reader import read_bounded, record_path
+from torchstone.storage.record_reader import record_path
 from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import TrainingMetrics
+from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with: it holds no run
@@ -163,12 +162,7 @@ def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
     for path in _files(folder):
         if path.name != METRICS:
             continue
-        with read_bounded(path) as file:
-            data = file.read()
-        try:
-            yield decode(data, TrainingMetrics)
-        except UsageError as fault:
-            raise UsageError(f"{path}: {fault}") from None
+        yield read_metrics(path)
 
 
 def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:

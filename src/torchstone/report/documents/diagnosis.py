@@ -7,8 +7,24 @@ from pathlib import Path
 
 from torchstone.core import units
 from torchstone.core.schema.case import Task
+from torchstone.core.schema.comparison import Judgement
+from torchstone.report.charts.ratios import forest
 from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text, paragraphs
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Facts,
+    Part,
+    Ratio,
+    Ratios,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Place, Tried
 from torchstone.workflows.diagnose.ranking import refuted
 
@@ -39,6 +55,7 @@ def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
         *_first(diagnosis.causes[0], diagnosis.tried), *_others(diagnosis.causes[1:], diagnosis.tried),
     ])  # fmt: skip
     yield from _tried(diagnosis)
+    yield from _pictures(diagnosis)
     yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
     if command is not None:
         yield Text("run with these settings:")
@@ -112,6 +129,22 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
         Column("result", tuple(one.loss or units.MISSING for one in shown), rank=2, left=True),
         Column("cause", tuple(one.cause for one in shown), rank=3, left=True),
     ))  # fmt: skip
+
+
+def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
+    """Yield how many times as fast each remedy makes the step, with its interval; nothing where none was measured."""
+    every = (*diagnosis.tried, diagnosis.applied)
+    measured = {id(one): one for one in every if one is not None and one.gain is not None}
+    rows = tuple(
+        Ratio(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}", "", gain.value, gain.low, gain.high,
+              str(one.verdict or Judgement.UNCLEAR), higher_is_better=True)
+        for one in measured.values() if (gain := one.gain) is not None
+    )  # fmt: skip
+    if rows:
+        level = max(one.gain.level for one in measured.values() if one.gain is not None)
+        picture = forest(Ratios(rows, 0.0, level), "Times as fast with each remedy")
+        says = "How many times as fast each remedy makes the step, with its confidence interval"
+        yield Section("Pictures", (Chart("remedies", says, picture),))
 
 
 def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:

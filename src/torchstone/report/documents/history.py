@@ -12,7 +12,20 @@ from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.stats.segmentation import FEWEST
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.charts.history import chart
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Facts,
+    Part,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
@@ -20,6 +33,7 @@ _MOST_CHANGED = 6  # things that changed
 _MOST_ROWS = 20
 _LINE, _SHORT_LINE = 36, 20  # runs, or groups of them, that a line drawn has room for
 _DAY = 10  # characters of a date
+_SAYS = "Each run with its 95 % confidence interval, the levels, and what changed where they part"
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -47,6 +61,8 @@ def _parts(told: Histories) -> Iterator[Part]:
     moved = [one for one in found if one.changes]
     quiet = [one for one in found if not one.changes]
     yield from _headline(told, moved)
+    if found:
+        yield Section("Pictures", (Chart("history", _SAYS, chart(found)),))
     for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
         yield from _at_length(one)
     if quiet and len(found) > _AT_LENGTH:

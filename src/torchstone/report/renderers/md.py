@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
 _STEERING = re.compile(r"[\\`*<>|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
@@ -67,6 +67,8 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Chart():
             says = part.says.replace("[", "(").replace("]", ")")
             yield f"![{_plain(says)}]({part.name}{part.suffix})"
+        case Ratios():
+            return  # the table beside it has the same figures
         case Doubt():
             yield f"**{part.severity}** {_plain(part.subject)}: {_plain(part.message)}. {_plain(part.advice)}"
         case Section():
@@ -86,14 +88,16 @@ def _code(words: str) -> str:
 
 
 def _section(part: Section, level: int) -> Iterator[str]:
+    blocks = list(_blocks(part.parts, level + 1))
+    if part.parts and not blocks:  # what is there is for formats with pictures
+        return
     if part.folded:
-        yield f"<details><summary>{html.escape(_line(part.title))}</summary>"  # no Markdown is read there
-        yield from _blocks(part.parts, level + 1)
-        yield "</details>"
+        title = html.escape(_line(part.title))  # no Markdown is read there
+        yield from (f"<details><summary>{title}</summary>", *blocks, "</details>")
         return
     if part.title:
         yield f"{'#' * min(level, 6)} {_plain(part.title)}"
-    yield from _blocks(part.parts, level + 1)
+    yield from blocks
 
 
 def _table(part: Table) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers._table import fitting, table
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 
@@ -61,12 +61,12 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
+        case Chart() | Ratios():
+            return  # the tables beside them have the same figures
         case Doubt():
             about = "note:" if part.severity == Severity.INFO else part.severity
             yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
-        case Chart():
-            yield from wrapped(f"{part.name}: {part.says}", width, rest="  ")
-        case Section():
+        case Section() if not _is_silent(part):
             yield from _section(part, width, every=every, level=level, titled=titled)
 
 
@@ -120,8 +120,15 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
             yield f"  {line}" if line else ""
 
 
+def _is_silent(part: Section) -> bool:
+    """Say whether a section has pictures alone, of which a terminal shows nothing."""
+    return bool(part.parts) and all(
+        _is_silent(one) if isinstance(one, Section) else isinstance(one, Chart | Ratios) for one in part.parts
+    )
+
+
 def _has_sections(part: Section) -> bool:
-    return any(isinstance(one, Section) and one.title and not one.folded for one in part.parts)
+    return any(isinstance(one, Section) and one.title and not one.folded and not _is_silent(one) for one in part.parts)
 
 
 class PlainText:

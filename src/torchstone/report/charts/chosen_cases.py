@@ -1,0 +1,52 @@
+"""The Cases of which a report shows the single steps: a picture of each of hundreds would be read by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.grouping import groups
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Trial, believed, ended_well
+
+MOST_CASES = 6
+MOST_TRIALS = 8  # of a case: as many as there are colours
+
+
+def chosen_cases(run: RunSummary) -> list[CaseSummary]:
+    """Return the Cases that were measured, where they are few; else the fastest of each workload and device.
+
+    What a tune recommends, and both sides of an A/B comparison, are always among them.
+    """
+    measured = [case for case in on_devices_here(run) if ended_well(case.trials) and case.verdict != Verdict.INVALID]
+    if len(measured) <= MOST_CASES:
+        return measured
+    first = [case for case in measured if case.case_id in _named(run)]
+    fastest = [max(cases, key=_rate) for cases in groups(measured)]
+    found = {case.case_id: case for case in (*first, *fastest)}
+    return list(found.values())[:MOST_CASES]
+
+
+def _named(run: RunSummary) -> Sequence[str]:
+    if run.answer is not None:
+        return (run.answer.recommended.case_id,)
+    if run.comparison is not None:
+        return run.comparison.baseline.case_id, run.comparison.candidate.case_id
+    return ()
+
+
+def _rate(case: CaseSummary) -> float:
+    found = case.estimates.get("output_token_throughput") or case.estimates.get("throughput")
+    return found.value if found is not None else 0.0
+
+
+def trials_of(case: CaseSummary, run: Run) -> list[Trial]:
+    """Return the trials with raw values that stand behind the figures of a Case, MOST_TRIALS at most, in order."""
+    return list(believed(ended_well(run.of_case(case.case_id))))[:MOST_TRIALS]
+
+
+def of_trials(trials: Sequence[Trial]) -> str:
+    """Return "3 trials"."""
+    return f"{len(trials)} trial{'s' * (len(trials) != 1)}"
