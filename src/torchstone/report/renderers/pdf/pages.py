@@ -1,0 +1,156 @@
+"""A Document as data for pages.typ: blocks in the order of reading, every text a string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
+
+import msgspec
+
+from torchstone.core.plain_text import plain
+from torchstone.core.schema.estimate import Severity
+from torchstone.report.document import (
+    Attachment,
+    Chart,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Part,
+    Ratios,
+    Role,
+    Section,
+    Table,
+    Text,
+)
+from torchstone.report.renderers._measuring import breakable
+from torchstone.report.renderers._typeface import shortened, typeface
+from torchstone.report.renderers.pdf.pictures import pictures
+from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
+
+DATA = "document.json"
+_MOST_ROWS = 40_000  # of all tables: about 700 pages
+_MOST_CHARACTERS, _MOST_OF_A_TITLE = 4_000, 300
+_SIZE, _SIZE_OF_TITLES = 9.5, 17.0  # points, as in pages.typ
+_NAMES, _MOST_OF_NAMES = 60.0, 150.0  # points for the names of facts: at least, at most
+_DEEPEST = 6  # level of a heading
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
+
+
+class Pages(msgspec.Struct, frozen=True):
+    """Files by name: `DATA`, and those that it names. `lacking`: some text has characters of another typeface."""
+
+    files: Mapping[str, bytes]
+    lacking: bool
+
+
+def pages(document: Document, *, any_font: bool = False) -> Pages:
+    """Return what pages.typ draws. `any_font`: no character becomes its code."""
+    draft = _Draft(any_font=any_font)
+    title = draft.text(document.title, _MOST_OF_A_TITLE) or "Report"
+    blocks = list(_together(draft.blocks(document.parts, 2)))
+    attached = [draft.attached(number, one) for number, one in enumerate(document.attachments)]
+    data = {
+        "title": title, "heading": draft.broken(title, _SIZE_OF_TITLES), "running": shortened(title, 90),
+        "blocks": blocks, "attachments": attached,
+    }  # fmt: skip
+    return Pages({DATA: msgspec.json.encode(data), **draft.files}, draft.lacking)
+
+
+class _Draft(Drafting):
+    """Makes blocks, and keeps what they need beside them: files, and how many rows may follow."""
+
+    def __init__(self, *, any_font: bool) -> None:
+        self._any_font = any_font
+        self.lacking = False
+        self.files: dict[str, bytes] = {}
+        self.rows_left = _MOST_ROWS
+
+    def text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
+        """Return text of one line in characters that can be drawn."""
+        line = shortened(plain(text).strip(), most)
+        if not typeface().lacks(line):
+            return line
+        self.lacking = True
+        return line if self._any_font else typeface().shown(line)
+
+    def broken(self, line: str, size: float = _SIZE, room: float = ACROSS) -> str:
+        """Return a line whose words break where they are wider than the room, with the indents of all blocks."""
+        return breakable(line, 0.85 * room, lambda word: typeface().width(word, size))
+
+    def blocks(self, parts: Sequence[Part], level: int) -> Iterator[Block]:
+        """Yield the blocks of parts below a heading of the level above."""
+        for part in parts:
+            yield from self._part(part, level)
+
+    def attached(self, number: int, attachment: Attachment) -> Block:
+        """Return how a file is attached, and keep it."""
+        file = f"attachment-{number}"
+        self.files[file] = attachment.content
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", attachment.name).strip(".")[-100:] or file
+        is_known = _MEDIA_TYPE.fullmatch(attachment.media_type) is not None
+        return {"file": file, "name": name, "type": attachment.media_type if is_known else "application/octet-stream"}
+
+    def _part(self, part: Part, level: int) -> Iterator[Block]:
+        match part:
+            case Text():
+                yield {"kind": str(part.role), "text": self.broken(self.text(part.text))}
+            case Command():
+                yield {"kind": "command", "text": self.broken(self.text(part.words))}
+            case Facts():
+                yield self._facts(part)
+            case Table():
+                yield from drafted(part, self)
+            case Chart():
+                yield from pictures(part, self)
+            case Ratios():
+                return  # the table beside it has the same figures
+            case Doubt():
+                yield self._doubt(part)
+            case Section():
+                if title := self.text(part.title, _MOST_OF_A_TITLE):
+                    yield {"kind": "heading", "level": min(level, _DEEPEST), "text": self.broken(title, _SIZE_OF_TITLES)}
+                yield from self.blocks(part.parts, level + 1 if title else level)
+            case _:
+                assert_never(part)
+
+    def _facts(self, part: Facts) -> Block:
+        names = [self.text(name) for name, _ in part.rows]
+        widest = max((typeface().width(name, _SIZE) for name in names), default=0.0)
+        width = min(max(widest, _NAMES), _MOST_OF_NAMES)
+        values = [self.broken(self.text(value), room=ACROSS - width) for _, value in part.rows]
+        shown = [self.broken(name, room=width) for name in names]
+        return {"kind": "facts", "width": width, "rows": [list(row) for row in zip(shown, values, strict=True)]}
+
+    def _doubt(self, part: Doubt) -> Block:
+        label = "Note" if part.severity == Severity.INFO else str(part.severity).capitalize()
+        text = self.text(f"{part.subject}: {part.message}. {part.advice}")
+        return {"kind": "doubt", "severity": str(part.severity), "label": label, "text": self.broken(text)}
+
+
+def _together(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield the blocks; a table on a page that is turned takes what introduces it along."""
+    waiting: list[Block] = []
+    turned: list[Block] = []
+    for block in blocks:
+        if block.get("turned"):
+            turned += [*waiting, block]
+            waiting = []
+        elif block["kind"] == "rest" and turned and not waiting:
+            turned.append(block)
+        elif block["kind"] in ("heading", "detail"):
+            waiting.append(block)
+        else:
+            yield from _turned(turned)
+            turned = []
+            yield from waiting
+            yield block
+            waiting = []
+    yield from _turned(turned)
+    yield from waiting
+
+
+def _turned(blocks: Sequence[Block]) -> Iterator[Block]:
+    if blocks:
+        yield {"kind": "turned", "blocks": list(blocks)}

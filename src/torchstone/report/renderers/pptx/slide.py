@@ -1,0 +1,99 @@
+"""Slides before they are drawn: boxes in points, in which all text has room by a conservative measure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.core.charts.picture import Picture
+from torchstone.report.renderers._measuring import lines
+from torchstone.report.renderers._typeface import typeface
+
+WIDTH, HEIGHT = 960.0, 540.0  # points: 16:9
+MARGIN, TOP, BOTTOM = 40.0, 88.0, 500.0  # of what stands below the title and above the foot
+ACROSS, TALL = WIDTH - 2 * MARGIN, BOTTOM - TOP
+LINE_HEIGHT = 1.25  # of the size
+_WIDER = 1.12  # than the shipped typeface is the widest that a program puts in place of the slides' own
+_MONOSPACED = 0.62  # em of any character
+
+
+class Style(StrEnum):
+    """How a paragraph looks."""
+
+    ANSWER = "answer"
+    BODY = "body"
+    SUBTITLE = "subtitle"
+    DOUBT = "doubt"
+    COMMAND = "command"
+    SMALL = "small"
+
+
+SIZES = {
+    Style.ANSWER: 22.0, Style.BODY: 14.0, Style.SUBTITLE: 15.0, Style.DOUBT: 14.0, Style.COMMAND: 12.0,
+    Style.SMALL: 11.0,
+}  # fmt: skip
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A rectangle on a slide, in points."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+class Words(msgspec.Struct, frozen=True):
+    """A paragraph. `label`: its first words, which stand out."""
+
+    box: Box
+    text: str
+    style: Style
+    label: str = ""
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """A native table. `titles`: of its columns; none where it has no head. `says`: to who cannot see it."""
+
+    box: Box
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    widths: tuple[float, ...]
+    heights: tuple[float, ...]  # of all rows, the titles first
+    right: tuple[bool, ...]
+    says: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture, as large as its box allows. `says`: to who cannot see it."""
+
+    box: Box
+    picture: Picture
+    says: str
+
+
+Shape = Words | Grid | Image
+
+
+class Slide(msgspec.Struct, frozen=True):
+    """A slide: its title, what stands below, and a speaker's notes."""
+
+    title: str
+    shapes: tuple[Shape, ...]
+    notes: tuple[str, ...]
+    first: bool = False
+
+
+def width(text: str, size: float) -> float:
+    """Return the width of a line in the widest typeface that it may be shown in."""
+    return _WIDER * typeface().width(text, size)
+
+
+def height(text: str, style: Style, across: float = ACROSS) -> float:
+    """Return the height of a paragraph."""
+    size = SIZES[style]
+    if style == Style.COMMAND:
+        return LINE_HEIGHT * size * lines(text, across, lambda word: _MONOSPACED * size * len(word))
+    bolder = 1.1 if style in (Style.ANSWER, Style.SUBTITLE) else 1.0
+    return LINE_HEIGHT * size * lines(text, across, lambda word: bolder * width(word, size))

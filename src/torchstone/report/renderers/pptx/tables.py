@@ -1,0 +1,113 @@
+"""Tables of slides: bands of columns, and of each as many rows as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.core.plain_text import plain
+from torchstone.report.document import Column, Facts, Table
+from torchstone.report.renderers import _shortening
+from torchstone.report.renderers._bands import Band, Extent, bands
+from torchstone.report.renderers._measuring import extent, lines
+from torchstone.report.renderers._typeface import shortened
+from torchstone.report.renderers.pptx.slide import ACROSS, LINE_HEIGHT, MARGIN, Box, Grid, width
+
+SIZE = 11.0  # points
+BESIDE, ABOVE = 5.0, 3.0  # points around the text of a cell
+_BOLDER = 1.1  # titles than cells
+_MOST_OF_A_NAME, _MOST_OF_A_CELL = 40, 240  # characters
+_MOST_ROWS = 60  # of one table, on all its slides
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """A band of a table before its rows are dealt out to slides. `heights`: the titles first, if there are any."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    widths: tuple[float, ...]
+    heights: tuple[float, ...]
+    right: tuple[bool, ...]
+
+    @property
+    def head(self) -> float:
+        """The height of the titles, which stand on each slide."""
+        return self.heights[0] if self.titles else 0.0
+
+
+def banded(table: Table) -> tuple[list[Rows], int]:
+    """Return the bands of a table, and how many of its rows are left out."""
+    rows = max((len(column.cells) for column in table.columns), default=0)
+    shown = min(rows, _MOST_ROWS, table.most if table.most is not None else rows)
+    columns = [_shown(column, shown) for column in table.columns]
+    return [_rows(band) for band in bands(columns, ACROSS, _extent)] if shown else [], rows - shown
+
+
+def of_facts(facts: Facts) -> Table:
+    """Return the table of facts, which has no titles."""
+    names, values = zip(*facts.rows, strict=True) if facts.rows else ((), ())
+    return Table((Column("", names, left=True), Column("", values, left=True)))
+
+
+def dealt(rows: Rows, first: float, others: float) -> Iterator[Rows]:
+    """Yield the rows in parts: the first one of at most a height, the others of another."""
+    heights, room, begin = rows.heights[1:] if rows.titles else rows.heights, first, 0
+    taken = rows.head
+    for end, height in enumerate(heights):
+        if end > begin and taken + height > room:
+            yield _part(rows, begin, end)
+            begin, taken, room = end, rows.head, others
+        taken += height
+    yield _part(rows, begin, len(heights))
+
+
+def least(rows: Rows) -> float:
+    """Return the height of the titles and the first three rows, for fewer of which no slide is begun."""
+    return sum(rows.heights[: 3 + bool(rows.titles)])
+
+
+def grid(rows: Rows, top: float, says: str) -> Grid:
+    """Return the table at a height of its slide."""
+    box = Box(MARGIN, top, sum(rows.widths), sum(rows.heights))
+    return Grid(box, rows.titles, rows.rows, rows.widths, rows.heights, rows.right, says)
+
+
+def _part(rows: Rows, begin: int, end: int) -> Rows:
+    titled = bool(rows.titles)
+    heights = rows.heights[begin + titled : end + titled]
+    return msgspec.structs.replace(
+        rows, rows=rows.rows[begin:end], heights=(rows.head, *heights) if titled else heights
+    )
+
+
+def _shown(column: Column, rows: int) -> Column:
+    whole = Column("", tuple(plain(cell).strip() for cell in column.cells[:rows]), shorten=column.shorten)
+    cells = tuple(shortened(cell, _MOST_OF_A_CELL) for cell in _shortening.shortened(whole, _MOST_OF_A_NAME).cells)
+    title = shortened(plain(column.title).strip(), _MOST_OF_A_CELL)
+    return Column(title, cells, column.rank, column.left, column.of)
+
+
+def _rows(band: Band) -> Rows:
+    titles = tuple(column.title for column in band.columns)
+    rows = tuple(zip(*(column.cells for column in band.columns), strict=True))
+    heights = tuple(_height(row, band.widths, 1.0) for row in rows)
+    if any(titles):
+        heights = (_height(titles, band.widths, _BOLDER), *heights)
+    right = tuple(not column.left for column in band.columns)
+    return Rows(titles if any(titles) else (), rows, band.widths, heights, right)
+
+
+def _height(cells: Sequence[str], widths: Sequence[float], bolder: float) -> float:
+    most = max(
+        lines(cell, across - 2 * BESIDE, lambda word: bolder * width(word, SIZE))
+        for cell, across in zip(cells, widths, strict=True)
+    )
+    return most * LINE_HEIGHT * SIZE + 2 * ABOVE
+
+
+def _extent(column: Column) -> Extent:
+    return extent(
+        column.title, column.cells, lambda text: _BOLDER * width(text, SIZE), lambda text: width(text, SIZE),
+        2 * BESIDE + 1.0,
+    )  # fmt: skip
