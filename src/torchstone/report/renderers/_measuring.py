@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from torchstone.report.renderers._bands import Extent
@@ -9,13 +10,25 @@ from torchstone.report.renderers._bands import Extent
 Width = Callable[[str], float]
 _LONGEST_WORD = 14.0  # widths of "m" that a column has at least for a word, before it may cut it
 _MOST_LINES = 12  # of a cell, for which a column is made wider at first
-_BREAK = "\N{ZERO WIDTH SPACE}"
+_BREAK, _GLUE = "\N{ZERO WIDTH SPACE}", "\N{NO-BREAK SPACE}"
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|[µA-Za-z]{1,3})(?![A-Za-z]))")
+_LONGEST_NUMBER = 24  # characters of a cell that stays in one piece
+
+
+def glued(text: str) -> str:
+    """Return a text in which a number and its unit are one word."""
+    return _UNIT.sub(_GLUE, text)
+
+
+def in_one_piece(cell: str) -> str:
+    """Return the cell of a column of numbers, which has no place to break unless it is a sentence."""
+    return cell.replace(" ", _GLUE) if len(cell) <= _LONGEST_NUMBER else glued(cell)
 
 
 def extent(title: str, cells: Sequence[str], head: Width, body: Width, padding: float) -> Extent:
     """Return how wide a column has to be, in the unit of the widths: of its title, and of its cells."""
-    words = {word for cell in cells for word in cell.split()}
-    longest = max([*map(body, words), *map(head, title.split())], default=0.0)
+    words = {word for cell in cells for word in cell.split(" ")}
+    longest = max([*map(body, words), *map(head, title.split(" "))], default=0.0)
     widest = max(map(body, dict.fromkeys(cells)), default=0.0)
     least = min(max(longest, widest / _MOST_LINES), _LONGEST_WORD * body("m"))
     natural = max(least, widest, _in_two_lines(title, head))
@@ -24,7 +37,7 @@ def extent(title: str, cells: Sequence[str], head: Width, body: Width, padding: 
 
 def _in_two_lines(title: str, width: Width) -> float:
     """Return the width in which a title takes two lines at most."""
-    words = title.split()
+    words = title.split(" ")
     halves = ((" ".join(words[:n]), " ".join(words[n:])) for n in range(1, len(words)))
     return min((max(width(above), width(below)) for above, below in halves), default=width(title))
 
@@ -39,7 +52,7 @@ def breakable(text: str, room: float, width: Width) -> str:
 def lines(text: str, room: float, width: Width) -> int:
     """Return how many lines a text takes where words go to the next line, and are cut where they are wider."""
     count, taken, blank = 1, 0.0, width(" ")
-    for word in text.split():
+    for word in filter(None, text.split(" ")):
         wide = width(word)
         if taken and taken + blank + wide > room:
             count, taken = count + 1, 0.0

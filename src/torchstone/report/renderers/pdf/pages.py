@@ -24,8 +24,9 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._measuring import breakable
+from torchstone.report.renderers._measuring import breakable, glued
 from torchstone.report.renderers._typeface import shortened, typeface
+from torchstone.report.renderers.pdf.forest import forest
 from torchstone.report.renderers.pdf.pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
 
@@ -77,11 +78,19 @@ class _Draft(Drafting):
 
     def broken(self, line: str, size: float = _SIZE, room: float = ACROSS) -> str:
         """Return a line whose words break where they are wider than the room, with the indents of all blocks."""
-        return breakable(line, 0.85 * room, lambda word: typeface().width(word, size))
+        return breakable(glued(line), 0.85 * room, lambda word: typeface().width(word, size))
+
+    def copied(self, words: str) -> str:
+        """Return words as they are typed; they break only where one is wider than the page."""
+        return breakable(self.text(words), 0.85 * ACROSS, lambda word: typeface().width(word, _SIZE))
 
     def blocks(self, parts: Sequence[Part], level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of the level above."""
+        titled = False
         for part in parts:
+            if titled and not isinstance(part, Section):
+                yield {"kind": "gap"}
+            titled = isinstance(part, Section) and bool(part.title)
             yield from self._part(part, level)
 
     def attached(self, number: int, attachment: Attachment) -> Block:
@@ -97,7 +106,7 @@ class _Draft(Drafting):
             case Text():
                 yield {"kind": str(part.role), "text": self.broken(self.text(part.text))}
             case Command():
-                yield {"kind": "command", "text": self.broken(self.text(part.words))}
+                yield {"kind": "command", "text": self.copied(part.words)}
             case Facts():
                 yield self._facts(part)
             case Table():
@@ -105,7 +114,7 @@ class _Draft(Drafting):
             case Chart():
                 yield from pictures(part, self)
             case Ratios():
-                return  # the table beside it has the same figures
+                yield from forest(part, self)
             case Doubt():
                 yield self._doubt(part)
             case Section():

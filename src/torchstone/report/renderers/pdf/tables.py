@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._bands import Band, Extent, bands
-from torchstone.report.renderers._measuring import breakable, extent
+from torchstone.report.renderers._measuring import breakable, extent, glued, in_one_piece
 from torchstone.report.renderers._shortening import shortened
 from torchstone.report.renderers._typeface import BOLD, typeface
 
@@ -16,6 +16,7 @@ ACROSS, TURNED = 493.0, 740.0  # points between the margins of an A4 page, uprig
 _SIZE, _PADDING = 8.0, 9.0  # points of the text, and beside it in both directions, as in pages.typ
 _MOST_ROWS = 500
 _FEW = 12  # rows for which no page is turned
+_IN_LINE = (115.0, 165.0)  # points of the first columns of a table without titles, in line with its neighbours
 _MOST_OF_A_NAME, _MOST_OF_A_CELL = 60, 400  # characters
 
 
@@ -46,10 +47,9 @@ def drafted(table: Table, draft: Drafting) -> Iterator[Block]:
 
 def _shown(column: Column, rows: int, draft: Drafting) -> Column:
     cells = shortened(Column("", column.cells[:rows], shorten=column.shorten), _MOST_OF_A_NAME).cells
-    return Column(
-        draft.text(column.title, _MOST_OF_A_CELL), tuple(draft.text(cell, _MOST_OF_A_CELL) for cell in cells),
-        column.rank, column.left, column.of,
-    )  # fmt: skip
+    whole = glued if column.left else in_one_piece
+    shown = tuple(whole(draft.text(cell, _MOST_OF_A_CELL)) for cell in cells)
+    return Column(draft.text(column.title, _MOST_OF_A_CELL), shown, column.rank, column.left, column.of)
 
 
 def _bands(columns: Sequence[Column], rows: int) -> tuple[list[Band], bool]:
@@ -74,13 +74,22 @@ def _body(text: str) -> float:
 
 
 def _block(band: Band, *, turned: bool) -> Block:
-    rooms = [width - _PADDING for width in band.widths]
+    widths = _in_line(band)
+    rooms = [width - _PADDING for width in widths]
     titles = [breakable(one.title, room, _head) for one, room in zip(band.columns, rooms, strict=True)]
     cells = [
         [breakable(cell, room, _body) for cell in column.cells]
         for column, room in zip(band.columns, rooms, strict=True)
     ]  # fmt: skip
     return {
-        "kind": "table", "turned": turned, "titles": titles if any(titles) else [], "widths": list(band.widths),
+        "kind": "table", "turned": turned, "titles": titles if any(titles) else [], "widths": widths,
         "right": [not column.left for column in band.columns], "rows": [list(row) for row in zip(*cells, strict=True)],
     }  # fmt: skip
+
+
+def _in_line(band: Band) -> list[float]:
+    """Return the widths, those of a table without titles at least the same as in others."""
+    if any(column.title for column in band.columns):
+        return list(band.widths)
+    wider = [max(width, least) for width, least in zip(band.widths, (*_IN_LINE, *band.widths[2:]), strict=False)]
+    return wider if sum(wider) <= ACROSS else list(band.widths)

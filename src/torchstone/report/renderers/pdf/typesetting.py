@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -35,27 +36,30 @@ def typeset(document: Document) -> bytes:
     drawn = pages(document)
     if drawn.lacking and (content := _in_any_font(document)) is not None:
         return content
-    return _compiled(sources(drawn.files), system_fonts=False)
+    return compiled(drawn.files, system_fonts=False)
 
 
 def _in_any_font(document: Document) -> bytes | None:
     """Return the PDF with the fonts of this machine; None where they lack characters, too, which PDF/UA has not."""
     try:
-        return _compiled(sources(pages(document, any_font=True).files), system_fonts=True)
+        return compiled(pages(document, any_font=True).files, system_fonts=True)
     except library().TypstError:
         return None
 
 
-def sources(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files that typst reads: the template beside what it draws."""
-    return {"main.typ": _TEMPLATE.read_bytes(), **files}
-
-
-def _compiled(files: dict[str, bytes], *, system_fonts: bool) -> bytes:
-    content: bytes = library().compile(
-        files, format="pdf", font_paths=_fonts(system_fonts=system_fonts), pdf_standards=_STANDARDS, timestamp=_NO_TIME
-    )
-    return content
+def compiled(files: Mapping[str, bytes], *, system_fonts: bool) -> bytes:
+    """Return the PDF of the template with these files beside it, which is all that typst can read."""
+    with tempfile.TemporaryDirectory(prefix="torchstone-") as name:
+        folder = Path(name)
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
+        main = folder / "main.typ"
+        main.write_bytes(_TEMPLATE.read_bytes())
+        made: bytes = library().compile(
+            str(main), root=str(folder), format="pdf", font_paths=_fonts(system_fonts=system_fonts),
+            pdf_standards=_STANDARDS, timestamp=_NO_TIME,
+        )  # fmt: skip
+    return made
 
 
 @cache

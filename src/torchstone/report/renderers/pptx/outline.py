@@ -79,7 +79,7 @@ class _Flow:
     @property
     def full(self) -> bool:
         """Whether no further slide may be begun."""
-        return len(self._done) >= _MOST_SLIDES - 1
+        return len(self._done) >= _MOST_SLIDES - 2  # the one being filled, and the one that says that there is more
 
     def topic(self, title: str, parts: Sequence[Part]) -> None:
         """Put parts onto slides of their own."""

@@ -10,7 +10,7 @@ from torchstone.core.plain_text import plain
 from torchstone.report.document import Column, Facts, Table
 from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._bands import Band, Extent, bands
-from torchstone.report.renderers._measuring import extent, lines
+from torchstone.report.renderers._measuring import extent, glued, in_one_piece, lines
 from torchstone.report.renderers._typeface import shortened
 from torchstone.report.renderers.pptx.slide import ACROSS, LINE_HEIGHT, MARGIN, Box, Grid, width
 
@@ -83,7 +83,9 @@ def _part(rows: Rows, begin: int, end: int) -> Rows:
 
 def _shown(column: Column, rows: int) -> Column:
     whole = Column("", tuple(plain(cell).strip() for cell in column.cells[:rows]), shorten=column.shorten)
-    cells = tuple(shortened(cell, _MOST_OF_A_CELL) for cell in _shortening.shortened(whole, _MOST_OF_A_NAME).cells)
+    named = _shortening.shortened(whole, _MOST_OF_A_NAME).cells
+    joined = glued if column.left else in_one_piece
+    cells = tuple(joined(shortened(cell, _MOST_OF_A_CELL)) for cell in named)
     title = shortened(plain(column.title).strip(), _MOST_OF_A_CELL)
     return Column(title, cells, column.rank, column.left, column.of)
 
