@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.report.renderers._measuring import breakable, extent, lines
+from torchstone.report.renderers._measuring import breakable, extent, glued, in_one_piece, lines
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,20 @@ def test_a_column_is_as_wide_as_its_words_and_its_title_has_two_lines():
 def test_a_very_long_word_may_be_cut_and_a_very_long_cell_makes_its_column_wider():
     assert extent("", ("x" * 1000,), len, len, 0.0).least == 14.0
     assert extent("", ("a " * 60,), len, len, 0.0).least == 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("14.5 ms), 10 % of 8", "14.5~ms), 10~% of 8"),
+        ("70 to 95 % in 3 items/s", "70~to 95~% in 3 items/s"),
+        ("batch size 8 against 16", "batch size 8 against 16"),
+    ],
+)
+def test_a_number_keeps_its_unit(text, shown):
+    assert glued(text) == shown.replace("~", "\N{NO-BREAK SPACE}")
+
+
+def test_a_cell_of_a_column_of_numbers_stays_in_one_piece_unless_it_is_a_sentence():
+    assert in_one_piece("1.12 GiB (+12 %)") == "1.12\xa0GiB\xa0(+12\xa0%)"
+    assert in_one_piece("a sentence of more than 24 characters") == "a sentence of more than 24 characters"

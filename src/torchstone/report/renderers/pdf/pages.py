@@ -67,6 +67,7 @@ class _Draft(Drafting):
         self.lacking = False
         self.files: dict[str, bytes] = {}
         self.rows_left = _MOST_ROWS
+        self._attached: set[str] = set()
 
     def text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
         """Return text of one line in characters that can be drawn."""
@@ -98,6 +99,9 @@ class _Draft(Drafting):
         file = f"attachment-{number}"
         self.files[file] = attachment.content
         name = re.sub(r"[^A-Za-z0-9._-]", "_", attachment.name).strip(".")[-100:] or file
+        if name in self._attached:
+            name = f"{number}-{name}"
+        self._attached.add(name)
         is_known = _MEDIA_TYPE.fullmatch(attachment.media_type) is not None
         return {"file": file, "name": name, "type": attachment.media_type if is_known else "application/octet-stream"}
 
@@ -125,7 +129,7 @@ class _Draft(Drafting):
                 assert_never(part)
 
     def _facts(self, part: Facts) -> Block:
-        names = [self.text(name) for name, _ in part.rows]
+        names = [self.text(name, _MOST_OF_A_TITLE) for name, _ in part.rows]
         widest = max((typeface().width(name, _SIZE) for name in names), default=0.0)
         width = min(max(widest, _NAMES), _MOST_OF_NAMES)
         values = [self.broken(self.text(value), room=ACROSS - width) for _, value in part.rows]

@@ -17,6 +17,8 @@ from torchstone.report.document import (
     Document,
     Doubt,
     Facts,
+    Ratio,
+    Ratios,
     Role,
     Section,
     Table,
@@ -39,7 +41,7 @@ def opened(document):
 
 def texts(document):
     """The text of the pages in one line, without blanks: lines break anywhere."""
-    return re.sub(r"\s", "", "".join(page.extract_text() for page in opened(document).pages))
+    return re.sub(r"[\s\u200b]", "", "".join(page.extract_text() for page in opened(document).pages))
 
 
 def test_every_part_is_there_in_its_order():
@@ -92,7 +94,7 @@ def test_nothing_a_stranger_wrote_is_markup(place):
         "doubt": Document("t", (Doubt(Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),)),
     }
     shown = HOSTILE.replace("\x1b\u202e\x00", "\N{REPLACEMENT CHARACTER}" * 3)
-    assert re.sub(r"\s", "", shown) in texts(documents[place]).replace("\u200b", "")
+    assert re.sub(r"\s", "", shown) in texts(documents[place])
 
 
 def test_ten_thousand_characters_are_bounded_and_stay_on_the_page():
@@ -115,11 +117,11 @@ def test_characters_of_other_scripts_are_there_or_their_codes(name):
 
 def test_a_long_table_repeats_its_head_and_says_what_is_left_out():
     cells = tuple(f"case {n}" for n in range(700))
-    file = opened(Document("t", (Table((Column("name of it", cells, left=True), Column("n", cells))),)))
+    file = opened(Document("t", (Table((Column("name", cells, left=True), Column("n", cells))),)))
     pages = [page.extract_text() for page in file.pages]
     full = [page for page in pages if "case" in page]
     assert len(full) > 3
-    assert all("name of it" in page for page in full)
+    assert all("name" in page for page in full)
     assert "and 200 more rows: torchstone report --format csv" in " ".join(pages[-1].split())
     assert "case 499" in "".join(pages)
     assert "case 500" not in "".join(pages)
@@ -166,10 +168,19 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
 def test_attachments_are_in_it_under_a_name_that_is_no_path():
     content = bytes(range(256)) * 40
     attached = (
-        Attachment("../../run.jsonl", "application/jsonl", content), Attachment("b", "no type", b""),
+        Attachment("../../run.jsonl", "application/jsonl", content), Attachment("b", "no type", b"1"),
+        Attachment("b", "text/plain", b"2"),
     )  # fmt: skip
     found = opened(Document("t", (), attached)).attachments
-    assert found == {"_.._run.jsonl": [content], "b": [b""]}
+    assert found == {"_.._run.jsonl": [content], "b": [b"1"], "2-b": [b"2"]}
+
+
+def test_ratios_are_drawn_with_their_words():
+    rows = (Ratio("cnn", "throughput", 1.1, 1.05, 1.15, "better", higher_is_better=True),)
+    told = texts(Document("t", (Ratios(rows, 0.02, 0.95),)))
+    assert "cnn:throughput" in told
+    assert "1.1[1.05,1.15],better" in told
+    assert "theequivalencemarginof2.0%" in told
 
 
 def test_the_same_document_is_the_same_file():
