@@ -42,7 +42,8 @@ def drafted(table: Table, draft: Drafting) -> Iterator[Block]:
         for band in found:
             yield _block(band, turned=turned)
     if rows > shown:
-        yield {"kind": "rest", "text": f"and {rows - shown:,} more rows: torchstone report --format csv"}
+        more = f"and {rows - shown:,} more row{'s' * (rows - shown != 1)}"
+        yield {"kind": "rest", "text": f"{more}: torchstone report --format csv"}
 
 
 def _shown(column: Column, rows: int, draft: Drafting) -> Column:

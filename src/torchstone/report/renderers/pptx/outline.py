@@ -34,6 +34,7 @@ _TOP_OF_FIRST = 190.0  # of what stands below the title of the first slide
 _MOST_SLIDES = 40
 _MOST_SLIDES_OF_A_TABLE = 3
 _MOST_CHARACTERS, _MOST_OF_THE_ANSWER = 700, 450
+_MOST_LINES = 4  # of how it was measured, which stand last of what is said of the whole
 _GAP = 8.0  # points between shapes
 _CONTINUED = " (continued)"
 _REST = "More is left out here; all of it: torchstone report --format pdf,md"
@@ -212,7 +213,7 @@ class _Flow:
 
     def _fits(self, high: float) -> bool:
         """Make room of a height, on the next slide if need be. False where there may be none."""
-        return self._top + high <= BOTTOM or self._next()
+        return self._top + high <= BOTTOM or not self._shapes or self._next()
 
     def _add(self, shape: Shape) -> None:
         self._shapes.append(shape)
@@ -229,7 +230,7 @@ def _opened(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _how(about: Sequence[Part]) -> tuple[str, ...]:
-    said = tuple(_line(part.text) for part in about if isinstance(part, Text))
+    said = tuple(_line(part.text) for part in about[-_MOST_LINES:] if isinstance(part, Text))
     return ("How it was measured:", *said) if said else ()
 
 

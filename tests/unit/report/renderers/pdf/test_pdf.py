@@ -30,9 +30,9 @@ pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
 
 HOSTILE = "#import \"x\": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs"
-CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (
-    Panel("cpu", Coordinate("x", "batch size"), (Line(Coordinate("y", "images/s")),), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})),
-)))  # fmt: skip
+RATE = Line(Coordinate("y", "images/s"))
+PANEL = Panel("cpu", Coordinate("x", "batch size"), (RATE,), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}))
+CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 
 
 def opened(document):

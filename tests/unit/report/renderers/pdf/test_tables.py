@@ -44,7 +44,7 @@ def test_rows_of_all_tables_are_bounded(monkeypatch):
     three = Table((Column("n", ("1", "2", "3")),))
     found = blocks(three, three, three)
     assert [len(block["rows"]) if block["kind"] == "table" else block["text"] for block in found] == [
-        3, 2, "and 1 more rows: torchstone report --format csv", "and 3 more rows: torchstone report --format csv",
+        3, 2, "and 1 more row: torchstone report --format csv", "and 3 more rows: torchstone report --format csv",
     ]  # fmt: skip
 
 

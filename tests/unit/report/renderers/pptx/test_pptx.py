@@ -16,9 +16,9 @@ from torchstone.report.rendering import renderer
 pptx = pytest.importorskip("pptx", reason="slides need python-pptx")
 
 HOSTILE = "<a:t>&amp; ]]> #import \x1b\u202e\x00\ud800 \ufffe _x001B_ {=1}"
-CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (
-    Panel("cpu", Coordinate("x", "batch size"), (Line(Coordinate("y", "images/s")),), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0})),
-)))  # fmt: skip
+RATE = Line(Coordinate("y", "images/s"))
+PANEL = Panel("cpu", Coordinate("x", "batch size"), (RATE,), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}))
+CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
 LEAD = (
     Text("Fastest: batch size 16.", Role.HEADLINE),
     Text("host: a card, torch 2.9.0"),
