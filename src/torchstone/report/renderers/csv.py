@@ -1,4 +1,4 @@
-"""The tables of a Document as CSV (RFC 4180): for spreadsheets. The figures of each trial are in `torchstone export`."""
+"""The tables of a Document as CSV (RFC 4180), for spreadsheets. Figures of each trial: `torchstone export`."""
 
 from __future__ import annotations
 

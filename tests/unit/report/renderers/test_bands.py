@@ -1,4 +1,4 @@
-"""Tables in bands: whatever the columns, none is lost, none leaves the one it needs, and none is wider than the room."""
+"""Tables in bands: no column is lost, none leaves the one it needs, and no band is wider than the room."""
 
 import pytest
 from hypothesis import given

@@ -122,8 +122,8 @@ class _Draft(Drafting):
             case Doubt():
                 yield self._doubt(part)
             case Section():
-                if title := self.text(part.title, _MOST_OF_A_TITLE):
-                    yield {"kind": "heading", "level": min(level, _DEEPEST), "text": self.broken(title, _SIZE_OF_TITLES)}
+                if title := self.broken(self.text(part.title, _MOST_OF_A_TITLE), _SIZE_OF_TITLES):
+                    yield {"kind": "heading", "level": min(level, _DEEPEST), "text": title}
                 yield from self.blocks(part.parts, level + 1 if title else level)
             case _:
                 assert_never(part)

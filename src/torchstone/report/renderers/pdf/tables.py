@@ -1,4 +1,4 @@
-"""Tables of pages: upright while they fit, on a turned page where that is wide enough, else in bands below each other."""
+"""Tables of pages: upright where they fit, on a turned page where that is wide enough, else in bands."""
 
 from __future__ import annotations
 
