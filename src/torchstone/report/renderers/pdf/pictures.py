@@ -15,13 +15,15 @@ from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting
 _TALL = 690.0  # points between the margins of an upright page, without the line below a picture
 _SIZE = re.compile(r"<svg[^>]*?\swidth=\"([\d.]+)[^>]*?\sheight=\"([\d.]+)")
 _FONT = re.compile(r"font-family=\"[^\"]*\"")
+_OURS = 'font-family="DejaVu Sans" font-stretch="condensed"'
 
 
 def pictures(chart: Chart, draft: Drafting) -> Iterator[Block]:
     """Yield a block a page of a picture; where it cannot be drawn, what it shows, and why not."""
     says = draft.text(chart.says) or draft.text(chart.name) or "picture"
+    shown, left_out = parts(chart.picture, ACROSS, _TALL)
     try:
-        drawn = [as_svg(part) for part in parts(chart.picture, _TALL)]
+        drawn = [as_svg(part) for part in shown]
     except MissingError as fault:
         yield {"kind": "rest", "text": f"{says} ({draft.text(fault)})"}
         return
@@ -30,6 +32,8 @@ def pictures(chart: Chart, draft: Drafting) -> Iterator[Block]:
         draft.files[file] = _in_typeface(svg).encode()
         more = f" ({number + 1} of {len(drawn)})" if len(drawn) > 1 else ""
         yield {"kind": "picture", "file": file, "says": f"{says}{more}", "width": _width(svg)}
+    if left_out:
+        yield {"kind": "rest", "text": f"{left_out:,} more panels of this picture are left out"}
 
 
 def _width(svg: str) -> float:
@@ -43,5 +47,5 @@ def _width(svg: str) -> float:
 
 def _in_typeface(svg: str) -> str:
     """Return the picture with all text in the shipped typeface; typst draws no other font's characters."""
-    named = _FONT.sub('font-family="DejaVu Sans"', svg)
+    named = _FONT.sub(_OURS, svg)
     return "\n".join(typeface().shown(line) for line in named.replace("\t", " ").split("\n"))

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import assert_never
 
-from torchstone.core.plain_text import plain
+import msgspec
+
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers._measuring import lines
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._typeface import shortened
+from torchstone.report.renderers.pptx import plots
 from torchstone.report.renderers.pptx.slide import (
     ACROSS,
     BOTTOM,
@@ -25,9 +27,10 @@ from torchstone.report.renderers.pptx.slide import (
     Style,
     Words,
     height,
+    line_of,
     width,
 )
-from torchstone.report.renderers.pptx.tables import banded, dealt, grid, least, of_facts
+from torchstone.report.renderers.pptx.tables import banded, grid, least, of_facts, on_slides
 
 TITLE_SIZE, TITLE_LINES = 22.0, 2
 _TOP_OF_FIRST = 190.0  # of what stands below the title of the first slide
@@ -45,7 +48,7 @@ def slides(document: Document) -> list[Slide]:
     parts = list(_opened(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
     about = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.BODY, parts[len(answers) :]))
-    flow = _Flow(_line(document.title) or "Report", _how(about))
+    flow = _Flow(line_of(document.title) or "Report", _how(about))
     for part in (*answers, *about):
         flow.put(part)
     loose: list[Part] = []
@@ -62,7 +65,7 @@ def slides(document: Document) -> list[Slide]:
 
 def fitted_title(title: str) -> str:
     """Return the title of a slide, cut where it takes more lines than there is room for."""
-    line = _line(title)
+    line = line_of(title)
     while lines(line, ACROSS, lambda word: 1.1 * width(word, TITLE_SIZE)) > TITLE_LINES:
         line = shortened(line, min(len(line) - 1, int(0.9 * len(line)) + 1))
     return line
@@ -114,10 +117,10 @@ class _Flow:
             case Chart():
                 self._chart(part)
             case Ratios():
-                return  # the table beside it has the same figures
+                self._ratios(part)
             case Doubt():
                 label = "Note" if part.severity == Severity.INFO else str(part.severity).capitalize()
-                self._words(f"{part.subject}: {part.message}. {part.advice}", Style.DOUBT, f"{label} ")
+                self._words(f"{part.subject}: {part.message}. {part.advice}", Style.FINDING, f"{label} ")
             case Section():
                 self._section(part)
             case _:
@@ -140,9 +143,9 @@ class _Flow:
             case Role.BODY:
                 self._words(part.text, Style.BODY)
             case Role.NOTE:
-                self._words(part.text, Style.DOUBT, "Note ")
+                self._words(part.text, Style.FINDING, "Note ")
             case Role.DETAIL:
-                self._notes.append(_line(part.text))
+                self._notes.append(line_of(part.text))
 
     def _section(self, part: Section) -> None:
         if part.folded:
@@ -159,7 +162,7 @@ class _Flow:
     def _words(self, text: str, style: Style, label: str = "", below: float = 0.0) -> None:
         """Put a paragraph. `below`: the room that has to be left for what it belongs to."""
         most = _MOST_OF_THE_ANSWER if style == Style.ANSWER else _MOST_CHARACTERS
-        line = shortened(_line(text), most)
+        line = shortened(line_of(text), most)
         high = height(label + line, style)
         if self._fits(high + below):
             self._add(Words(Box(MARGIN, self._top, ACROSS, high), line, style, label))
@@ -170,7 +173,7 @@ class _Flow:
             if not self._fits(least(rows)):
                 return
             says = f"{self._title}: a table of {len(rows.rows)} rows"
-            for number, part in enumerate(dealt(rows, BOTTOM - self._top, TALL)):
+            for number, part in enumerate(on_slides(rows, BOTTOM - self._top, TALL)):
                 if number == _MOST_SLIDES_OF_A_TABLE:
                     left_out = max(left_out, 1)
                     break
@@ -181,14 +184,30 @@ class _Flow:
             self._words("and more rows: torchstone report --format pdf,csv", Style.SMALL)
 
     def _chart(self, part: Chart) -> None:
-        says = shortened(_line(part.says) or _line(part.name), _MOST_CHARACTERS)
+        says = shortened(line_of(part.says) or line_of(part.name), _MOST_CHARACTERS)
         caption = height(says, Style.SMALL)
-        for picture in parts_of(part.picture, TALL - caption - _GAP):
+        pictures, left_out = parts_of(part.picture, ACROSS, TALL - caption - _GAP)
+        for picture in pictures:
             if self._shapes and not self._next():
                 return
             high = BOTTOM - self._top - caption - _GAP
             self._add(Image(Box(MARGIN, self._top, ACROSS, high), picture, says))
             self._add(Words(Box(MARGIN, self._top, ACROSS, caption), says, Style.SMALL))
+        if left_out:
+            self._words(f"{left_out:,} more panels of this picture are left out", Style.SMALL)
+
+    def _ratios(self, part: Ratios) -> None:
+        found = plots.forest_of(part)
+        if found is None:
+            return
+        below = height(found.caption, Style.SMALL) + _GAP
+        if not self._fits(plots.least(found) + below):
+            return
+        for number, plot in enumerate(plots.on_slides(found, BOTTOM - self._top - below, TALL - below)):
+            if number and not self._next():
+                return
+            self._add(msgspec.structs.replace(plot, box=msgspec.structs.replace(plot.box, top=self._top)))
+        self._words(found.caption, Style.SMALL)
 
     # ── slides ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,16 +249,12 @@ def _opened(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _how(about: Sequence[Part]) -> tuple[str, ...]:
-    said = tuple(_line(part.text) for part in about[-_MOST_LINES:] if isinstance(part, Text))
+    said = tuple(line_of(part.text) for part in about[-_MOST_LINES:] if isinstance(part, Text))
     return ("How it was measured:", *said) if said else ()
 
 
 def _title_of(parts: Sequence[Part], document: Document) -> str:
     if any(isinstance(part, Doubt) for part in parts):
-        return "What to doubt"
+        return "Findings"
     is_told = bool(parts) and all(isinstance(part, Text) and part.role == Role.NOTE for part in parts)
     return "Notes" if is_told else document.title
-
-
-def _line(text: object) -> str:
-    return plain(text).strip()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from torchstone.core.charts.picture import Picture
+from torchstone.core.plain_text import plain
+from torchstone.report.renderers._forest import Forest
 from torchstone.report.renderers._measuring import lines
 from torchstone.report.renderers._typeface import typeface
 
@@ -24,13 +27,13 @@ class Style(StrEnum):
     ANSWER = "answer"
     BODY = "body"
     SUBTITLE = "subtitle"
-    DOUBT = "doubt"
+    FINDING = "finding"
     COMMAND = "command"
     SMALL = "small"
 
 
 SIZES = {
-    Style.ANSWER: 22.0, Style.BODY: 14.0, Style.SUBTITLE: 15.0, Style.DOUBT: 14.0, Style.COMMAND: 12.0,
+    Style.ANSWER: 22.0, Style.BODY: 14.0, Style.SUBTITLE: 15.0, Style.FINDING: 14.0, Style.COMMAND: 12.0,
     Style.SMALL: 11.0,
 }  # fmt: skip
 
@@ -73,7 +76,16 @@ class Image(msgspec.Struct, frozen=True):
     says: str
 
 
-Shape = Words | Grid | Image
+class Plot(msgspec.Struct, frozen=True):
+    """A forest plot of native shapes. `heights`: of its rows. `says`: to who cannot see it."""
+
+    box: Box
+    forest: Forest
+    heights: tuple[float, ...]
+    says: str
+
+
+Shape = Words | Grid | Image | Plot
 
 
 class Slide(msgspec.Struct, frozen=True):
@@ -83,6 +95,11 @@ class Slide(msgspec.Struct, frozen=True):
     shapes: tuple[Shape, ...]
     notes: tuple[str, ...]
     first: bool = False
+
+
+def line_of(text: object) -> str:
+    """Return text of one line that XML can contain."""
+    return plain(text).strip()
 
 
 def width(text: str, size: float) -> float:
@@ -97,3 +114,14 @@ def height(text: str, style: Style, across: float = ACROSS) -> float:
         return LINE_HEIGHT * size * lines(text, across, lambda word: _MONOSPACED * size * len(word))
     bolder = 1.1 if style in (Style.ANSWER, Style.SUBTITLE) else 1.0
     return LINE_HEIGHT * size * lines(text, across, lambda word: bolder * width(word, size))
+
+
+def dealt(heights: Sequence[float], first: float, others: float) -> Iterator[tuple[int, int]]:
+    """Yield the begin and end of the rows of each slide: those of the first fill at most a height, others another."""
+    begin, taken, room = 0, 0.0, first
+    for end, one in enumerate(heights):
+        if end > begin and taken + one > room:
+            yield begin, end
+            begin, taken, room = end, 0.0, others
+        taken += one
+    yield begin, len(heights)

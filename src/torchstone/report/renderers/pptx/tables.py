@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from torchstone.core.plain_text import plain
 from torchstone.report.document import Column, Facts, Table
 from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._bands import Band, Extent, bands
 from torchstone.report.renderers._measuring import extent, glued, in_one_piece, lines
 from torchstone.report.renderers._typeface import shortened
-from torchstone.report.renderers.pptx.slide import ACROSS, LINE_HEIGHT, MARGIN, Box, Grid, width
+from torchstone.report.renderers.pptx.slide import ACROSS, LINE_HEIGHT, MARGIN, Box, Grid, dealt, line_of, width
 
 SIZE = 11.0  # points
 BESIDE, ABOVE = 5.0, 3.0  # points around the text of a cell
@@ -50,16 +49,12 @@ def of_facts(facts: Facts) -> Table:
     return Table((Column("", names, left=True), Column("", values, left=True)))
 
 
-def dealt(rows: Rows, first: float, others: float) -> Iterator[Rows]:
+def on_slides(rows: Rows, first: float, others: float) -> Iterator[Rows]:
     """Yield the rows in parts: the first one of at most a height, the others of another."""
-    heights, room, begin = rows.heights[1:] if rows.titles else rows.heights, first, 0
-    taken = rows.head
-    for end, height in enumerate(heights):
-        if end > begin and taken + height > room:
-            yield _part(rows, begin, end)
-            begin, taken, room = end, rows.head, others
-        taken += height
-    yield _part(rows, begin, len(heights))
+    heights = rows.heights[bool(rows.titles) :]
+    for begin, end in dealt(heights, first - rows.head, others - rows.head):
+        shown = (rows.head, *heights[begin:end]) if rows.titles else heights[begin:end]
+        yield msgspec.structs.replace(rows, rows=rows.rows[begin:end], heights=shown)
 
 
 def least(rows: Rows) -> float:
@@ -73,20 +68,12 @@ def grid(rows: Rows, top: float, says: str) -> Grid:
     return Grid(box, rows.titles, rows.rows, rows.widths, rows.heights, rows.right, says)
 
 
-def _part(rows: Rows, begin: int, end: int) -> Rows:
-    titled = bool(rows.titles)
-    heights = rows.heights[begin + titled : end + titled]
-    return msgspec.structs.replace(
-        rows, rows=rows.rows[begin:end], heights=(rows.head, *heights) if titled else heights
-    )
-
-
 def _shown(column: Column, rows: int) -> Column:
-    whole = Column("", tuple(plain(cell).strip() for cell in column.cells[:rows]), shorten=column.shorten)
+    whole = Column("", tuple(line_of(cell) for cell in column.cells[:rows]), shorten=column.shorten)
     named = _shortening.shortened(whole, _MOST_OF_A_NAME).cells
     joined = glued if column.left else in_one_piece
     cells = tuple(joined(shortened(cell, _MOST_OF_A_CELL)) for cell in named)
-    title = shortened(plain(column.title).strip(), _MOST_OF_A_CELL)
+    title = shortened(line_of(column.title), _MOST_OF_A_CELL)
     return Column(title, cells, column.rank, column.left, column.of)
 
 

@@ -86,7 +86,7 @@ def test_facts_commands_and_doubts():
     )  # fmt: skip
     assert cells(tables(shown)[0]) == [["record", "x.jsonl"]]
     assert texts(shown.slides[1])[:3] == [
-        "What to doubt", "torchstone show x", "Warning batch 16: others were busy. measure again",
+        "Findings", "torchstone show x", "Warning batch 16: others were busy. measure again",
     ]  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
     def missing(picture):
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'")
 
-    monkeypatch.setattr("torchstone.report.renderers.pptx.drawing.as_png", missing)
+    monkeypatch.setattr("torchstone.report.renderers.pptx.shapes.as_png", missing)
     shown = opened(CHART)
     assert any("pip install 'torchstone[charts]'" in text for slide in shown.slides for text in texts(slide))
 
