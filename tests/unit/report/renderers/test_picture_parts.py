@@ -8,7 +8,8 @@ from torchstone.report.renderers._pictures import parts
 
 def a_picture(count, columns=3, groups=("",)):
     rate = Line(Coordinate("y", "images/s"))
-    panels = tuple(Panel(str(n), Coordinate("x", "x"), (rate,), (), group=groups[n % len(groups)]) for n in range(count))
+    along = Coordinate("x", "x")
+    panels = tuple(Panel(str(n), along, (rate,), (), group=groups[n % len(groups)]) for n in range(count))
     return Picture("t", panels, columns=columns)
 
 
