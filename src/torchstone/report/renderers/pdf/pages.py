@@ -31,7 +31,8 @@ from torchstone.report.renderers.pdf.pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
 
 DATA = "document.json"
-_MOST_ROWS = 40_000  # of all tables: about 700 pages
+_MOST_ROWS = 12_000  # of tables and facts, and paragraphs: about 250 pages, a dozen seconds
+_REST = "The report continues: torchstone report --format md"
 _MOST_CHARACTERS, _MOST_OF_A_TITLE = 4_000, 300
 _SIZE, _SIZE_OF_TITLES = 9.5, 17.0  # points, as in pages.typ
 _NAMES, _MOST_OF_NAMES = 60.0, 150.0  # points for the names of facts: at least, at most
@@ -54,6 +55,8 @@ def pages(document: Document, *, any_font: bool = False) -> Pages:
     draft = _Draft(any_font=any_font)
     title = draft.text(document.title, _MOST_OF_A_TITLE) or "Report"
     blocks = list(_together(draft.blocks(document.parts, 2)))
+    if draft.is_cut:
+        blocks.append({"kind": "rest", "text": _REST})
     attached = [draft.attached(number, one) for number, one in enumerate(document.attachments)]
     data = {
         "title": title, "heading": draft.broken(title, _SIZE_OF_TITLES), "running": shortened(title, 90),
@@ -63,11 +66,14 @@ def pages(document: Document, *, any_font: bool = False) -> Pages:
 
 
 class _Draft(Drafting):
-    """Makes blocks, and keeps what they need beside them: files, and how many rows may follow."""
+    """Makes blocks, and keeps what they need beside them: files, and how many rows may follow.
+
+    `lacking`: some text has characters of another typeface; `is_cut`: parts are left out.
+    """
 
     def __init__(self, *, any_font: bool) -> None:
         self._any_font = any_font
-        self.lacking = False
+        self.lacking = self.is_cut = False
         self.files: dict[str, bytes] = {}
         self.rows_left = _MOST_ROWS
         self._attached: set[str] = set()
@@ -92,6 +98,10 @@ class _Draft(Drafting):
         """Yield the blocks of parts below a heading of the level above."""
         titled = False
         for part in parts:
+            if self.rows_left <= 0:
+                self.is_cut = True
+                return
+            self.rows_left -= 1
             if titled and not isinstance(part, Section):
                 yield {"kind": "gap"}
             titled = isinstance(part, Section) and bool(part.title)
@@ -143,10 +153,13 @@ class _Draft(Drafting):
         yield {"kind": "rest", "text": self.broken(self.text(found.caption))}
 
     def _facts(self, part: Facts) -> Block:
-        names = [self.text(name, _MOST_OF_A_TITLE) for name, _ in part.rows]
+        rows = part.rows[: self.rows_left]
+        self.rows_left -= len(rows)
+        self.is_cut = self.is_cut or len(rows) < len(part.rows)
+        names = [self.text(name, _MOST_OF_A_TITLE) for name, _ in rows]
         widest = max((typeface().width(name, _SIZE) for name in names), default=0.0)
         width = min(max(widest, _NAMES), _MOST_OF_NAMES)
-        values = [self.broken(self.text(value), room=ACROSS - width) for _, value in part.rows]
+        values = [self.broken(self.text(value), room=ACROSS - width) for _, value in rows]
         shown = [self.broken(name, room=width) for name in names]
         return {"kind": "facts", "width": width, "rows": [list(row) for row in zip(shown, values, strict=True)]}
 

@@ -21,7 +21,7 @@ _MOST_OF_A_NAME, _MOST_OF_A_CELL = 60, 400  # characters
 
 
 class Drafting(Protocol):
-    """What a block of text needs. `rows_left`: of all tables."""
+    """What a block of text needs. `rows_left`: of the whole document."""
 
     rows_left: int
     files: dict[str, bytes]
@@ -35,10 +35,10 @@ def drafted(table: Table, draft: Drafting) -> Iterator[Block]:
     """Yield the bands of a table, and a line for the rows that are left out."""
     rows = max((len(column.cells) for column in table.columns), default=0)
     shown = min(rows, _MOST_ROWS, draft.rows_left)
-    draft.rows_left -= shown
     if shown:
         columns = [_shown(column, shown, draft) for column in table.columns]
         found, turned = _bands(columns, shown)
+        draft.rows_left = max(0, draft.rows_left - shown * len(found))
         for band in found:
             yield _block(band, turned=turned)
     if rows > shown:

@@ -1,14 +1,20 @@
 """Blocks of tables: columns in line, numbers in one piece, rows counted over the whole document."""
 
-from torchstone.report.document import Column, Document, Section, Table, Text
+import json
+
+from torchstone.report.document import Column, Document, Facts, Section, Table, Text
 from torchstone.report.renderers.pdf import pages as module
-from torchstone.report.renderers.pdf.pages import _Draft
+from torchstone.report.renderers.pdf.pages import DATA, _Draft, pages
 from torchstone.report.renderers.pdf.tables import ACROSS, TURNED, drafted
 
 
 def blocks(*tables):
     draft = _Draft(any_font=False)
     return [block for table in tables for block in drafted(table, draft)]
+
+
+def blocks_of(document):
+    return json.loads(pages(document).files[DATA])["blocks"]
 
 
 def test_tables_without_titles_are_in_line():
@@ -46,6 +52,16 @@ def test_rows_of_all_tables_are_bounded(monkeypatch):
     assert [len(block["rows"]) if block["kind"] == "table" else block["text"] for block in found] == [
         3, 2, "and 1 more row: torchstone report --format csv", "and 3 more rows: torchstone report --format csv",
     ]  # fmt: skip
+
+
+def test_a_document_without_end_is_cut_and_says_so(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_ROWS", 5)
+    facts = Facts(tuple((str(n), "x") for n in range(9)))
+    text, shown, rest = blocks_of(Document("t", (Text("a"), facts, Text("b"))))
+    assert text["text"] == "a"
+    assert [name for name, _ in shown["rows"]] == ["0", "1", "2"]
+    assert rest["text"] == "The report continues: torchstone report --format md"
+    assert len(blocks_of(Document("t", (Text("a"), Text("b"))))) == 2
 
 
 def test_what_follows_a_section_on_its_level_is_set_apart():
