@@ -10,7 +10,7 @@ from typing import Any
 
 from torchstone.core.errors import MissingError
 from torchstone.report.renderers._typeface import shortened
-from torchstone.report.renderers.pptx.outline import TITLE_SIZE
+from torchstone.report.renderers.pptx.flow import TITLE_SIZE
 from torchstone.report.renderers.pptx.shapes import draw, emu, fill, style, words
 from torchstone.report.renderers.pptx.slide import (
     ACROSS,

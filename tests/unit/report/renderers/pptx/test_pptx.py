@@ -81,10 +81,10 @@ def test_a_table_is_native_and_goes_on_with_its_head_on_the_next_slide():
     assert all(cells(table)[0] == ["case", "images/s"] for table in found)
     told = [row[0] for table in found for row in cells(table)[1:]]
     assert told == list(column[: len(told)])
-    assert len(told) == 57  # three slides
+    assert len(told) == 54  # three slides
     titles = [slide.shapes.title.text_frame.text for slide in shown.slides]
     assert titles == ["run of cnn", "rates", *["rates (continued)"] * (len(titles) - 2)]
-    assert "and more rows: torchstone report --format pdf,csv" in texts(shown.slides[-1])
+    assert "and 16 more rows: torchstone report --format pdf,csv" in texts(shown.slides[-1])
 
 
 def test_what_people_ask_all_of_is_as_short_as_the_document_has_it():
@@ -92,7 +92,9 @@ def test_what_people_ask_all_of_is_as_short_as_the_document_has_it():
     assert cells(tables(shown)[0]) == [["case"], ["a"]]
     folded = opened(Section("more", (Text("hidden"),), folded=True, how="--full"))
     assert not any("hidden" in text for slide in folded.slides for text in texts(slide))
-    assert any("more: --full" in texts(slide) for slide in folded.slides)
+    notes = folded.slides[0].notes_slide.notes_text_frame.text
+    assert notes == "Not on these slides: more: torchstone report --format pdf,md"
+    assert len(folded.slides) == 1
 
 
 def test_facts_commands_and_doubts():
@@ -120,6 +122,16 @@ def test_a_picture_has_its_words_for_who_cannot_see_it():
     assert picture.image.content_type == "image/png"
     width, height = picture.image.size
     assert picture.width / picture.height == pytest.approx(width / height, rel=0.01)
+
+
+def test_a_picture_has_a_slide_of_its_own_under_its_own_title():
+    pytest.importorskip("vl_convert")
+    shown = opened(Section("Pictures", (Text("as measured"), Text("by ab", Role.DETAIL), CHART, Text("behind"))))
+    titles = [slide.shapes.title.text_frame.text for slide in shown.slides]
+    assert titles == ["run of cnn", "Pictures", "Speed", "Pictures"]
+    only = opened(Section("Pictures", (Text("by ab", Role.DETAIL), CHART)))
+    assert [slide.shapes.title.text_frame.text for slide in only.slides] == ["run of cnn", "Speed"]
+    assert only.slides[1].notes_slide.notes_text_frame.text == "by ab"
 
 
 def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
