@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from torchstone.report.document import Document, Doubt, Part, Role, Section, Text
 from torchstone.report.renderers.pptx.flow import Flow
 from torchstone.report.renderers.pptx.slide import Slide, line_of
 
-_MOST_LINES = 4  # of how it was measured, which stand last of what is said of the whole
+_MOST_LINES = 6  # of what is said of the whole
 
 
 def slides(document: Document) -> list[Slide]:
     """Return the slides, 40 at most; the last one then says that there is more."""
     parts = list(_opened(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
-    about = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.BODY, parts[len(answers) :]))
+    about = _about(parts[len(answers) :])
     flow = Flow(line_of(document.title) or "Report", _how(about))
     for part in (*answers, *about):
         flow.put(part)
     loose: list[Part] = []
-    for part in parts[len(answers) + len(about) :]:
+    for part in parts[len(answers) :]:
+        if any(part is one for one in about):
+            continue
         if isinstance(part, Section) and not part.folded:
             flow.topic(_title_of(loose, document), loose)
             loose = []
@@ -41,8 +43,21 @@ def _opened(parts: Sequence[Part]) -> Iterator[Part]:
             yield part
 
 
+def _about(parts: Sequence[Part]) -> list[Part]:
+    """Return the first texts that stand beside each other: what was measured, on which machine, when and how."""
+    for is_said, group in groupby(parts, _is_said):
+        if is_said:
+            return list(group)[:_MOST_LINES]
+    return []
+
+
+def _is_said(part: Part) -> bool:
+    """Say whether a part is a text of its own, and does not introduce the next one."""
+    return isinstance(part, Text) and part.role == Role.BODY and not part.text.endswith(":")
+
+
 def _how(about: Sequence[Part]) -> tuple[str, ...]:
-    said = tuple(line_of(part.text) for part in about[-_MOST_LINES:] if isinstance(part, Text))
+    said = tuple(line_of(part.text) for part in about if isinstance(part, Text))
     return ("How it was measured:", *said) if said else ()
 
 

@@ -66,6 +66,12 @@ def test_the_first_slide_has_the_answer_the_machine_and_the_title():
     assert shown.slide_width / shown.slide_height == pytest.approx(16 / 9)
 
 
+def test_what_is_said_of_the_whole_stands_on_the_first_slide_wherever_the_document_has_it():
+    shown = opened(LEAD[0], Section("settings", (Text("batch size 16"),)), Text("to run:"), Command("x"), *LEAD[1:])
+    assert texts(shown.slides[0])[:4] == ["run of cnn", *(part.text for part in LEAD)]
+    assert [texts(slide)[:-1] for slide in shown.slides][1:] == [["settings", "batch size 16"], ["run of cnn", "to run:", "x"]]
+
+
 def test_notes_say_how_it_was_measured_and_the_details():
     shown = opened(*LEAD, Section("train cnn", (Text("precision bf16", Role.DETAIL), Text("fast"))))
     notes = shown.slides[1].notes_slide.notes_text_frame.text.split("\n")
