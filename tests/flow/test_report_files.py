@@ -1,4 +1,4 @@
-"""`torchstone report` as PDF, slides and CSV through the real CLI: what is written, what is refused, how long it takes."""
+"""`torchstone report` as PDF, slides and CSV through the real CLI: what is written, what is refused, how fast."""
 
 import csv
 import io
@@ -54,7 +54,9 @@ def test_without_its_library_a_format_says_what_to_install(monkeypatch, outputs,
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("name", "module", "most_s"), [("pdf", "typst", 10.0), ("pptx", "pptx", 10.0), ("csv", "csv", 5.0)])
+@pytest.mark.parametrize(
+    ("name", "module", "most_s"), [("pdf", "typst", 10.0), ("pptx", "pptx", 10.0), ("csv", "csv", 5.0)]
+)
 def test_336_cases_are_written_in_seconds_and_half_a_gigabyte(outputs, name, module, most_s):
     pytest.importorskip(module)
     store(outputs, [a_run_of(range(8, 8 * 22, 8), workers=range(8))])

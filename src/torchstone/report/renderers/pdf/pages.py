@@ -19,7 +19,6 @@ from torchstone.report.document import (
     Facts,
     Part,
     Ratios,
-    Role,
     Section,
     Table,
     Text,

@@ -29,7 +29,7 @@ from torchstone.report.renderers.pdf.typesetting import typeset
 pytest.importorskip("typst", reason="PDF needs typst")
 pypdf = pytest.importorskip("pypdf", reason="the tests read PDF through pypdf")
 
-HOSTILE = "#import \"x\": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs"
+HOSTILE = '#import "x": * $x^2$ \\ [a](b) @ref <label> *b* _i_ // c /* d */ `r` ~ -- \x1b\u202e\x00 #sys.inputs'
 RATE = Line(Coordinate("y", "images/s"))
 PANEL = Panel("cpu", Coordinate("x", "batch size"), (RATE,), ({"x": 8, "y": 1.0}, {"x": 16, "y": 2.0}))
 CHART = Chart("speed", "images/s rise with the batch size", Picture("Speed", (PANEL,)))
@@ -184,7 +184,7 @@ def test_ratios_are_drawn_with_their_words_on_as_many_pages_as_they_take():
     assert "cnn,batchsize0:throughput" in told
     assert told.count("1.1[1.05,1.15],better") == 60
     assert "theequivalencemarginof2%;10morerows:seethetable" in told
-    assert [page.extract_text().count("0.87") for page in opened(document).pages] == [1, 1], "the scale, on each"
+    assert [page.extract_text().count("0.909") for page in opened(document).pages] == [1, 1], "the scale, on each"
 
 
 def test_the_same_document_is_the_same_file():
