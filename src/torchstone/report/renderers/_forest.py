@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from statistics import median_high
 from typing import NamedTuple
 
 from torchstone.core import units
@@ -14,7 +13,7 @@ from torchstone.report.document import Ratio, Ratios
 _ORDER = ("worse", "better", "unclear", "same")  # what asks for something to be done first; other words come last
 _COLOURS = {"worse": "#b3261e", "better": "#00735a", "same": "#5b6770"}
 _OTHER = "#a35b00"
-_BEYOND = 2.0  # times as far from 1 as ratios and most intervals go, an interval is shown
+_USUAL, _BEYOND = 0.9, 1.5  # the scale goes this many times as far from 1 as this share of all rows
 _LEAST, _FARTHEST = math.log(1.01), math.log(32.0)  # logarithms that the scale reaches at least, and at most
 _TICKS = (1.005, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 32.0)
 _MOST_OF_A_LABEL, _MOST_OF_A_VERDICT = 120, 40  # characters
@@ -88,13 +87,13 @@ def _log(ratio: float | None) -> float | None:
 def _reach(rows: Sequence[Ratio], margin: float) -> float:
     """Return how far the scale goes from 1 to both sides, as a logarithm.
 
-    That is past every ratio, the margin, and the intervals; but where a few of these are far wider than the rest, not
-    to their ends.
+    That is past the margin, every ratio and every interval; but where a few are far wider than the rest, not to their
+    ends.
     """
-    middles = [abs(log) for row in rows for log in _finite(row.ratio)]
-    ends = [max(map(abs, logs)) for row in rows if (logs := [*_finite(row.low), *_finite(row.high)])]
-    usual = max([_LEAST, 2.0 * margin, *middles, *([median_high(ends)] if ends else [])])
-    return min(1.1 * min(max([usual, *ends]), _BEYOND * usual), _FARTHEST)
+    logs = [[log for value in (row.low, row.ratio, row.high) for log in _finite(value)] for row in rows]
+    ends = sorted(max(map(abs, own)) for own in logs if own) or [0.0]
+    usual = max(_LEAST, 2.0 * margin, ends[int(_USUAL * (len(ends) - 1))])
+    return min(1.1 * min(max(usual, ends[-1]), _BEYOND * usual), _FARTHEST)
 
 
 def _finite(ratio: float | None) -> Iterator[float]:

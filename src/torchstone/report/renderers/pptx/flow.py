@@ -88,6 +88,9 @@ class Flow:
 
     def put(self, part: Part) -> None:
         """Put a part below the last one, or onto the next slide."""
+        self._is_said = isinstance(part, Text) and (
+            part.role == Role.BODY or (part.role == Role.DETAIL and self._is_said)
+        )
         match part:
             case Text():
                 self._text(part)
@@ -129,6 +132,8 @@ class Flow:
                 self._words(part.text, Style.FINDING, "Note ")
             case Role.DETAIL:
                 self._notes.append(line_of(part.text))
+                if self._is_said:
+                    self._words(part.text, Style.SMALL)
 
     def _section(self, part: Section) -> None:
         if part.folded:
@@ -206,6 +211,8 @@ class Flow:
         self._topic, self._title, self._top = title, fitted_title(f"{title}{_CONTINUED if continued else ''}"), top
         self._shapes: list[Shape] = []
         self._notes: list[str] = []
+        if not continued:
+            self._is_said = False  # whether details now belong to a text on the slide
 
     def _close(self) -> None:
         if not self._shapes and self._done:  # an empty slide is none

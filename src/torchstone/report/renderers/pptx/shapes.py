@@ -180,6 +180,7 @@ def _line(
     line = group.shapes.add_connector(MSO_CONNECTOR.STRAIGHT, *map(emu, (*begin, *end)))
     line.line.color.rgb = _colour(colour)
     line.line.width = emu(width)
+    line.shadow.inherit = False
     drawn = line.get_or_add_ln()
     for is_there, name in zip(arrows, ("a:headEnd", "a:tailEnd"), strict=True):
         if is_there:

@@ -80,6 +80,13 @@ def test_notes_say_how_it_was_measured_and_the_details():
     assert "precision bf16" not in texts(shown.slides[1])
 
 
+def test_the_details_of_a_text_stand_below_it_and_in_the_notes():
+    details = ["1,900 images/s ±1.5 %", "safe"]
+    shown = opened(Section("best", (Text("batch size 16"), *(Text(line, Role.DETAIL) for line in details))))
+    assert texts(shown.slides[1])[:4] == ["best", "batch size 16", *details]
+    assert shown.slides[1].notes_slide.notes_text_frame.text.split("\n") == details
+
+
 def test_a_table_is_native_and_goes_on_with_its_head_on_the_next_slide():
     column = tuple(f"case {n}" for n in range(70))
     shown = opened(Section("rates", (Table((Column("case", column, left=True), Column("images/s", column))),)))
