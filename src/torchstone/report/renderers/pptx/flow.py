@@ -60,11 +60,10 @@ class Flow:
         """Begin the first slide, with this title."""
         self._how = how
         self._done: list[Slide] = []
-        self._left_out = False
+        self._left_out = self._is_said = False
         self._begin(title, _TOP_OF_FIRST)
 
-    @property
-    def full(self) -> bool:
+    def _is_full(self) -> bool:
         """Whether no further slide may be begun."""
         return len(self._done) >= _MOST_SLIDES - 2  # the one being filled, and the one that says that there is more
 
@@ -72,14 +71,14 @@ class Flow:
         """Put parts onto slides of their own."""
         if not parts:
             return
-        if self.full:
+        if self._is_full():
             self._left_out = True
             return
         self._close()
         self._begin(title, TOP)
         for part in parts:
             if self._topic != title:  # a section or a picture in this one had slides of its own
-                if self.full:
+                if self._is_full():
                     self._left_out = True
                     return
                 self._close()
@@ -224,7 +223,7 @@ class Flow:
 
     def _next(self) -> bool:
         """Begin a slide that continues this one. False, and nothing is begun, where there may be none."""
-        if self.full:
+        if self._is_full():
             self._left_out = True
             return False
         self._close()

@@ -60,10 +60,10 @@ def fill(frame: Any, runs: Sequence[str], *, anchor: str = "TOP", align: str = "
 
 
 def _paragraph(frame: Any, runs: Sequence[str], align: str) -> None:
-    from pptx.enum.text import PP_ALIGN
+    from pptx.enum.text import PP_PARAGRAPH_ALIGNMENT
 
     paragraph = frame.paragraphs[0]
-    paragraph.alignment = PP_ALIGN[align]
+    paragraph.alignment = PP_PARAGRAPH_ALIGNMENT[align]
     for text in runs:
         paragraph.add_run().text = text
 
