@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, takewhile
+from itertools import groupby, takewhile, zip_longest
 
 from torchstone.report.document import Document, Doubt, Part, Role, Section, Text
 from torchstone.report.renderers.pptx.flow import Flow
@@ -44,11 +44,19 @@ def _opened(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _about(parts: Sequence[Part]) -> list[Part]:
-    """Return the first texts that stand beside each other: what was measured, on which machine, when and how."""
-    for is_said, group in groupby(parts, _is_said):
-        if is_said:
-            return list(group)[:_MOST_LINES]
-    return []
+    """Return texts that stand beside each other: what was measured, on which machine, when and how.
+
+    These are the first two or more without details; else what stands right below the answer.
+    """
+    groups = [(is_said, list(group)) for is_said, group in groupby(parts, _is_said)]
+    for (is_said, group), following in zip_longest(groups, groups[1:]):
+        if is_said and len(group) > 1 and not (following is not None and _is_detail(following[1][0])):
+            return group[:_MOST_LINES]
+    return groups[0][1][:_MOST_LINES] if groups and groups[0][0] else []
+
+
+def _is_detail(part: Part) -> bool:
+    return isinstance(part, Text) and part.role == Role.DETAIL
 
 
 def _is_said(part: Part) -> bool:

@@ -67,10 +67,12 @@ def test_the_first_slide_has_the_answer_the_machine_and_the_title():
 
 
 def test_what_is_said_of_the_whole_stands_on_the_first_slide_wherever_the_document_has_it():
-    shown = opened(LEAD[0], Section("settings", (Text("batch size 16"),)), Text("to run:"), Command("x"), *LEAD[1:])
+    best = (Text("best"), Text("1.9", Role.DETAIL))
+    settings = Section("settings", (Text("batch size 16"),))
+    shown = opened(LEAD[0], *best, settings, Text("to run:"), Command("x"), *LEAD[1:])
     assert texts(shown.slides[0])[:4] == ["run of cnn", *(part.text for part in LEAD)]
     _, *others = (texts(slide)[:-1] for slide in shown.slides)
-    assert others == [["settings", "batch size 16"], ["run of cnn", "to run:", "x"]]
+    assert others == [["run of cnn", "best", "1.9"], ["settings", "batch size 16"], ["run of cnn", "to run:", "x"]]
 
 
 def test_notes_say_how_it_was_measured_and_the_details():
