@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from torchstone.report.document import Column
-from torchstone.report.renderers._table import fitting
+from torchstone.report.renderers._table import says_something
 
 _KEYS = 0.35  # of the room, at most, for the first columns, which name the rows and stand in every band
 _TOLERANCE = 0.5  # within which the widths of a band fill its room
@@ -53,8 +52,8 @@ def bands(columns: Sequence[Column], room: float, measure: Measure) -> list[Band
 
 
 def _telling(columns: Sequence[Column]) -> list[int]:
-    told, _ = fitting(columns, sys.maxsize)
-    return [n for n, column in enumerate(columns) if any(column is one for one in told)]
+    told = [n for n, column in enumerate(columns) if column.rank == 0 or says_something(column)]
+    return [n for n in told if columns[n].of is None or columns[n].of in told]
 
 
 def _least(some: Sequence[int] | _Extents, extents: _Extents) -> float:

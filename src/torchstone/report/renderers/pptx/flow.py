@@ -37,7 +37,7 @@ TITLE_SIZE, TITLE_LINES = 22.0, 2
 _TOP_OF_FIRST = 190.0  # of what stands below the title of the first slide
 _MOST_SLIDES = 40
 _MOST_SLIDES_OF_A_TABLE = 3
-_MOST_CHARACTERS, _MOST_OF_THE_ANSWER = 700, 450
+_MOST_CHARACTERS, _MOST_OF_THE_ANSWER, _MOST_OF_A_TITLE = 700, 450, 300
 _GAP = 8.0  # points between shapes
 _SMALL_LINE = LINE_HEIGHT * SIZES[Style.SMALL] + _GAP
 _CONTINUED = " (continued)"
@@ -47,7 +47,7 @@ _REST = f"More is left out here; all of it: {_ALL}"
 
 def fitted_title(title: str) -> str:
     """Return the title of a slide, cut where it takes more lines than there is room for."""
-    line = line_of(title)
+    line = shortened(line_of(title), _MOST_OF_A_TITLE)
     while lines(line, ACROSS, lambda word: 1.1 * width(word, TITLE_SIZE)) > TITLE_LINES:
         line = shortened(line, min(len(line) - 1, int(0.9 * len(line)) + 1))
     return line
@@ -149,7 +149,7 @@ class Flow:
     def _words(self, text: str, style: Style, label: str = "", below: float = 0.0) -> None:
         """Put a paragraph. `below`: the room that has to be left for what it belongs to."""
         most = _MOST_OF_THE_ANSWER if style == Style.ANSWER else _MOST_CHARACTERS
-        line = shortened(line_of(text), most)
+        line = shortened(line_of(str(text)[: 2 * most]), most)
         high = height(label + line, style)
         if self._fits(high + below):
             self._add(Words(Box(MARGIN, self._top, ACROSS, high), line, style, label))
