@@ -33,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
+    from torchstone.report.carried import with_record
     from torchstone.storage.query import find
 
     folder = folder_of(options)
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         there.mkdir(parents=True, exist_ok=True)
         for summary in summaries:
-            document = document_of(summary, every=True)
+            document = with_record(document_of(summary, every=True), summary)
             for one in renderers:
                 path = there / f"{summary.run_id}{one.suffix}"
                 path.write_bytes(one.render(document))
