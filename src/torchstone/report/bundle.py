@@ -6,6 +6,7 @@ It may be a stranger's: no link is followed, no name leaves the bundle, and what
 from __future__ import annotations
 
 import stat
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -14,10 +15,11 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.run import Run
 from torchstone.report.attached import MOST_PAGE_BYTES, embedded
 from torchstone.report.carried import RECORDS
-from torchstone.storage.manifest import MANIFEST, files_below
-from torchstone.storage.record_reader import read_bounded
+from torchstone.storage.manifest import MANIFEST, disagreements, files_below, read_manifest, sums_of
+from torchstone.storage.record_reader import read_bounded, read_record
 
 MOST_FILES = 10_000
 MOST_BYTES = 2**30  # of all files of a bundle, unpacked
@@ -138,3 +140,37 @@ def _inner(files: dict[str, bytes]) -> dict[str, bytes]:
         return files
     (top,) = tops
     return {name.removeprefix(f"{top}/"): content for name, content in files.items()}
+
+
+def sum_faults(bundle: Bundle) -> Iterator[str]:
+    """Yield in a line each which files are not those of the bundle's manifest."""
+    if MANIFEST not in bundle.files:
+        yield f"{MANIFEST} is missing"
+        return
+    try:
+        stated = read_manifest(bundle.files[MANIFEST])
+    except UsageError as fault:
+        yield str(fault)
+        return
+    yield from disagreements(stated, sums_of({name: data for name, data in bundle.files.items() if name != MANIFEST}))
+
+
+def runs_of(bundle: Bundle) -> list[Run]:
+    """Return the runs whose records are in a bundle.
+
+    Raises UsageError where there is none, where one cannot be read, and where a file is not as it was written.
+    """
+    if faults := [*bundle.faults, *sum_faults(bundle)]:
+        raise UsageError(f"{bundle.name}: {faults[0]}; `torchstone verify {bundle.name}` says what else is wrong")
+    if not bundle.records:
+        raise UsageError(f"{bundle.name} has no record")
+    found = []
+    with tempfile.TemporaryDirectory(prefix="torchstone-bundle-") as folder:
+        path = Path(folder) / "record.jsonl"
+        for name in bundle.records:
+            path.write_bytes(bundle.files[name])
+            try:
+                found.append(read_record(path))
+            except UsageError as fault:
+                raise UsageError(str(fault).replace(str(path), f"{bundle.name}: {name}")) from None
+    return found

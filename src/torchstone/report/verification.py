@@ -17,12 +17,12 @@ from torchstone.core.schema.run import Run
 from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
-from torchstone.report.bundle import Bundle
+from torchstone.report.bundle import Bundle, sum_faults
 from torchstone.report.carried import attachments, claim_files, claims_name, record_name
 from torchstone.report.claims import Claims, claims_of, differences
 from torchstone.report.document import Document
 from torchstone.report.page_checks import HTML, Told, check_pages
-from torchstone.storage.manifest import MANIFEST, disagreements, manifest_bytes, read_manifest, sums_of
+from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
 from torchstone.workflows.ab import recomputed as ab
@@ -62,7 +62,7 @@ def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
     `document_of`: makes the Document of a report of a run.
     """
     told = _Counted()
-    for fault in (*bundle.faults, *_of_sums(bundle)):
+    for fault in (*bundle.faults, *sum_faults(bundle)):
         told.wrong(fault)
     if not bundle.records:
         told.wrong("it has no record: nothing in it can be computed again")
@@ -74,19 +74,6 @@ def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
     return Verified(
         bundle.name, told.cases, told.figures, tuple(told.records), tuple(told.faults), tuple(told.notes)
     )  # fmt: skip
-
-
-def _of_sums(bundle: Bundle) -> Iterator[str]:
-    """Yield which files are not those of the manifest."""
-    if MANIFEST not in bundle.files:
-        yield f"{MANIFEST} is missing"
-        return
-    try:
-        stated = read_manifest(bundle.files[MANIFEST])
-    except UsageError as fault:
-        yield str(fault)
-        return
-    yield from disagreements(stated, sums_of({name: data for name, data in bundle.files.items() if name != MANIFEST}))
 
 
 def _verify_run(bundle: Bundle, name: str, document_of: DocumentOf, told: _Counted) -> None:
