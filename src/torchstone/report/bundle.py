@@ -117,7 +117,7 @@ def _safe(path: Path, info: zipfile.ZipInfo) -> str:
     """Return the name of a member. Raises UsageError for one that leads out, a link, and one that is encrypted."""
     name = info.filename
     parts = PurePosixPath(name).parts
-    if not name or name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or ":" in parts[0]:
+    if not parts or name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or ":" in parts[0]:
         raise UsageError(f"{path}: the name {name[:80]!r} leads out of the bundle")
     if stat.S_ISLNK(info.external_attr >> 16):
         raise UsageError(f"{path}: {name[:80]!r} is a symbolic link")
