@@ -34,7 +34,8 @@ def looked_at(run: Run) -> Run:
 
 def a_swept_run() -> Run:
     """Three batch sizes on a card, three trials each; the checks find what they find."""
-    points = [({"batch_size": size, "precision": "fp32", "feed": "resident"}, 0.01 + 1e-4 * size) for size in (8, 32, 64)]
+    fixed = {"precision": "fp32", "feed": "resident"}
+    points = [({"batch_size": size, **fixed}, 0.01 + 1e-4 * size) for size in (8, 32, 64)]
     return looked_at(a_sweep(points))
 
 
@@ -98,7 +99,8 @@ def resealed(files: Files) -> Files:
     for name in [name for name in made if name.startswith("claims/")]:
         record = made.get(name.replace("claims/", "records/").replace(".json", ".jsonl"))
         if record is not None:
-            made[name] = edited_claims(made[name], lambda c, r=record: c.update(record_sha256=hashlib.sha256(r).hexdigest()))
+            told = {"record_sha256": hashlib.sha256(record).hexdigest()}
+            made[name] = edited_claims(made[name], lambda claims, told=told: claims.update(told))
     made.pop(MANIFEST, None)
     return {**made, MANIFEST: manifest_bytes(sums_of(made))}
 

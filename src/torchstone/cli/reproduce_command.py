@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", default="10%", help="equivalence margin: smaller differences count as equal (default 10%%)"
     )
     parser.add_argument(
-        "--code", type=Path, metavar="FOLDER", help="folder of the code that the run measured, which its record only names"
+        "--code", type=Path, metavar="FOLDER", help="folder of the code that the run measured: its record only names it"
     )
     parser.add_argument(
         "--force", action="store_true", help="measure although models, data or code are not those of the record"

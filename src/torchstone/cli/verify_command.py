@@ -16,7 +16,7 @@ from torchstone.core.errors import ExitCode
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of verify."""
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="an HTML report, a folder of `torchstone release`, or its zip"
+        "files", nargs="+", type=Path, metavar="FILE", help="an HTML report, a folder or zip of `torchstone release`"
     )
     parser.add_argument("--full", action="store_true", help="print everything that does not follow")
     add_json(parser)

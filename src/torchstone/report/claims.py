@@ -117,6 +117,7 @@ def _of_case(claimed: CaseClaims, found: CaseClaims, share: float) -> Iterator[s
     name = found.name
     if claimed.name != name:
         yield f"{claimed.name}: the record has {name} under this id"
+        return  # every figure is then another's
     if claimed.verdict != found.verdict:
         yield f"{name}: verdict: claimed {claimed.verdict}, the record gives {found.verdict}"
     if dict(claimed.ends) != dict(found.ends):

@@ -1,4 +1,4 @@
-"""A release of stored runs: a folder that people can read, cite, check and measure again, and nothing of this machine's.
+"""A release of stored runs: a folder, or a zip, that people can read, cite, check and measure again.
 
 The same runs give the same bytes. It is written beside its place and then moved, so that there is a whole one or none.
 """

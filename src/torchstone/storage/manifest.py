@@ -55,8 +55,8 @@ def read_manifest(data: bytes) -> dict[str, str]:
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield (name with / between its parts, path) of the plain files below a folder, by name; no manifest at its top.
 
-    Raises UsageError for a folder that is none, for a symbolic link or anything else that is no plain file (a stranger's
-    may point anywhere), and for more than MOST_FILES.
+    Raises UsageError for a folder that is none, for a symbolic link or anything else that is no plain file (a link may
+    point anywhere), and for more than MOST_FILES.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")

@@ -86,7 +86,7 @@ def an_added_trial(lines: list[Any]) -> None:
     lines.insert(lines.index(trial) + 1, {**trial, "trial_id": "again", "number": 7, "order": 70})
 
 
-def a_failure_made_good(lines: list[Any]) -> None:
+def a_success_made_a_failure(lines: list[Any]) -> None:
     first_trial(lines)["outcome"] = {"status": "out_of_memory", "message": "it took all"}
 
 
@@ -129,7 +129,7 @@ def an_invented_finding(lines: list[Any]) -> None:
         (a_sample, r"throughput: claimed .* items/s.*, the record gives "),
         (a_removed_trial, r"trials: claimed 3 ok, the record has 2 ok"),
         (an_added_trial, r"trials: claimed 3 ok, the record has 4 ok"),
-        (a_failure_made_good, r"trials: claimed 3 ok, the record has 2 ok, 1 out_of_memory"),
+        (a_success_made_a_failure, r"trials: claimed 3 ok, the record has 2 ok, 1 out_of_memory"),
         (a_swapped_case, r"throughput: claimed .*, the record gives "),
         (a_changed_machine, r"report\.html: .*“host.*, the record gives “a-much-better-host"),
         (a_changed_device, r"report\.html: .*, the record gives “"),

@@ -40,7 +40,8 @@ def _headline(found: Reproduced, run_id: str) -> str:
     margin = units.percent(found.compared.margin) if found.compared.margin >= 0.01 else f"{found.compared.margin:.2%}"
     cases = f"{len(found.judged)} case{'s' * (len(found.judged) != 1)}"
     if found.answer == Answer.EQUIVALENT:
-        return f"Equivalent: {cases} measured here as recorded in {run_id}, within the equivalence margin of ±{margin}."
+        told = f"{cases} measured here as recorded in {run_id}"
+        return f"Equivalent: {told}, within the equivalence margin of ±{margin}."
     apart = [one for one in found.judged if one.comparison.verdict in (Judgement.BETTER, Judgement.WORSE)]
     if found.answer == Answer.DIFFERENT:
         told = "; ".join(map(_ratio, apart[:_NAMED])) + (" and more" if len(apart) > _NAMED else "")

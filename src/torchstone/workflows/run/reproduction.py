@@ -67,8 +67,8 @@ class Reproduction:
         cases = _cases(recorded)
         if code is None and (own := sorted({word for one in cases for word in _own_words(one)})):
             raise UsageError(
-                f"{recorded.head.run_id} measured code that its record only names: {', '.join(own)}; get its files, look "
-                "at them, and name their folder: --code FOLDER"
+                f"{recorded.head.run_id} measured code that its record only names: {', '.join(own)}; get its files, "
+                "look at them, and name their folder: --code FOLDER"
             )
         self._cases = [_here(case) for case in cases]
         head = msgspec.structs.replace(recorded.head, code={_local(k): v for k, v in recorded.head.code.items()})
@@ -109,11 +109,15 @@ def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
         ComparedInput("B", "measured here", again.head.run_id, (again,)),
     ]
     compared = compare(sides, Asked(margin))
-    judged = tuple(one for one in compared.judged if one.comparison.metric == primary(one.task))
+    known = {case.case_id for case in _measured(recorded)}
+    judged = tuple(
+        one for one in compared.judged
+        if one.comparison.metric == primary(one.task) and one.comparison.baseline.case_id in known
+    )  # fmt: skip
     verdicts = {one.comparison.verdict for one in judged}
     if verdicts & {Judgement.BETTER, Judgement.WORSE}:
         return Reproduced(Answer.DIFFERENT, compared, judged)
-    whole = len(judged) >= len(_measured(recorded))
+    whole = {one.comparison.baseline.case_id for one in judged} == known
     answer = Answer.EQUIVALENT if verdicts == {Judgement.SAME} and whole else Answer.INCONCLUSIVE
     return Reproduced(answer, compared, judged)
 

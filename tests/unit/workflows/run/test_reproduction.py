@@ -19,6 +19,7 @@ from torchstone.execution.controller.observer import Silent
 from torchstone.workflows.run import reproduction
 from torchstone.workflows.run.reproduction import Answer, Reproduction, reproduced
 
+FAR = a_case(model="py:/far/net.py:load", data="example")
 STEADY = [0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099, 0.0100, 0.0101]
 
 
@@ -33,8 +34,7 @@ def with_head(run: Run, **changes) -> Run:
         (a_run(procedure=Procedure(trials=1, fit=Fit())), "is a training to an end; type `torchstone run cnn`"),
         (a_run(procedure=Procedure(trials=1, isolation=IMPORTED)), "was measured by another tool"),
         (a_run([]), "has no successful trial"),
-        (a_run([a_trial(case_id=a_case(model="py:/far/net.py:load").case_id)], cases=[a_case(model="py:/far/net.py:load")]),
-         r"measured code that its record only names: py:/far/net.py:load; .*--code FOLDER"),
+        (a_run([a_trial(case_id=FAR.case_id)], cases=[FAR]), r"measured code that its record only names: py:/far/net.py:load; .*--code FOLDER"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_repeated_is_refused(run, said):
