@@ -34,9 +34,9 @@ def with_head(run: Run, **changes) -> Run:
         (a_run(procedure=Procedure(trials=1, fit=Fit())), "is a training to an end; type `torchstone run cnn`"),
         (a_run(procedure=Procedure(trials=1, isolation=IMPORTED)), "was measured by another tool"),
         (a_run([]), "has no successful trial"),
-        (a_run([a_trial(case_id=FAR.case_id)], cases=[FAR]), r"measured code that its record only names: py:/far/net.py:load; .*--code FOLDER"),
+        (a_run([a_trial(case_id=FAR.case_id)], cases=[FAR]), r"only names: py:/far/net.py:load; .*--code FOLDER"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_repeated_is_refused(run, said):
     with pytest.raises(UsageError, match=said):
         Reproduction(run, Silent())
