@@ -14,12 +14,13 @@ from build import a_sweep
 from stored import store
 
 from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.charts.picture import Picture
 from torchstone.core.schema.run import Run
 from torchstone.plugins.checking import look
 from torchstone.report.attached import attachment_tags
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.carried import attachments, with_record
-from torchstone.report.document import Attachment, Document, Part, Section, Table, Text
+from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
 from torchstone.report.documents.run import run_document
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import find
@@ -71,6 +72,23 @@ def _parts(parts: Sequence[Part]) -> Iterator[str]:
             rows = zip(*(column.cells for column in part.columns), strict=True)
             cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
             yield f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        elif isinstance(part, Chart):
+            yield f"<figure><figcaption>{html.escape(part.says)}</figcaption>{a_drawing(part.picture)}</figure>"
+
+
+def a_drawing(picture: Picture, left: int = 12) -> str:
+    """A picture as SVG, in place of vl-convert's: a mark that tells its value, labels, and room at the left for them."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg"><g transform="translate({left},0)"><text>{picture.title}</text>'
+        f'<path aria-label="{picture.title}: 1.5" d="M0,15h3v3z"></path></g></svg>'
+    )
+
+
+def with_chart(summary: RunSummary) -> Document:
+    """The Document of a report with a picture in it."""
+    document = document_of(summary)
+    chart = Chart("speed", "throughput over batch size", Picture("throughput", ()))
+    return msgspec.structs.replace(document, parts=(*document.parts, Section("Pictures", (chart,))))
 
 
 class PageRenderer:

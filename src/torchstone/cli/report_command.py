@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
-    from torchstone.report.carried import with_record
+    from torchstone.report.carried import CARRYING, with_record
     from torchstone.storage.query import find
 
     folder = folder_of(options)
@@ -44,10 +44,11 @@ def run(options: argparse.Namespace) -> int:
     try:
         there.mkdir(parents=True, exist_ok=True)
         for summary in summaries:
-            document = with_record(document_of(summary, every=True), summary)
+            document = document_of(summary, every=True)
             for one in renderers:
                 path = there / f"{summary.run_id}{one.suffix}"
-                path.write_bytes(one.render(document))
+                shown = with_record(document, summary) if one.suffix in CARRYING else document
+                path.write_bytes(one.render(shown))
                 written.append(path)
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None

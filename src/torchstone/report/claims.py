@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from torchstone.storage.database import FIGURES_VERSION
 
 _ROUNDING = 1e-9  # relative: sums of one formula on another processor
 _OTHER_FORMULA = 0.01  # relative: what a corrected formula may move a figure by
+_LIBRARIES = ("vl-convert-python", "typst", "python-pptx")  # what pictures, pages and slides are drawn with
 
 
 class Claimed(msgspec.Struct, frozen=True, array_like=True):
@@ -46,7 +48,8 @@ class Claims(msgspec.Struct, frozen=True, tag="claims", tag_field="record"):
     """What is claimed of a run. `record_sha256`: of the record as it is carried.
 
     `formulas`: the version of the formulas that the figures come from; `peaks`: those of the machine that the shares of
-    a peak are of (they may have been measured after the run, so that its record lacks them).
+    a peak are of (they may have been measured after the run, so that its record lacks them); `libraries`: the versions
+    of those that drew the report.
     """
 
     schema: int
@@ -61,6 +64,7 @@ class Claims(msgspec.Struct, frozen=True, tag="claims", tag_field="record"):
     comparison: Comparison | None = None
     answer: TuneResult | None = None
     peaks: tuple[Peaks, ...] = ()
+    libraries: Mapping[str, str] = {}
 
 
 def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
@@ -71,8 +75,19 @@ def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
     return Claims(
         SCHEMA, summary.run_id, record_sha256, version("torchstone"), FIGURES_VERSION, summary.status,
         summary.procedure.seed, tuple(map(_case, summary.cases)), findings, summary.comparison, summary.answer,
-        summary.machine.peaks,
+        summary.machine.peaks, libraries(),
     )  # fmt: skip
+
+
+def libraries() -> dict[str, str]:
+    """Return the versions here of the libraries that reports are drawn with; of those that are not here none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = dict[str, str]()
+    for name in _LIBRARIES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _case(case: CaseSummary) -> CaseClaims:

@@ -1,4 +1,4 @@
-"""What a page of HTML shows: its texts with where they stand, and the rows of its tables; markup, scripts, looks apart.
+"""What a page of HTML shows: its texts with where they stand, the rows of its tables, the marks of its pictures.
 
 Only the standard library's parser reads a page here: it may be a stranger's, and nothing in it is run.
 """
@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 
 import msgspec
 
+from torchstone.core.errors import UsageError
+
 # What a text is called after: the innermost of these that it stands in.
 _PLACES = {
     "title": "title", "h1": "heading", "h2": "heading", "h3": "heading", "h4": "heading", "h5": "heading",
@@ -19,12 +21,18 @@ _PLACES = {
     "pre": "command", "code": "command", "button": "button", "svg": "picture",
 }  # fmt: skip
 _UNSEEN = ("script", "style", "template")
+_PICTURES = ("figure", "svg")
+_MARKS = ("path", "rect", "circle", "line")
+_VALUES = ("aria-label", "data-v")  # the attributes by which a mark tells its value
+_SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
 _VOID = frozenset((
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 ))  # fmt: skip
+_DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
 _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
-_PICTURES = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
+_DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
+_FIGURES = re.compile(rb"<figure\b.*?</figure>", re.DOTALL | re.IGNORECASE)
 _SHOWN = 120  # characters of a text that is named
 
 
@@ -36,19 +44,23 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class PageText(msgspec.Struct, frozen=True):
-    """All texts of a page in order, and the cells of each row of its tables."""
+    """All texts of a page in order, the cells of each row of its tables, and the marks that stand for values."""
 
     texts: tuple[Shown, ...]
     rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
 
 
-def page_text(page: bytes) -> PageText:
-    """Return what a page shows."""
-    reader = _Reader()
+def page_text(page: bytes, *, pictures: bool = True) -> PageText:
+    """Return what a page, or an SVG file, shows. `pictures`: with figures, and what stands in them.
+
+    Raises UsageError for elements that are nested deeper than any page of ours.
+    """
+    reader = _Reader(pictures=pictures)
     reader.feed(page.decode("utf-8", "replace"))
     reader.close()
     reader.end_text()
-    return PageText(tuple(reader.texts), tuple(tuple(row) for row in reader.rows))
+    return PageText(tuple(reader.texts), tuple(tuple(row) for row in reader.rows), tuple(reader.marks))
 
 
 def without_carried(page: bytes) -> bytes:
@@ -56,9 +68,14 @@ def without_carried(page: bytes) -> bytes:
     return _CARRIED.sub(rb"\1\2", page)
 
 
-def without_pictures(page: bytes) -> bytes:
-    """Return a page without its pictures: another version of the library that draws them may write them otherwise."""
-    return _PICTURES.sub(b"", page)
+def without_drawings(page: bytes) -> bytes:
+    """Return a page without what is drawn in it: other fonts, on another machine, take other room."""
+    return _DRAWN.sub(b"", page)
+
+
+def without_figures(page: bytes) -> bytes:
+    """Return a page without its figures: another version of the library that draws them may write them otherwise."""
+    return _DRAWN.sub(b"", _FIGURES.sub(b"", page))
 
 
 def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
@@ -102,12 +119,14 @@ def _quoted(text: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects texts, one an element and line, and the cells of rows."""
+    """Collects texts, one an element and line, the cells of rows, and marks."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pictures: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.texts: list[Shown] = []
         self.rows: list[list[str]] = []
+        self.marks: list[str] = []
+        self._pictures = pictures
         self._open: list[str] = []
         self._data: list[str] = []
         self._cell: list[str] | None = None
@@ -121,9 +140,13 @@ class _Reader(HTMLParser):
             self._cell = []
         if tag not in _VOID:
             self._open.append(tag)
+            if len(self._open) > _DEEPEST:
+                raise UsageError(f"elements nested more than {_DEEPEST} deep")
+        if tag in _MARKS and self._seen() and any(name in _VALUES for name, _ in attrs):
+            self.marks.append(" ".join((tag, *(f"{name}={value}" for name, value in sorted(attrs, key=str)))))
         for name, value in attrs:
-            if name in ("alt", "aria-label", "title") and value:
-                self._add(value)  # what a screen reader says
+            if name in _SPOKEN and value:
+                self._add(value)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -149,9 +172,12 @@ class _Reader(HTMLParser):
             self._cell.append(text)
 
     def _add(self, text: str) -> None:
-        if words := " ".join(text.split()):
+        if (words := " ".join(text.split())) and self._seen():
             place = next((_PLACES[tag] for tag in reversed(self._open) if tag in _PLACES), "text")
             self.texts.append(Shown(place, words))
+
+    def _seen(self) -> bool:
+        return self._pictures or not any(tag in _PICTURES for tag in self._open)
 
     def _end_cell(self) -> None:
         if self._cell is not None:

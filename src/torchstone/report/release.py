@@ -10,25 +10,21 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from torchstone.analysis.summary import RunSummary
-from torchstone.core.charts.drawing import as_svg
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.flushing import flush_folder
-from torchstone.core.schema.codec import encode
-from torchstone.report.carried import attachments, claim_files, record_bytes
+from torchstone.report.carried import claim_files, record_bytes
 from torchstone.report.citation import citation
-from torchstone.report.document import Chart, Document, Part, Section
 from torchstone.report.documents.release import readme
+from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
 from torchstone.report.rendering import formats, renderer
-from torchstone.report.verification import REPORTS, DocumentOf
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 
-_NO_PACKAGES = ("python", "cuda", "rocm", "cudnn")  # of the software of a machine, what pip cannot install
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file: the time of every member
 
 
@@ -50,13 +46,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
     files: dict[str, bytes] = {}
     left_out: dict[str, None] = {}
     for summary in summaries:
-        own = claim_files(summary, record_bytes(summary))
-        files.update(own)
-        files.update(_environment(summary))
-        carried = attachments({**own, MANIFEST: manifest_bytes(sums_of(own))})
-        document = msgspec.structs.replace(document_of(summary), attachments=carried)
-        for name, content in (*_reports(summary, document, left_out), *_figures(summary, document, left_out)):
-            files[name] = content
+        files.update(_of_run(summary, document_of, left_out))
     files["CITATION.cff"] = citation(summaries, title, authors)
     page = readme(summaries, title, sorted(files), tuple(left_out))
     files["README.md"] = renderer("md").render(page)
@@ -64,55 +54,22 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
     return Release(dict(sorted(files.items())), tuple(left_out))
 
 
-def _reports(summary: RunSummary, document: Document, left_out: dict[str, None]) -> Iterator[tuple[str, bytes]]:
-    """Yield the report of a run in every format that can be written here."""
+def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
+    """Return the files of one run: its record and claims, and all that follows from them in the formats that are here."""
+    carried = claim_files(summary, record_bytes(summary))
+    files = {**carried, **environment_files(summary)}
+    document, figures = document_of(summary), dict[str, bytes]()
+    try:
+        figures.update(figure_files(document, summary.run_id))
+    except MissingError as fault:
+        left_out[f"figures: {fault}"] = None
     for name in formats():
         try:
             one = renderer(name)
-            yield f"{REPORTS}/{summary.run_id}{one.suffix}", one.render(document)
-        except MissingError as fault:
+            files.update(report_files(one, document, summary.run_id, carried, pictured=bool(figures)))
+        except (MissingError, ImportError) as fault:
             left_out[f"reports as {name}: {fault}"] = None
-
-
-def _figures(summary: RunSummary, document: Document, left_out: dict[str, None]) -> Iterator[tuple[str, bytes]]:
-    """Yield the charts of a Document as SVG."""
-    for chart in _charts(document.parts):
-        try:
-            yield f"figures/{summary.run_id}/{_file_name(chart.name)}.svg", as_svg(chart.picture).encode()
-        except MissingError as fault:
-            left_out[f"figures: {fault}"] = None
-            return
-
-
-def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
-    for part in parts:
-        if isinstance(part, Chart):
-            yield part
-        elif isinstance(part, Section):
-            yield from _charts(part.parts)
-
-
-def _file_name(name: str) -> str:
-    """Return a name without what would make it another place: it may have a stranger's words in it."""
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:100] or "chart"
-
-
-def _environment(summary: RunSummary) -> Iterator[tuple[str, bytes]]:
-    """Yield what was recorded of the machine, its software and the way to measure; versions also as pip reads them."""
-    about = {
-        "run_id": summary.run_id, "command": summary.command, "procedure": summary.procedure,
-        "machine": summary.machine,
-    }  # fmt: skip
-    whole = msgspec.json.format(encode(about), indent=1)
-    yield f"environment/{summary.run_id}.json", whole + b"\n"
-    versions = {name: version for name, version in summary.machine.software.items() if version is not None}
-    lines = [f"{name}=={version}" for name, version in sorted(versions.items()) if name not in _NO_PACKAGES]
-    told = [f"# {name} {versions[name]}" for name in _NO_PACKAGES if name in versions]
-    yield f"environment/{summary.run_id}-requirements.txt", _text((*told, *lines))
-
-
-def _text(lines: Sequence[str]) -> bytes:
-    return "".join(f"{' '.join(line.split())}\n" for line in lines).encode()
+    return {**files, **figures}
 
 
 def write_release(release: Release, output: Path) -> Path:

@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from reported import files_of, reported, stored_summary, a_swept_run
+from reported import a_swept_run, files_of, reported, stored_summary
 
 from torchstone.core.errors import UsageError
 from torchstone.report import bundle as module

@@ -1,6 +1,17 @@
 """What a page shows, whatever its markup."""
 
-from torchstone.report.page_text import Shown, differences, page_text, without_carried, without_pictures
+import pytest
+
+from torchstone.core.errors import UsageError
+from torchstone.report.page_text import (
+    PageText,
+    Shown,
+    differences,
+    page_text,
+    without_carried,
+    without_drawings,
+    without_figures,
+)
 
 PAGE = b"""<!doctype html><html><head><title>A  report</title><style>p { color: red }</style></head><body>
 <h1>Fast <em>enough</em></h1><p>One &amp; two<br>three</p><script>"unseen"</script>
@@ -45,4 +56,21 @@ def test_pages_that_have_little_in_common_are_told_in_a_line():
 def test_carried_files_and_pictures_can_be_left_out():
     tag = b'<script type="application/octet-stream" data-name="a">H4sI</script>'
     assert without_carried(b"<p>" + tag) == b'<p><script type="application/octet-stream" data-name="a"></script>'
-    assert without_pictures(b"<p><SVG width=1><path/></svg></p>") == b"<p></p>"
+    assert without_drawings(b"<p><SVG width=1><path/></svg></p>") == b"<p></p>"
+    assert without_figures(b"<p><Figure class=a>1<svg></svg></figure><svg>2</svg></p>") == b"<p></p>"
+
+
+FIGURE = b"""<p>one</p><figure><figcaption>two</figcaption><svg><path d="M0,0" aria-label="x: 1"></path><path d="M9"/>
+<circle data-v="y: 2" r="3"/><text>three</text></svg></figure><p>four</p>"""
+
+
+def test_marks_that_stand_for_values_are_found_with_where_they_are():
+    assert page_text(FIGURE).marks == ("path aria-label=x: 1 d=M0,0", "circle data-v=y: 2 r=3")
+    assert [one.text for one in page_text(FIGURE).texts] == ["one", "two", "x: 1", "three", "four"]
+    assert page_text(FIGURE, pictures=False) == PageText((Shown("text", "one"), Shown("text", "four")), ())
+
+
+def test_a_page_that_is_nested_without_end_is_refused():
+    assert page_text(b"<b>" * 500 + b"x").texts == (Shown("text", "x"),)
+    with pytest.raises(UsageError, match="nested more than 500 deep"):
+        page_text(b"<b>" * 501)

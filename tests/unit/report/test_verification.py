@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from build import peaks_of
 from reported import (
     Files,
     PageRenderer,
@@ -41,7 +42,7 @@ def document(outputs) -> Document:
 @pytest.fixture(autouse=True)
 def _page_renderer(monkeypatch):
     """The page of these tests stands in for that of the reports."""
-    monkeypatch.setattr(page_checks, "_renderers", lambda: {".html": PageRenderer()})
+    monkeypatch.setattr(page_checks, "_renderers", lambda _: {"html": PageRenderer()})
 
 
 def verified(bundle: Bundle) -> Verified:
@@ -296,7 +297,7 @@ def test_a_changed_page_is_named(document, tmp_path, change, said):
 
 @pytest.mark.parametrize("change", [headline, _number], ids=["headline", "cell"])
 def test_without_the_renderer_headline_and_tables_are_still_compared(document, tmp_path, monkeypatch, change):
-    monkeypatch.setattr(page_checks, "_renderers", dict)
+    monkeypatch.setattr(page_checks, "_renderers", lambda _: {})
     plain = verified(as_page(tmp_path / "report.html", document, files_of(document)))
     assert plain.faults == ()
     assert any("its headline and tables were compared" in note for note in plain.notes)
@@ -346,6 +347,34 @@ def test_another_version_is_named_and_its_figures_may_differ_where_a_formula_did
     found = verified(as_page(tmp_path / "report.html", document, forged))
     assert found.faults == ()
     assert any(note.startswith("written by torchstone 0.0.9, verified by ") for note in found.notes)
+
+
+def test_checks_of_another_version_may_find_other_things(document, tmp_path):
+    files = files_of(document)
+
+    def older(lines: list[Any]) -> None:
+        lines[0]["machine"]["software"]["torchstone"] = "0.0.9"
+        a_removed_finding(lines)
+
+    forged = resealed({**files, RECORD: edited_record(files[RECORD], older)})
+    found = verified(as_page(tmp_path / "report.html", document, forged))
+    assert not [fault for fault in found.faults if "the record gives it, and it is missing" in fault]
+    assert any(note.startswith("measured by torchstone 0.0.9: its checks may have found") for note in found.notes)
+    assert any("the record gives it, and it is missing" in note for note in found.notes)
+
+
+def test_peaks_that_the_record_lacks_are_as_claimed(document, tmp_path):
+    files = files_of(document)
+    peaks = json.loads(msgspec.json.encode(peaks_of(kind="cuda", device_name="a card")))
+    claimed = resealed({**files, CLAIMS: edited_claims(files[CLAIMS], lambda claims: claims.update(peaks=[peaks]))})
+    found = verified(as_page(tmp_path / "report.html", document, claimed))
+    assert "the peaks that shares are of were measured apart from the run: they are as claimed" in found.notes
+
+
+def test_a_file_that_nothing_computes_is_named(document, tmp_path):
+    files = resealed({**files_of(document), "slides.key": b"1"})
+    found = verified(as_page(tmp_path / "report.html", document, files))
+    assert f"not computed from a record, so that only {MANIFEST} is compared: slides.key" in found.notes
 
 
 def test_what_is_told_is_data(document, tmp_path):

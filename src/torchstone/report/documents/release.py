@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.summary import RunSummary
@@ -24,7 +25,11 @@ def readme(summaries: Sequence[RunSummary], title: str, names: Sequence[str], le
 
 
 def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequence[str]) -> Iterator[Part]:
-    yield Text("Results that torchstone measured, with everything they follow from.")
+    cases = sum(len(one.cases) for one in summaries)
+    yield Text(
+        f"{_counted(len(summaries), 'run')}, {_counted(cases, 'case')}, measured by torchstone, with the records that "
+        "every figure follows from.", Role.HEADLINE,
+    )  # fmt: skip
     yield Table((
         Column("run", tuple(one.run_id for one in summaries), left=True),
         Column("name", tuple(one.name for one in summaries), left=True),
@@ -37,9 +42,9 @@ def _parts(summaries: Sequence[RunSummary], names: Sequence[str], left_out: Sequ
     missing = (Text("Not in this release:"), *paragraphs(left_out, Role.DETAIL)) if left_out else ()
     yield Section("To read", (Facts(there), *missing))
     yield Section("To check", (
-        Text("Is every file as it was written?"),
+        Text("Whether every file is as it was written:"),
         Command("sha256sum -c SHA256SUMS"),
-        Text("Does every figure, verdict and text of the reports follow from the records?"),
+        Text("Whether every figure, verdict and text of the reports follows from the records:"),
         Command("torchstone verify ."),
     ))  # fmt: skip
     yield Section("To measure it again", tuple(_again(summaries)))
@@ -60,7 +65,11 @@ def _again(summaries: Sequence[RunSummary]) -> Iterator[Part]:
 
 def _typed(command: Sequence[str]) -> str:
     words = command if command[:1] == ("torchstone",) else ("torchstone", *command)
-    return " ".join(words)
+    return shlex.join(words)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _place(run: RunSummary) -> str:

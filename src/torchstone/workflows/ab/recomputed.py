@@ -25,25 +25,36 @@ def faults(run: Run) -> Iterator[str]:
     """
     found, rules = run.comparison, run.head.contest
     if found is None or rules is None:
+        if found is not None:
+            yield "comparison: the run has no rules for one"
+        elif rules is not None and run.end is not None:
+            yield "comparison: missing, though the run ended"
         return
     if found.margin != rules.margin:
         yield f"comparison: its margin is {found.margin:g}, the rules of the run say {rules.margin:g}"
-    if found.ratio is None:
-        failed = [trial for trial in run.trials if trial.outcome.status not in (Status.OK, Status.SKIPPED)]
-        if found.verdict == Judgement.NOT_COMPARABLE and not failed:
-            yield "comparison: not comparable, but no process of it failed"
-        elif found.verdict not in (Judgement.NOT_COMPARABLE, Judgement.UNCLEAR):
-            yield f"comparison: verdict {found.verdict} without a ratio"
-        return
     try:
         look = _look(run, found)
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError) as fault:  # values that no process can have sent
+    except (ValueError, ArithmeticError, TypeError, LookupError) as fault:  # values that no process can have sent
         yield f"comparison: nothing can be computed from its turns ({fault})"
         return
-    if look is None:
+    if found.ratio is None:
+        yield from _of_none(run, found, look)
+    elif look is None:
         yield "comparison: its record has too few pairs for a ratio"
-        return
-    yield from _of_ratio(found, look, rules.false_alarms)
+    else:
+        yield from _of_ratio(found, look, rules.false_alarms)
+
+
+def _of_none(run: Run, found: Comparison, look: Look | None) -> Iterator[str]:
+    """Yield what is wrong with a comparison that has no ratio."""
+    failed = [trial for trial in run.trials if trial.outcome.status not in (Status.OK, Status.SKIPPED)]
+    if found.verdict == Judgement.NOT_COMPARABLE:
+        if not failed:
+            yield "comparison: not comparable, but no process of it failed"
+    elif found.verdict != Judgement.UNCLEAR:
+        yield f"comparison: verdict {found.verdict} without a ratio"
+    elif look is not None:
+        yield f"comparison: without a ratio, the turns in the record give {look.value:.6g}"
 
 
 def _of_ratio(found: Comparison, look: Look, false_alarms: float) -> Iterator[str]:
