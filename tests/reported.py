@@ -10,20 +10,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from build import a_sweep
+from build import a_case, a_run, a_sweep
+from comparable import a_stored_run
 from stored import store
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.charts.picture import Picture
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.run import Run
 from torchstone.plugins.checking import look
 from torchstone.report.attached import attachment_tags
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.carried import attachments, with_record
 from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
+from torchstone.report.documents.release import readme
+from torchstone.report.documents.reproduction import reproduction_document
 from torchstone.report.documents.run import run_document
+from torchstone.report.documents.verification import verification_document
+from torchstone.report.verification import Verified
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
-from torchstone.storage.query import find
+from torchstone.storage.query import entry_of, find
+from torchstone.workflows.run.reproduction import reproduced
 
 Files = dict[str, bytes]
 
@@ -149,3 +156,44 @@ def as_page(path: Path, document: Document, files: Files, edit: Callable[[str], 
 def one_file(name: str, content: bytes) -> Attachment:
     """An attachment."""
     return Attachment(name, "text/plain", content)
+
+
+# ── Documents for the zoo ───────────────────────────────────────────────────────────────────────────────────
+
+HOSTILE = "a|b\x1b[31m<script>`x`\n# c"
+_SHA256 = "0123456789abcdef" * 4
+
+
+def a_verification(faults: Sequence[str] = (), notes: Sequence[str] = ()) -> Document:
+    """What `verify` shows of a release of a run."""
+    found = Verified("results", 3, 42, (("20261121-100000-abcd", _SHA256),), tuple(faults), tuple(notes))
+    return verification_document(found)
+
+
+def a_readme(run: Run, *left_out: str) -> Document:
+    """The README of a release of a run."""
+    summary = summarize(entry_of(run, Path("r.jsonl")))
+    names = (f"records/{run.head.run_id}.jsonl", f"reports/{run.head.run_id}.md", "CITATION.cff")
+    return readme([summary], summary.name, names, left_out)
+
+
+def a_reproduction(*steps_s: float, case: Case | None = None) -> Document:
+    """What `reproduce` shows of a run whose steps took 10 ms; they take this long here."""
+    recorded = a_stored_run([0.0100, 0.0101, 0.0099, 0.0100, 0.0101, 0.0099], case)
+    return reproduction_document(reproduced(recorded, a_stored_run(steps_s, case, minutes=5), 0.1), ("again.jsonl",))
+
+
+DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
+    ("verify", a_verification),
+    ("verify: notes", lambda: a_verification((), ("written by torchstone 0.0.9, verified by 0.1.0",))),
+    ("verify: a fault", lambda: a_verification(("seed: claimed 3, the record gives 0",))),
+    ("verify: forty faults", lambda: a_verification([f"case {n}: verdict: claimed VALID" for n in range(40)])),
+    ("verify: hostile", lambda: a_verification((HOSTILE,), (HOSTILE,))),
+    ("release", lambda: a_readme(a_swept_run())),
+    ("release: something left out", lambda: a_readme(a_swept_run(), "reports as pdf: PDF needs typst")),
+    ("release: own code", lambda: a_readme(a_run(cases=[a_case(model="py:net.py:load")], trials=[]))),
+    ("reproduce: equivalent", lambda: a_reproduction(0.0099, 0.0100, 0.0101, 0.0099, 0.0100, 0.0101)),
+    ("reproduce: different", lambda: a_reproduction(0.0199, 0.0200, 0.0201, 0.0199, 0.0200, 0.0201)),
+    ("reproduce: inconclusive", lambda: a_reproduction(0.008, 0.013, 0.009, 0.012)),
+    ("reproduce: hostile", lambda: a_reproduction(0.02, 0.02, 0.0201, case=a_case(model=f"py:{HOSTILE}"))),
+)

@@ -51,7 +51,7 @@ def measured(tmp_path_factory) -> Path:
 def test_a_release_passes_both_checks(measured, capfd):
     assert main(["verify", str(measured / "results")]) == 0
     said = capfd.readouterr().out
-    assert "everything it says follows from its record (1 run, 2 cases, " in " ".join(said.split())
+    assert "every figure and verdict follows from its record (1 run, 2 cases, " in " ".join(said.split())
     assert main(["manifest", str(measured / "results"), "--verify"]) == 0
     if shutil.which("sha256sum") is not None:
         words = ["sha256sum", "--strict", "--quiet", "-c", "SHA256SUMS"]

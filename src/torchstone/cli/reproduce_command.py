@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a release (folder or zip), an HTML report, or a stored run: path, id, unique prefix, name, latest",
     )  # fmt: skip
     parser.add_argument(
+        # Two runs on one machine, minutes apart, are rarely known to less.
         "--margin", default="10%", help="equivalence margin: smaller differences count as equal (default 10%%)"
     )
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from torchstone.report.document import Command, Document, Facts, Part, Role, Section, Text, paragraphs
@@ -20,7 +21,7 @@ def _parts(verified: Verified) -> Iterator[Part]:
     again = f"{counted}, {_counted(verified.figures, 'figure')} computed again"
     faults = verified.faults
     if not faults:
-        yield Text(f"{verified.name}: everything it says follows from its record ({again}).", Role.HEADLINE)
+        yield Text(f"{verified.name}: every figure and verdict follows from its record ({again}).", Role.HEADLINE)
     else:
         told = f"{_counted(len(faults), 'statement')} {'does' if len(faults) == 1 else 'do'} not follow from its record"
         yield Text(f"{verified.name}: {told} ({again}).", Role.HEADLINE)
@@ -32,10 +33,10 @@ def _parts(verified: Verified) -> Iterator[Part]:
         yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
     if not faults:
         yield Text(
-            "Whoever changes the record and everything that follows from it is not found out by this: compare the "
-            "SHA-256 with what its author states. To measure it again:"
+            "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 with "
+            "what the author states. To measure it again:"
         )
-        yield Command(f"torchstone reproduce {verified.name}")
+        yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")
 
 
 def _counted(number: int, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path, PurePath
@@ -31,7 +32,6 @@ from torchstone.workflows.run.planned_run import places
 from torchstone.workflows.run.recorded_request import recheck, workloads
 from torchstone.workflows.run.results import Results, published
 
-MARGIN = 0.10  # two runs on one machine, minutes apart, are rarely known to less
 _OWN = "py:"
 
 
@@ -128,7 +128,7 @@ def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
 def _refuse(run: Run) -> None:
     """Raise UsageError for a run that has no plan to repeat."""
     head = run.head
-    typed = " ".join(head.command if head.command[:1] == ("torchstone",) else ("torchstone", *head.command))
+    typed = shlex.join(head.command if head.command[:1] == ("torchstone",) else ("torchstone", *head.command))
     if is_imported(run):
         raise UsageError(f"{head.run_id} was measured by another tool: torchstone cannot repeat it")
     if head.contest is not None:
