@@ -11,9 +11,12 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.flushing import flush_folder
+from torchstone.storage.database import INDEX_FILE
 
 MANIFEST = "SHA256SUMS"
 MOST_FILES = 100_000
+# Of an output folder: rebuilt from the records, and written by whoever looks into it.
+_INDEX = tuple(f"{INDEX_FILE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal"))
 _MOST_BYTES = 64 * 2**20  # of a manifest that is read
 _CHUNK = 2**20
 _LINE = re.compile(rb"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
@@ -53,7 +56,9 @@ def read_manifest(data: bytes) -> dict[str, str]:
 
 
 def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield (name with / between its parts, path) of the plain files below a folder, by name; no manifest at its top.
+    """Yield (name with / between its parts, path) of the plain files below a folder, by name.
+
+    What is left out at its top: a manifest, and the index of an output folder.
 
     Raises UsageError for a folder that is none, for a symbolic link or anything else that is no plain file (a link may
     point anywhere), and for more than MOST_FILES.
@@ -73,7 +78,7 @@ def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
             found.append((path.relative_to(folder).as_posix(), path))
             if len(found) > MOST_FILES:
                 raise UsageError(f"{folder}: more than {MOST_FILES} files")
-    yield from sorted(one for one in found if one[0] != MANIFEST)
+    yield from sorted(one for one in found if one[0] not in (MANIFEST, *_INDEX))
 
 
 def _unreadable(fault: OSError) -> None:

@@ -144,3 +144,13 @@ def test_an_older_manifest_is_replaced(folder):
 
 def test_nothing_is_said_of_what_agrees():
     assert list(disagreements({"a": "1"}, {"a": "1"})) == []
+
+
+def test_the_index_of_an_output_folder_is_left_out(folder):
+    for name in ("torchstone.sqlite", "torchstone.sqlite-wal", "sub/torchstone.sqlite"):
+        (folder / name).write_bytes(b"1")
+    assert write_manifest(folder)[1] == len(STRANGE) + 1
+    (folder / "torchstone.sqlite").write_bytes(b"2")
+    assert check_folder(folder)[0] == []
+    (folder / "sub/torchstone.sqlite").write_bytes(b"2")
+    assert len(check_folder(folder)[0]) == 1
