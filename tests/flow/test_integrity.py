@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reported import edited_record
 
 from torchstone.cli import main
 
@@ -139,6 +140,38 @@ def test_own_code_has_to_be_named(tmp_path):
     (here / "net.py").write_text(NET.replace("64, 64", "64, 32", 1).replace("Linear(64, 64)", "Linear(32, 64)"))
     said = torchstone(here, "reproduce", "results", "--quiet", "--code", ".", code=2, **store).stderr
     assert "net.py:load: its file has changed; --force measures nevertheless" in said
+
+
+AB = ("ab", "--task", "train", "--model", "builtin:mlp", "--a", "batch_size=8", "--b", "batch_size=64", "--axis", "threads=1",
+      "--within", "25s", "--quiet")  # fmt: skip
+TUNE = ("tune", "--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,16",
+        "--axis", "num_workers=0", "--axis", "precision=fp32", "--axis", "threads=1", "--budget", "200ms",
+        "--warmup-budget", "100ms", "--trials", "2", "--probes", "4", "--quiet")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "line", "key", "forged", "said"),
+    [
+        (AB, "comparison", "margin", 0.5, "comparison: its margin is 0.5, the rules of the run say 0.02"),
+        (TUNE, "answer", "settings", {"batch_size": 1}, "answer: setting batch_size=1, what was measured had "),
+    ],
+    ids=["ab", "tune"],
+)
+def test_the_answers_of_ab_and_tune_are_computed_again(tmp_path, words, line, key, forged, said):
+    store = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
+    torchstone(tmp_path, *words, **store)
+    torchstone(tmp_path, "release", "latest", "--output", "results", **store)
+    shown = torchstone(tmp_path, "verify", "results").stdout
+    assert "every figure and verdict follows from its record (1 run, " in " ".join(shown.split())
+
+    def forge(lines: list[Any]) -> None:
+        next(one for one in lines if one["record"] == line)[line][key] = forged
+
+    (record,) = (tmp_path / "results" / "records").iterdir()
+    record.write_bytes(edited_record(record.read_bytes(), forge))
+    torchstone(tmp_path, "manifest", "results")
+    (found,) = json.loads(torchstone(tmp_path, "verify", "results", "--json", code=1).stdout)["files"]
+    assert any(said in fault for fault in found["faults"]), found["faults"]
 
 
 BIG = ("run", "--task", "train", "--model", "builtin:cnn", "--axis", "batch_size=64", "--axis", "image_size=64",

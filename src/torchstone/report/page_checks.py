@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.plain_text import plain
 from torchstone.report.attached import embedded
 from torchstone.report.document import Document, Part, Role, Section, Table, Text
 from torchstone.report.page_text import (
@@ -39,12 +40,12 @@ class Told:
         self.seen: set[str] = set()
 
     def wrong(self, line: str) -> None:
-        """Say that something does not follow, once."""
-        self.faults[line] = None
+        """Say that something does not follow, once. The line may quote a stranger."""
+        self.faults[plain(line)] = None
 
     def note(self, line: str) -> None:
         """Say what could not be compared, once."""
-        self.notes[line] = None
+        self.notes[plain(line)] = None
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -197,7 +198,7 @@ def _tables(parts: tuple[Part, ...]) -> Iterator[Table]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text).split())
+    return plain(" ".join(text.split()))
 
 
 def _of_carried(page: bytes, run: Reported) -> Iterator[str]:

@@ -80,7 +80,6 @@ def _request(workload: Workload) -> WorkloadRequest:
     options: dict[str, Scalar] = {
         name.removeprefix(_ARGUMENT): value for name, value in fixed.items() if name.startswith(_ARGUMENT)
     }
-| int] = {}
     if (weights := fixed.get("weights")) in ("random", "pretrained"):
         options["weights"] = str(weights)
     if isinstance(classes := fixed.get("classes"), int):
