@@ -40,4 +40,6 @@ def test_s4_23_and_33_a_release_has_reports_records_and_a_manifest(results):
     folder = results.folder / "release"
     names = {path.relative_to(folder).as_posix().partition("/")[0] for path in folder.rglob("*")}
     assert {"reports", "records", "claims", "environment", "README.md", "CITATION.cff", "SHA256SUMS"} <= names
-    assert "every figure and verdict follows from its record" in " ".join(results.type("torchstone verify release").out.split())
+    assert "every figure and verdict follows from its record" in " ".join(
+        results.type("torchstone verify release").out.split()
+    )

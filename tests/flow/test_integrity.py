@@ -142,8 +142,8 @@ def test_own_code_has_to_be_named(tmp_path):
     assert "net.py:load: its file has changed; --force measures nevertheless" in said
 
 
-AB = ("ab", "--task", "train", "--model", "builtin:mlp", "--a", "batch_size=8", "--b", "batch_size=64", "--axis", "threads=1",
-      "--within", "25s", "--quiet")  # fmt: skip
+AB = ("ab", "--task", "train", "--model", "builtin:mlp", "--a", "batch_size=8", "--b", "batch_size=64",
+      "--axis", "threads=1", "--within", "25s", "--quiet")  # fmt: skip
 TUNE = ("tune", "--task", "train", "--model", "builtin:cnn", "--data", "digits", "--axis", "batch_size=4,16",
         "--axis", "num_workers=0", "--axis", "precision=fp32", "--axis", "threads=1", "--budget", "200ms",
         "--warmup-budget", "100ms", "--trials", "2", "--probes", "4", "--quiet")  # fmt: skip

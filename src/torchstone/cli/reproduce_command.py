@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         # Two runs on one machine, minutes apart, are rarely known to less.
-        "--margin", default="10%", help="equivalence margin: smaller differences count as equal (default 10%%)"
+        "--margin",
+        default="10%",
+        help="equivalence margin: smaller differences count as equal (default 10%%)",
     )
     parser.add_argument(
         "--code", type=Path, metavar="FOLDER", help="folder of the code that the run measured: its record only names it"

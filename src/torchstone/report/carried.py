@@ -15,7 +15,6 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
-from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.report.attached import OCTETS
 from torchstone.report.claims import claims_of
@@ -82,7 +81,7 @@ def with_record(document: Document, summary: RunSummary) -> Document:
 
 
 def carrying(document: Document, files: Mapping[str, bytes]) -> Document:
-    """Return a Document that carries the files of a run, by name, and their SHA-256; a note where they are too large."""
+    """Return a Document that carries the files of a run and their SHA-256; with a note where they are too large."""
     why = next(filter(None, map(_too_large, files.values())), None)
     if why is None:
         whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}

@@ -60,7 +60,7 @@ class Written(msgspec.Struct, frozen=True):
     @property
     def drawing(self) -> str | None:
         """How the library that draws pictures differs."""
-        return self.libraries.get(PICTURES)
+        return f"drawn with {self.libraries[PICTURES]}" if PICTURES in self.libraries else None
 
 
 class Reported(msgspec.Struct, frozen=True):
@@ -127,7 +127,8 @@ def _check_format(
             elif alike and not written.libraries:
                 told.wrong(f"{name}: not the file that the record gives")
             else:
-                why = ", ".join(written.libraries.values()) or "pictures are laid out differently here (fonts)"
+                made_with = ", ".join(written.libraries.values())
+                why = f"drawn with {made_with}" if made_with else "pictures are laid out differently here (fonts)"
                 told.note(f"{name}: not compared with the record: {why}")
 
 
@@ -233,7 +234,8 @@ def _check_figures(files: Mapping[str, bytes], run: Reported, written: Written, 
         return False
     for name in sorted(made.keys() - there.keys()):
         told.wrong(f"{name} is missing")
-    return all([_is_figure(name, data, made.get(name), told) for name, data in there.items()])
+    alike = [_is_figure(name, data, made.get(name), told) for name, data in there.items()]  # each is looked at
+    return all(alike)
 
 
 def _is_figure(name: str, data: bytes, made: bytes | None, told: Told) -> bool:

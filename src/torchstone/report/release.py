@@ -6,7 +6,6 @@ The same runs give the same bytes. It is written beside its place and then moved
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import tempfile
 import zipfile
@@ -55,7 +54,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
 
 
 def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
-    """Return the files of one run: its record and claims, and all that follows from them in the formats that are here."""
+    """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
     carried = claim_files(summary, record_bytes(summary))
     files = {**carried, **environment_files(summary)}
     document, figures = document_of(summary), dict[str, bytes]()
@@ -93,7 +92,7 @@ def write_release(release: Release, output: Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         beside.chmod(0o755)
-        os.replace(beside, output)  # of an empty folder: takes its place
+        beside.replace(output)  # of an empty folder: takes its place
         flush_folder(parent)
     except OSError as fault:
         raise UsageError(f"cannot write {output}: {fault.strerror}") from None

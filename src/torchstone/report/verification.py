@@ -149,7 +149,7 @@ def _written(claimed: Claims | None) -> Written:
     version = None if claimed.torchstone == _version() else f"written by torchstone {claimed.torchstone}"
     there, here = claimed.libraries, libraries()
     return Written(version, {
-        name: f"drawn with {name} {there.get(name, 'none')}, here {here.get(name, 'none')}"
+        name: f"{name} {there.get(name, 'none')} (here {here.get(name, 'none')})"
         for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)
     })  # fmt: skip
 
@@ -185,9 +185,10 @@ def _of_findings(run: Run, told: _Counted) -> Iterator[str]:
             told.note(f"finding {finding.check}: its check is not installed here, so that it was not repeated")
             continue
         lines.append(f"finding {finding.check} ({finding.message}): the record does not give it")
-    for finding in found:
-        if finding not in run.findings:
-            lines.append(f"finding {finding.check} ({finding.message}): the record gives it, and it is missing")
+    lines += [
+        f"finding {one.check} ({one.message}): the record gives it, and it is missing"
+        for one in found if one not in run.findings
+    ]  # fmt: skip
     if run.head.machine.software.get("torchstone") in (None, _version()):
         yield from lines
         return

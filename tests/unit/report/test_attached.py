@@ -14,7 +14,7 @@ from torchstone.report.document import Attachment
 
 FILES = (
     Attachment("records/a.jsonl", "application/jsonl", b'{"a":1}\n' * 100),
-    Attachment('strange "<&\'> name', "text/plain", bytes(range(256))),
+    Attachment("strange \"<&'> name", "text/plain", bytes(range(256))),
     Attachment("empty", "text/plain", b""),
 )
 

@@ -126,7 +126,7 @@ def test_what_is_no_bundle(tmp_path, content, said):
 
 
 def test_what_is_not_there(tmp_path):
-    with pytest.raises(UsageError, match="cannot read .*: No such file"):
+    with pytest.raises(UsageError, match=r"cannot read .*: No such file"):
         read_bundle(tmp_path / "nowhere.zip")
 
 

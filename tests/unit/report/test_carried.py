@@ -1,4 +1,4 @@
-"""What a report carries: the record as it is stored, what is claimed of it, their hashes; a note where it is too large."""
+"""What a report carries: the record as it is stored, its claims, their hashes; a note where it is too large."""
 
 import hashlib
 from pathlib import Path

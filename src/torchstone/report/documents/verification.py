@@ -33,8 +33,8 @@ def _parts(verified: Verified) -> Iterator[Part]:
         yield Facts(tuple((f"SHA-256 of the record of {run_id}", sha256) for run_id, sha256 in verified.records))
     if not faults:
         yield Text(
-            "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 with "
-            "what the author states. To measure it again:"
+            "A record that was changed together with everything that follows from it passes, too: compare its SHA-256 "
+            "with what the author states. To measure it again:"
         )
         yield Command(f"torchstone reproduce {shlex.quote(verified.name)}")
 

@@ -112,10 +112,16 @@ def without_rules(run: Run) -> Run:
         (compared(the_trials(), margin=0.2), "its margin is 0.2, the rules of the run say 0.02"),
         (compared(the_trials(), ratio=None), "verdict worse without a ratio"),
         (compared(the_trials(), ratio=None, verdict=Judgement.NOT_COMPARABLE), "but no process of it failed"),
-        (compared(the_trials(), ratio=None, verdict=Judgement.UNCLEAR), "without a ratio, the turns in the record give 1.0"),
+        (
+            compared(the_trials(), ratio=None, verdict=Judgement.UNCLEAR),
+            "without a ratio, the turns in the record give 1.0",
+        ),
         (msgspec.structs.replace(compared(the_trials()), comparison=None), "missing, though the run ended"),
         (without_rules(compared(the_trials())), "the run has no rules for one"),
-        (compared(the_trials(), candidate=Side("B", "x", "elsewhere")), "nothing can be computed from its turns ('elsewhere')"),
+        (
+            compared(the_trials(), candidate=Side("B", "x", "elsewhere")),
+            "nothing can be computed from its turns ('elsewhere')",
+        ),
     ],
 )
 def test_what_does_not_follow_is_named(run, said):
