@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,13 @@ def resealed(files: Files) -> Files:
     for name in [name for name in made if name.startswith("claims/")]:
         record = made.get(name.replace("claims/", "records/").replace(".json", ".jsonl"))
         if record is not None:
-            told = {"record_sha256": hashlib.sha256(record).hexdigest()}
-            made[name] = edited_claims(made[name], lambda claims, told=told: claims.update(told))
+            made[name] = edited_claims(made[name], partial(_named, hashlib.sha256(record).hexdigest()))
     made.pop(MANIFEST, None)
     return {**made, MANIFEST: manifest_bytes(sums_of(made))}
+
+
+def _named(sha256: str, claims: Any) -> None:
+    claims["record_sha256"] = sha256
 
 
 def edited_claims(data: bytes, change: Callable[[Any], object]) -> bytes:

@@ -42,7 +42,7 @@ def torchstone(folder: Path, *words: str, code: int = 0, **environment: str) -> 
 def measured(tmp_path_factory) -> Path:
     """A folder with a run, in `outputs`, and its release, in `results`."""
     folder = tmp_path_factory.mktemp("measured")
-    store = {"TORCHSTONE_OUTPUT": str(folder / "outputs"), "TORCHSTONE_CACHE": str(folder / "cache")}
+    store: Any = {"TORCHSTONE_OUTPUT": str(folder / "outputs"), "TORCHSTONE_CACHE": str(folder / "cache")}
     torchstone(folder, *RUN, "--name", "small", **store)
     said = torchstone(folder, "release", "small", "--output", "results", "--author", "A. Person", **store)
     assert said.stdout.startswith("results: ")
@@ -107,7 +107,7 @@ def test_what_is_no_report_is_refused(measured, refused, tmp_path):
 
 
 def reproduced(folder: Path, *words: str, **environment: str) -> Any:
-    store = {"TORCHSTONE_OUTPUT": "again", "TORCHSTONE_CACHE": str(folder / "cache"), **environment}
+    store: Any = {"TORCHSTONE_OUTPUT": "again", "TORCHSTONE_CACHE": str(folder / "cache"), **environment}
     return json.loads(torchstone(folder, "reproduce", *words, "--quiet", "--json", **store).stdout)
 
 
@@ -126,7 +126,7 @@ def test_own_code_has_to_be_named(tmp_path):
     for folder in (there, here):
         folder.mkdir()
     (there / "net.py").write_text(NET)
-    store = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
+    store: Any = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
     own = ("run", "--task", "train", "--model", f"py:{there / 'net.py'}:load", "--trials", "2", "--iterations", "5",
            "--warmup", "1", "--no-phases", "--quiet")  # fmt: skip
     torchstone(there, *own, **store)
@@ -158,7 +158,7 @@ TUNE = ("tune", "--task", "train", "--model", "builtin:cnn", "--data", "digits",
     ids=["ab", "tune"],
 )
 def test_the_answers_of_ab_and_tune_are_computed_again(tmp_path, words, line, key, forged, said):
-    store = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
+    store: Any = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
     torchstone(tmp_path, *words, **store)
     torchstone(tmp_path, "release", "latest", "--output", "results", **store)
     shown = torchstone(tmp_path, "verify", "results").stdout
@@ -182,7 +182,7 @@ BIG = ("run", "--task", "train", "--model", "builtin:cnn", "--axis", "batch_size
 @pytest.mark.alone
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has no half")
 def test_the_same_machine_is_equivalent_and_half_the_threads_are_not(tmp_path):
-    store = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
+    store: Any = {"TORCHSTONE_OUTPUT": "outputs", "TORCHSTONE_CACHE": str(tmp_path / "cache")}
     cores = os.cpu_count() or 2
     torchstone(tmp_path, *BIG, **store, OMP_NUM_THREADS=str(cores))
     torchstone(tmp_path, "release", "latest", "--output", "results", **store)

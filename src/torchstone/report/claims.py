@@ -124,7 +124,8 @@ def differences(claimed: Claims, found: Claims) -> Iterator[str]:
         yield f"{case.name}: in the record, and nothing is claimed of it"
     yield from _of_findings(claimed.findings, found.findings)
     for what in ("comparison", "answer"):
-        if not _equal(*(msgspec.to_builtins(getattr(one, what)) for one in (claimed, found)), share):
+        mine, theirs = (msgspec.to_builtins(getattr(one, what)) for one in (claimed, found))
+        if not _equal(mine, theirs, share):
             yield f"the {what} that is claimed is not the one in the record"
 
 

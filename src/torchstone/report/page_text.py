@@ -80,9 +80,9 @@ def without_figures(page: bytes) -> bytes:
 
 def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
     """Yield in a line each which texts of a page are not those that are expected."""
-    same = _equal(page, expected)
+    same = same_beginning(page, expected)
     page, expected = page[same:], expected[same:]
-    tail = _equal(page[::-1], expected[::-1])
+    tail = same_beginning(page[::-1], expected[::-1])
     page, expected = page[: len(page) - tail], expected[: len(expected) - tail]
     if max(len(page), len(expected)) > _LONG:
         yield f"{len(page)} texts from {_named(page[0] if page else expected[0])} on, where {len(expected)} follow"
@@ -94,8 +94,8 @@ def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[st
             yield _difference(page[a + n] if a + n < b else None, expected[c + n] if c + n < d else None)
 
 
-def _equal(one: Sequence[Shown], other: Sequence[Shown]) -> int:
-    """Return how many of the first texts are equal."""
+def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many of the first items are equal: texts of pages, or characters."""
     apart = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(apart, min(len(one), len(other)))
 

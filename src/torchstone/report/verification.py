@@ -20,7 +20,8 @@ from torchstone.plugins.checking import look
 from torchstone.report.bundle import Bundle, sum_faults
 from torchstone.report.carried import CLAIMS, claims_name, record_name
 from torchstone.report.claims import Claims, claims_of, differences, libraries
-from torchstone.report.page_checks import Reported, Told, Written, check_page, check_reports, first_line_apart
+from torchstone.report.page_checks import Reported, Told, Written, check_page
+from torchstone.report.release_checks import check_reports, first_line_apart
 from torchstone.report.release_files import DocumentOf, environment_files
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of

@@ -42,7 +42,7 @@ def document(outputs) -> Document:
 @pytest.fixture(autouse=True)
 def _page_renderer(monkeypatch):
     """The page of these tests stands in for that of the reports."""
-    monkeypatch.setattr(page_checks, "_renderers", lambda _: {"html": PageRenderer()})
+    monkeypatch.setattr(page_checks, "renderers_here", lambda _: {"html": PageRenderer()})
 
 
 def verified(bundle: Bundle) -> Verified:
@@ -297,7 +297,7 @@ def test_a_changed_page_is_named(document, tmp_path, change, said):
 
 @pytest.mark.parametrize("change", [headline, _number], ids=["headline", "cell"])
 def test_without_the_renderer_headline_and_tables_are_still_compared(document, tmp_path, monkeypatch, change):
-    monkeypatch.setattr(page_checks, "_renderers", lambda _: {})
+    monkeypatch.setattr(page_checks, "renderers_here", lambda _: {})
     plain = verified(as_page(tmp_path / "report.html", document, files_of(document)))
     assert plain.faults == ()
     assert any("its headline and tables were compared" in note for note in plain.notes)

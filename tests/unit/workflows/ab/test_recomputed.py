@@ -23,7 +23,7 @@ A, B = a_case(), a_case({"batch_size": 32})
 def the_trials(case_b=A, share: float = 1.0) -> list[Trial]:
     """Two processes a pair, nine turns each; B takes 5 % longer an item. `share`: items a step of B ÷ those of A."""
     dice = random.Random(3)
-    found = []
+    found: list[Trial] = []
     for pair in range(PAIRS):
         location = math.log(RATIO) + dice.gauss(0.0, 0.002)
         a_s = [0.1 * math.exp(dice.gauss(0.0, 0.01)) for _ in range(9)]
@@ -42,7 +42,7 @@ def the_trials(case_b=A, share: float = 1.0) -> list[Trial]:
 def compared(trials: list[Trial], case_b=A, share: float = 1.0, **changes) -> Run:
     """A run with the comparison that `ab` would have recorded at its last look, most alarms having been spent there."""
     rules = Rules(margin=0.02, false_alarms=0.01)
-    test, last = SequentialTest(rules.margin, rules.false_alarms), 0
+    test, last = SequentialTest(rules.margin, rules.false_alarms), object()
     for a, b in zip(trials[::2], trials[1::2], strict=True):
         if a.facts["template"] != last:
             last = a.facts["template"]

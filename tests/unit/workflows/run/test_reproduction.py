@@ -127,4 +127,4 @@ def test_a_case_that_failed_in_both_is_no_matter():
         for steps, minutes in ((STEADY, 0), (STEADY[::-1], 5))
     ]
     assert runs[0].trials[1].outcome == Outcome(Status.OUT_OF_MEMORY, "it took all")
-    assert reproduced(*runs, 0.1).answer == Answer.EQUIVALENT
+    assert reproduced(runs[0], runs[1], 0.1).answer == Answer.EQUIVALENT

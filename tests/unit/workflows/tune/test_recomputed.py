@@ -18,7 +18,13 @@ from torchstone.workflows.tune.final_round import ranked
 from torchstone.workflows.tune.recomputed import faults
 from torchstone.workflows.tune.space import Space
 
-BASE = {"batch_size": 8, "precision": "fp32", "feed": "resident", "grad_accumulation": 1, "learning_rate": 1e-3}
+BASE = {
+    "batch_size": 8,
+    "precision": "fp32",
+    "feed": "resident",
+    "grad_accumulation": 1,
+    "learning_rate": 1e-3,
+}
 QUEST = TuneSpec(
     "throughput", "grid", a_case(BASE), {"batch_size": (8, 32, 64)}, present={"batch_size": 8}, duel_trials=3
 )
@@ -31,7 +37,8 @@ def the_trials() -> list[Trial]:
     """Three rounds of three configurations; the rounds differ by a percent or more."""
     return [
         a_trial(
-            [STEPS_S[size] * (1.0 + 0.01 * number * (1 + place))] * 10, items=size, steady={"peak_rss_bytes": [1e8 * (10 + size)]},
+            [STEPS_S[size] * (1.0 + 0.01 * number * (1 + place))] * 10, items=size,
+            steady={"peak_rss_bytes": [1e8 * (10 + size)]},
             case_id=case.case_id, trial_id=f"{size}-{number}", number=number, order=3 * number + place,
         )
         for number in range(3) for place, (size, case) in enumerate(zip(STEPS_S, CASES, strict=True))
