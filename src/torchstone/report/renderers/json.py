@@ -15,8 +15,8 @@ class Json:
 
     def render(self, document: Document) -> bytes:
         """Return the file."""
-        whole = msgspec.structs.replace(document, attachments=())
-        return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
+        said = {"title": document.title, "parts": document.parts}
+        return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"
 
 
 RENDERER = Json()
