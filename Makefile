@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-long acceptance mutations test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all manifest verify-manifest release test test-long acceptance mutations test-all lint format types \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -69,6 +69,17 @@ KINDS := import json, sys; print(*dict.fromkeys(d["kind"] for d in json.load(sys
 benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is here, and how they compare
 	@$(BIN)/torchstone run distilbert --device "$$($(BIN)/torchstone machine --json | $(BIN)/python -c '$(KINDS)')"
 	@$(BIN)/torchstone recommend --model distilbert
+
+# ── results to publish ──────────────────────────────────────────────────────────────────────────────────────
+
+manifest: setup ## SHA256SUMS of outputs, for `sha256sum -c`
+	@$(BIN)/torchstone manifest outputs
+
+verify-manifest: setup ## is every file in outputs as it was?
+	@$(BIN)/torchstone manifest outputs --verify
+
+release: setup ## the latest run in the folder release: reports, figures, record, environment, README, SHA256SUMS
+	@$(BIN)/torchstone release latest --output release
 
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import charted
 import compared_results
 import msgspec
+import reported
 import results
 from build import a_case, a_run, a_sweep, a_trial
 from learning import falling, of_losses, rising
@@ -133,7 +134,9 @@ class Page(NamedTuple):
     every: bool = False
 
 
-_OF_OTHERS = (*compared_results.DOCUMENTS, *results.DOCUMENTS, *charted.DOCUMENTS)
+_OF_OTHERS = (
+    *compared_results.DOCUMENTS, *results.DOCUMENTS, *charted.DOCUMENTS, *reported.DOCUMENTS,
+)  # fmt: skip
 # One of each command: what is hostile, empty or long is laid out like these.
 _LOOKED_AT = (
     "ab", "compare", "check", "recommend: two devices", "history", "tune", "diagnosis", "machine", "machine check",

@@ -45,10 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
+    from torchstone.report.carried import CARRYING
+
     folder = folder_of(options)
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
     renderers = {name: renderer(name) for name in named}
-    documents = _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder)
+    carried = any(one.suffix in CARRYING for one in renderers.values())
+    documents = _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder, carried=carried)
     there: Path = options.output or folder / "reports"
     written: list[Path] = []
     for stem, document in documents.items():
@@ -63,14 +66,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of_each(words: Sequence[str], folder: Path) -> dict[str, Document]:
-    """Return the reports by what their files are called: the id of the run."""
+def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the reports by what their files are called: the id of the run. `carried`: with their records."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
+    from torchstone.report.carried import with_record
     from torchstone.storage.query import find
 
     summaries = [summarize(find(folder, word)) for word in words]
-    return {one.run_id: document_of(one, every=True, pictures=True) for one in summaries}
+    documents = {one.run_id: document_of(one, every=True, pictures=True) for one in summaries}
+    return {one.run_id: with_record(documents[one.run_id], one) for one in summaries} if carried else documents
 
 
 def _compared(words: Sequence[str], folder: Path) -> dict[str, Document]:

@@ -16,7 +16,7 @@ FIGURES_VERSION = 5
 _LAYOUT = 3
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
-_FILE = "torchstone.sqlite"
+INDEX_FILE = "torchstone.sqlite"
 # fmt: off
 _NETWORK = frozenset((
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
@@ -55,7 +55,7 @@ def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection
         yield connection
     except sqlite3.Error as fault:
         raise TorchstoneError(
-            f"the index {folder / _FILE}: {fault}. It can be deleted; it is rebuilt from the records"
+            f"the index {folder / INDEX_FILE}: {fault}. It can be deleted; it is rebuilt from the records"
         ) from fault
     finally:
         connection.close()
@@ -82,7 +82,7 @@ def is_unwritable(fault: sqlite3.Error) -> bool:
 
 def _connected(folder: Path) -> sqlite3.Connection:
     writable = folder.is_dir() and os.access(folder, os.W_OK)
-    path = folder / _FILE
+    path = folder / INDEX_FILE
     try:
         return _prepared(path, folder) if writable else _prepared(None, folder)
     except sqlite3.DatabaseError as fault:
