@@ -38,12 +38,12 @@ $(VENV)/.installed-torch: $(VENV)/.made constraints.txt
 
 $(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
 	@echo "Installing torchstone ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts,frames]'
+	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts,frames,dev]'
+	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve,dev]'
 	@touch $@
 
 setup-pre-commit: setup-dev ## check every commit before it is made
