@@ -112,18 +112,26 @@ def _distribution(title: str, trials: Sequence[Trial]) -> Panel | None:
     several = len(taken) > 1
     quantiles = over_several(taken) if several else of_one_trial(taken[0])
     divisor, unit = units.scale_of(quantiles[len(quantiles) // 2].value, "s")
-    values = tuple(_points(quantiles, divisor))
+    values = tuple(_points(quantiles, divisor, is_open=not several))
     y = Coordinate("share", f"share of {'batches' if latency else 'steps'}", ends=(0.0, 1.0))
     if several:
         words = f"mean of {len(taken)} trials; band: 95 % confidence interval of each quantile over them"
     else:
-        words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz)"
-    x = Coordinate("x", f"{_WORD[latency]}, {unit}", from_zero=False)
+        words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz), open at its ends"
+    x = Coordinate("x", f"{_WORD[latency]}, {unit}", from_zero=False, ends=None if several else _ends(values))
     return Panel(title, x, (Band(y), Line(y)), values, None, words, width=380)
 
 
-def _points(quantiles: Sequence[Quantile], divisor: float) -> Iterator[Mapping[str, Any]]:
+def _points(quantiles: Sequence[Quantile], divisor: float, *, is_open: bool) -> Iterator[Mapping[str, Any]]:
+    """Yield the points. `is_open`: an end of the band that is not known reaches to the end of the axis."""
+    least, most = (quantiles[0].value, quantiles[-1].value) if is_open else (None, None)
     for one in quantiles[:MOST_POINTS]:
-        wide = units.is_wide(one.value, one.low, one.high)
-        low, high = (None if end is None or wide else end / divisor for end in (one.low, one.high))
+        ends = (least if one.low is None else one.low, most if one.high is None else one.high)
+        wide = not is_open and units.is_wide(one.value, *ends)
+        low, high = (None if end is None or wide else end / divisor for end in ends)
         yield {"share": one.share, "x": one.value / divisor, "low": low, "high": high}
+
+
+def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    least, most = values[0]["x"], values[-1]["x"]
+    return (least, most) if least < most else None
