@@ -45,7 +45,8 @@ _RIM = {"stroke": "white", "strokeWidth": 4}
 _SHORT = 4  # characters of names that stand upright below a matrix
 _SPACING = 28
 _MARGIN = 60  # points that an axis and its title take beside a panel
-_LEGEND = 300  # points, at most, of a name in a legend
+_SYMBOL = 34  # points around a name in a legend
+_LEGEND = 360  # points, at most, of a name in a legend
 _LETTER = {"title": 8.5, "panel": 6.8, "small": 5.8}  # points a letter, about; of a wide character twice that
 _MOST_LINES = 3
 _WIDE = "\u1100"  # from here on characters may be twice as wide
@@ -165,7 +166,8 @@ def _colour(panel: Panel) -> Spec:
         return {}
     names = panel.colours.names
     shades = panel.colours.shades or tuple(PALETTE[i % len(PALETTE)] for i in range(len(names)))
-    columns = 6 if any(isinstance(mark, Bars) for mark in panel.marks) else 2
+    longest = max(map(len, names), default=0) * _LETTER["small"] + _SYMBOL
+    columns = max(1, min(len(names), int((panel.width + _MARGIN) / longest)))
     legend = {"orient": "bottom", "columns": columns, "labelLimit": _LEGEND, "symbolLimit": 0}
     return {"color": {
         "field": panel.colours.column, "type": "nominal", "title": None, "legend": legend if len(names) > 1 else None,
@@ -236,7 +238,7 @@ def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Pan
             yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
             yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
         case Failure():
-            upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 12}
+            upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 11}
             said = {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}
             yield {**data, "mark": {**upright, **_RIM}, "encoding": said}  # other curves may pass there
             yield {**data, "mark": upright, "encoding": said}

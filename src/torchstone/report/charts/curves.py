@@ -21,6 +21,7 @@ from torchstone.core.schema.trial import Status
 
 MOST_CURVES = 8  # of a panel: colours that can be told apart
 _MOST_NAMED = 2  # curves that are named where they failed
+_MOST_UPRIGHT = 34  # characters that stand upright in a panel
 WIDE = "±50 % or more"
 _X = "batch size"
 
@@ -189,7 +190,13 @@ def lost_words(each: Mapping[str, str], curves: int) -> str:
         where = ", ".join(which) if count <= _MOST_NAMED else f"{count} of {curves}"
         told.append(why if count == curves else f"{why}: {where}")
     text = "; ".join(told)
-    return text if len(text) <= 40 else f"{len(each)} of {curves} without a value"
+    if len(text) <= _MOST_UPRIGHT:
+        return text
+    return (
+        f"{next(iter(counted))}: {len(each)} of {curves}"
+        if len(counted) == 1
+        else f"{len(each)} of {curves} without a value"
+    )
 
 
 def interval_words(known: Sequence[Estimate]) -> str:

@@ -15,8 +15,7 @@ from torchstone.core.charts.thinning import thinned
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Series
 from torchstone.core.stats.readings import spans_s
-from torchstone.report.charts.chosen_cases import chosen_cases, trials_of
-from torchstone.report.charts.names import device_names, workload_name
+from torchstone.report.charts.chosen_cases import chosen_cases, titles_of, trials_of
 from torchstone.report.document import Chart
 
 _MOST = 400  # points of a panel
@@ -52,11 +51,11 @@ _GAUGES = (
 
 def telemetry_chart(summary: RunSummary, run: Run) -> Chart | None:
     """Return the gauges of one trial of each chosen Case, the measured windows shaded; None without readings."""
-    name_of, found = device_names(summary.machine), list[Panel]()
-    for case in chosen_cases(summary)[:_MOST_CASES]:
+    cases, found = chosen_cases(summary)[:_MOST_CASES], list[Panel]()
+    titles = titles_of(cases, summary)
+    for case in cases:
         for trial in trials_of(case, run)[:1]:
-            size = case.configuration.get("batch_size")
-            group = f"{workload_name(case)}, {name_of(case)}, batch_size {size}, its first trial"
+            group = f"{titles[case.case_id]}, its first trial"
             found += gauge_panels(trial.series, spans_s(trial), "since the trial was asked for", group)
     if not found:
         return None

@@ -128,6 +128,16 @@ def test_colours_are_those_of_the_palette_with_a_legend_where_there_are_several(
     assert len(set(shades)) == 8
 
 
+def test_a_legend_has_as_many_columns_as_have_room():
+    def columns(*names):
+        (line,) = layers(panel(Line(RATE), colours=Colours("card", names)))
+        return line["encoding"]["color"]["legend"]["columns"]
+
+    assert columns("data", "forward", "backward", "rest") == 4
+    assert columns("NVIDIA A100-SXM4-80GB", "AMD Instinct MI300X", "Intel Xeon") == 2
+    assert columns("x" * 60, "y") == 1
+
+
 def test_intervals_and_dots_are_drawn_where_their_ends_are_known():
     interval, dots = layers(panel(Interval(RATE), Dots(RATE), colours=TWO))
     assert interval["transform"] == [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
@@ -144,7 +154,7 @@ def test_bars_are_stacked_in_their_order(shares, stack):
     assert bars["encoding"]["order"] == {"field": "place"}
     assert bars["encoding"]["y"]["stack"] == stack
     assert bars["encoding"]["y"].get("axis") == ({"format": ".0%"} if shares else None)
-    assert bars["encoding"]["color"]["legend"]["columns"] == 6
+    assert bars["encoding"]["color"]["legend"]["columns"] == 2
 
 
 def test_levels_dividers_and_failures_have_values_of_their_own():
