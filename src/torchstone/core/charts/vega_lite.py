@@ -231,9 +231,9 @@ def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Pan
             how: Spec = {"type": "line", "strokeDash": [6, 4], **({} if panel.colours else {"color": _SHADE})}
             yield {**data, "mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel)}}
         case Stretch():
-            span = {**_x(panel.x, panel), "field": mark.start}
+            reach: Spec = {**_x(panel.x, panel), "field": mark.start}
             yield {**data, "mark": {"type": "rect", "color": _SHADE, "opacity": 0.18, "clip": True},
-                   "encoding": {"x": span, "x2": {"field": mark.end}}}  # fmt: skip
+                   "encoding": {"x": reach, "x2": {"field": mark.end}}}  # fmt: skip
         case Divider():
             yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
             yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
