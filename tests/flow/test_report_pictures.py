@@ -112,7 +112,7 @@ def test_one_batch_size_is_no_curve(outputs, capfd):
 
 def test_s1_63_one_report_of_several_runs_compares_them_with_pictures(stored, said, tmp_path):
     pytest.importorskip("vl_convert")
-    other = charted.one_trial()
+    other = charted.a_training_sweep()
     head = msgspec.structs.replace(other.head, run_id="20261122-100000-beef", name="other")
     store(stored, [msgspec.structs.replace(other, head=head)])
     files = said("report", RUN_ID, "other", "--compare", "--plots", str(tmp_path), "--format", "md").splitlines()

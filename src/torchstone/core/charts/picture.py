@@ -139,12 +139,11 @@ class Guide(msgspec.Struct, frozen=True, tag="guide", tag_field="mark"):
 
 
 class Stretch(msgspec.Struct, frozen=True, tag="stretch", tag_field="mark"):
-    """A part of the x axis that is shaded from top to bottom, from one column to another. `word`: what it is."""
+    """A part of the x axis that is shaded from top to bottom, from one column to another."""
 
     start: str
     end: str
     values: Values
-    word: str = ""
 
 
 class Words(msgspec.Struct, frozen=True, tag="words", tag_field="mark"):

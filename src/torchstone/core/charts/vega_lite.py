@@ -41,10 +41,12 @@ _STYLE = {
     "legend": {"labelColor": _INK, "labelFontSize": 11},
 }  # fmt: skip
 _FEW = 30  # places along x: with more, the dots of a line run into one another
+_RIM = {"stroke": "white", "strokeWidth": 4}
 _SHORT = 4  # characters of names that stand upright below a matrix
 _SPACING = 28
 _MARGIN = 60  # points that an axis and its title take beside a panel
-_LEGEND = 300  # points, at most, of a name in a legend
+_SYMBOL = 34  # points around a name in a legend
+_LEGEND = 360  # points, at most, of a name in a legend
 _LETTER = {"title": 8.5, "panel": 6.8, "small": 5.8}  # points a letter, about; of a wide character twice that
 _MOST_LINES = 3
 _WIDE = "\u1100"  # from here on characters may be twice as wide
@@ -164,7 +166,8 @@ def _colour(panel: Panel) -> Spec:
         return {}
     names = panel.colours.names
     shades = panel.colours.shades or tuple(PALETTE[i % len(PALETTE)] for i in range(len(names)))
-    columns = 6 if any(isinstance(mark, Bars) for mark in panel.marks) else 2
+    longest = max(map(len, names), default=0) * _LETTER["small"] + _SYMBOL
+    columns = max(1, min(len(names), int((panel.width + _MARGIN) / longest)))
     legend = {"orient": "bottom", "columns": columns, "labelLimit": _LEGEND, "symbolLimit": 0}
     return {"color": {
         "field": panel.colours.column, "type": "nominal", "title": None, "legend": legend if len(names) > 1 else None,
@@ -195,7 +198,7 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[Spec]:
         case Words():
             text = {"type": "text", "align": "left", "dx": 7, "fontSize": 10, "color": _INK}
             said = {"y": _y(mark.y, panel), "text": {"field": mark.word}}
-            yield {"mark": {**text, "stroke": "white", "strokeWidth": 3}, "encoding": said}
+            yield {"mark": {**text, **_RIM}, "encoding": said}
             yield {"mark": text, "encoding": said}
         case _:
             assert_never(mark)
@@ -228,18 +231,17 @@ def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Pan
             how: Spec = {"type": "line", "strokeDash": [6, 4], **({} if panel.colours else {"color": _SHADE})}
             yield {**data, "mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel)}}
         case Stretch():
-            start = {**_x(panel.x, panel), "field": mark.start}
+            reach: Spec = {**_x(panel.x, panel), "field": mark.start}
             yield {**data, "mark": {"type": "rect", "color": _SHADE, "opacity": 0.18, "clip": True},
-                   "encoding": {"x": start, "x2": {"field": mark.end}}}  # fmt: skip
-            if mark.word:
-                yield {**data, "mark": top, "encoding": {"x": start, "text": {"value": mark.word}}}
+                   "encoding": {"x": reach, "x2": {"field": mark.end}}}  # fmt: skip
         case Divider():
             yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
             yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
         case Failure():
-            upright = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 12}
-            yield {**data, "mark": upright,
-                   "encoding": {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}}  # fmt: skip
+            upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 11}
+            said = {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}
+            yield {**data, "mark": {**upright, **_RIM}, "encoding": said}  # other curves may pass there
+            yield {**data, "mark": upright, "encoding": said}
 
 
 def _line(mark: Line, panel: Panel) -> Iterator[Spec]:
@@ -254,7 +256,7 @@ def _line(mark: Line, panel: Panel) -> Iterator[Spec]:
     if mark.labelled:
         label = {"type": "text", "dy": -13, "color": _INK, "fontSize": 10}
         said = {"y": high, "text": {"field": mark.y.column, "type": "quantitative", "format": ".3s"}}
-        yield {"mark": {**label, "stroke": "white", "strokeWidth": 4}, "encoding": said}  # the line passes below it
+        yield {"mark": {**label, **_RIM}, "encoding": said}  # the line passes below it
         yield {"mark": label, "encoding": said}
 
 

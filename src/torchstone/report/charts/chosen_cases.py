@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torchstone.analysis.advice.absent import on_devices_here
-from torchstone.analysis.advice.grouping import groups
+from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.charts.palette import short
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial, believed, ended_well
+from torchstone.report.charts.names import device_names, workload_name
 
 MOST_CASES = 6
+_TITLE = 110  # characters
 MOST_TRIALS = 8  # of a case: as many as there are colours
 
 
@@ -40,6 +43,16 @@ def _named(run: RunSummary) -> Sequence[str]:
 def _rate(case: CaseSummary) -> float:
     found = case.estimates.get("output_token_throughput") or case.estimates.get("throughput")
     return found.value if found is not None else 0.0
+
+
+def titles_of(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str, str]:
+    """Return by case_id what each is called beside the others: workload, device, and the settings that vary."""
+    name_of, axes = device_names(summary.machine), varying_axes(cases) if cases else []
+    found = {}
+    for case in cases:
+        point = [f"{axis} {value}" for axis in axes if (value := case.configuration.get(axis)) is not None]
+        found[case.case_id] = short(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
+    return found
 
 
 def trials_of(case: CaseSummary, run: Run) -> list[Trial]:

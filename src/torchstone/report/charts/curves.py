@@ -21,6 +21,7 @@ from torchstone.core.schema.trial import Status
 
 MOST_CURVES = 8  # of a panel: colours that can be told apart
 _MOST_NAMED = 2  # curves that are named where they failed
+_MOST_UPRIGHT = 34  # characters that stand upright in a panel
 WIDE = "±50 % or more"
 _X = "batch size"
 
@@ -145,7 +146,7 @@ def _panel(
             found = of(one.case) if one.case.verdict != Verdict.INVALID else None
             at = places.index(str(one.size))
             if found is None or found.is_wide:
-                if (why := WIDE if found is not None else _failed(one.case)) is not None:
+                if (why := WIDE if found is not None else failure_of(one.case)) is not None:
                     lost.setdefault(str(one.size), {})[curve] = why
                 continue
             piece += at != before + 1
@@ -156,7 +157,8 @@ def _panel(
     failed = tuple({"batch": size, "word": lost_words(each, len(curves))} for size, each in lost.items())
     if failed:
         marks.append(Failure("word", failed))
-    shades = colours("curve", curves, told.order)
+    having = [value["curve"] for value in values]
+    shades = colours("curve", having or curves, told.order)
     x = Coordinate("batch", _X, Kind.STEPS, places)
     return Panel(title, x, tuple(marks), tuple(values), shades, subtitle, group, width=360)
 
@@ -166,7 +168,7 @@ def _ends(found: Estimate, divisor: float) -> Mapping[str, float | None]:
     return {name: None if end is None else end / divisor for name, end in ends.items()}
 
 
-def _failed(case: CaseSummary) -> str | None:
+def failure_of(case: CaseSummary) -> str | None:
     """Return why a Case has no value that counts; None where nothing failed, or it was not tried."""
     bad = [trial.outcome.status for trial in case.trials if trial.outcome.status != Status.OK]
     if bad:
@@ -188,7 +190,13 @@ def lost_words(each: Mapping[str, str], curves: int) -> str:
         where = ", ".join(which) if count <= _MOST_NAMED else f"{count} of {curves}"
         told.append(why if count == curves else f"{why}: {where}")
     text = "; ".join(told)
-    return text if len(text) <= 40 else f"{len(each)} of {curves} without a value"
+    if len(text) <= _MOST_UPRIGHT:
+        return text
+    return (
+        f"{next(iter(counted))}: {len(each)} of {curves}"
+        if len(counted) == 1
+        else f"{len(each)} of {curves} without a value"
+    )
 
 
 def interval_words(known: Sequence[Estimate]) -> str:

@@ -63,12 +63,13 @@ def _panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of: _Of) -
     divisor, unit = units.scale_of(max(cost.value for _, _, cost in known), known[0][2].unit)
     front = _front([(cost.value, rate.value) for _, rate, cost in known])
     named = dict(zip(front, _named([known[at][0] for at in front], cases), strict=True))
-    shown = [*front, *(at for at in range(len(known)) if at not in named)][:_MOST]
+    beaten = [at for at in range(len(known)) if at not in named]
+    shown = [*beaten, *front][-_MOST:]  # the front is drawn over them
     values = tuple(
         {**_ends("x", known[at][2], divisor), **_ends("y", known[at][1], 1.0), "what": named.get(at, ("", _BEATEN))[1],
          "number": named.get(at, ("", ""))[0]} for at in shown
     )  # fmt: skip
-    kinds = tuple(dict.fromkeys(value["what"] for value in values))
+    kinds = tuple(dict.fromkeys(value["what"] for value in reversed(values)))[::-1]
     shades = Colours("what", kinds, tuple("#bbbbbb" if kind == _BEATEN else "#0072b2" for kind in kinds))
     rate_unit = f"{cases[0].workload.item}s/s" if "throughput" in known[0][0].estimates else "output tokens/s"
     y = Coordinate("y", rate_unit)
@@ -102,4 +103,4 @@ def _named(front: Sequence[CaseSummary], cases: Sequence[CaseSummary]) -> Iterat
         else:
             point: Mapping[str, Any] = {axis: case.configuration.get(axis) for axis in axes}
             words = ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
-            yield str(number), f"{number}: {short(words, 44)}"
+            yield str(number), f"{number}: {short(words, 56)}"

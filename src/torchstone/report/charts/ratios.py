@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from torchstone.core import units
 from torchstone.core.charts.palette import short_names
 from torchstone.core.charts.picture import (
@@ -41,8 +43,11 @@ def ratios_chart(told: Ratios, name: str = "ratios") -> Chart | None:
 
 
 def forest(told: Ratios, title: str = "Candidate ÷ baseline") -> Picture:
-    """Return a panel a verdict over one axis of ratios; what has no ratio is counted in the subtitle."""
-    rows = [row for row in told.rows if _is_drawn(row)]
+    """Return a panel a verdict over one axis of ratios; what has no ratio is counted in the subtitle.
+
+    What all cases begin with, and is not needed to tell them apart, is in the title.
+    """
+    shared, rows = _apart([row for row in told.rows if _is_drawn(row)])
     ends = _ends(rows, told.margin)
     verdicts = dict.fromkeys((*_ORDER, *(row.verdict for row in rows)))
     panels = [
@@ -54,7 +59,21 @@ def forest(told: Ratios, title: str = "Candidate ÷ baseline") -> Picture:
         words.append(f"shaded: differences under {units.percent(told.margin, 0 if told.margin >= 0.01 else 1)}")
     if lost := len(told.rows) - len(rows):
         words.append(f"{lost} without a ratio")
-    return Picture(title, tuple(panels), "; ".join(words), columns=1)
+    return Picture(f"{title}: {shared}" if shared else title, tuple(panels), "; ".join(words), columns=1)
+
+
+def _apart(rows: Sequence[Ratio]) -> tuple[str, list[Ratio]]:
+    """Return the words that all cases begin with, and the rows without them: "8" alone would not tell of what."""
+    words = [row.case.split() for row in rows]
+    at_once = enumerate(zip(*words, strict=False))
+    shared = next((n for n, each in at_once if len(set(each)) > 1), min(map(len, words), default=0))
+    if len({row.case for row in rows}) > 1:
+        shared = max(0, shared - 1)
+        left = [" ".join(each[shared:]) for each in words]
+    else:
+        left = [""] * len(rows)
+    kept = [msgspec.structs.replace(row, case=case) for row, case in zip(rows, left, strict=True)]
+    return " ".join(words[0][:shared]).rstrip(",") if words else "", kept
 
 
 def _is_drawn(row: Ratio) -> bool:
@@ -94,8 +113,7 @@ def _panel(verdict: str, own: Sequence[Ratio], margin: float, ends: tuple[float,
 
 def _labels(rows: Sequence[Ratio]) -> list[str]:
     """Return case and figure of each row in few characters, each another."""
-    several = len({row.case for row in rows}) > 1
-    full = [f"{row.case}: {row.figure}" if several or not row.figure else row.figure for row in rows]
+    full = [": ".join(filter(None, (row.case, row.figure))) or "ratio" for row in rows]
     numbered = [f"{text} ({place})" if full.index(text) != place else text for place, text in enumerate(full)]
     names = short_names(numbered, _NAME)
     return [names[text] for text in numbered]

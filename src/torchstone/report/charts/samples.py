@@ -6,18 +6,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from torchstone.analysis.advice.grouping import varying_axes
-from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
-from torchstone.core.charts.palette import colours, short
+from torchstone.core.charts.palette import colours
 from torchstone.core.charts.picture import Band, Coordinate, Divider, Line, Panel, Picture
 from torchstone.core.charts.thinning import MOST_POINTS, thinned
 from torchstone.core.figures import closed_loop_only, raw
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.distribution import Quantile, of_one_trial, over_several
-from torchstone.report.charts.chosen_cases import chosen_cases, of_trials, trials_of
-from torchstone.report.charts.names import device_names, workload_name
+from torchstone.report.charts.chosen_cases import chosen_cases, of_trials, titles_of, trials_of
 from torchstone.report.document import Chart
 
 _MOST = 800  # points of a panel: a line of more is no clearer, and a file of many panels has to be sent
@@ -29,7 +27,7 @@ _WORD = {True: "latency of a batch", False: "time of a step"}
 def sample_charts(summary: RunSummary, run: Run) -> list[Chart]:
     """Return the steps in the order of time, and their distribution; nothing where no raw values were kept."""
     cases = chosen_cases(summary)
-    titles = _titles(cases, summary)
+    titles = titles_of(cases, summary)
     order = [p for case in cases if (p := _in_order(titles[case.case_id], trials_of(case, run))) is not None]
     spread = [p for case in cases if (p := _distribution(titles[case.case_id], trials_of(case, run))) is not None]
     found = []
@@ -40,16 +38,6 @@ def sample_charts(summary: RunSummary, run: Run) -> list[Chart]:
         says = "Which share of batches takes at most so long, with 95 % confidence intervals"
         picture = Picture("Distribution of times", tuple(spread), columns=2)
         found.append(Chart("latency_distribution", says, picture))
-    return found
-
-
-def _titles(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str, str]:
-    name_of = device_names(summary.machine)
-    axes = varying_axes(cases) if cases else []
-    found = {}
-    for case in cases:
-        point = [f"{axis} {value}" for axis in axes if (value := case.configuration.get(axis)) is not None]
-        found[case.case_id] = short(", ".join((workload_name(case), name_of(case), *point)), 110)
     return found
 
 
@@ -112,18 +100,26 @@ def _distribution(title: str, trials: Sequence[Trial]) -> Panel | None:
     several = len(taken) > 1
     quantiles = over_several(taken) if several else of_one_trial(taken[0])
     divisor, unit = units.scale_of(quantiles[len(quantiles) // 2].value, "s")
-    values = tuple(_points(quantiles, divisor))
+    values = tuple(_points(quantiles, divisor, is_open=not several))
     y = Coordinate("share", f"share of {'batches' if latency else 'steps'}", ends=(0.0, 1.0))
     if several:
         words = f"mean of {len(taken)} trials; band: 95 % confidence interval of each quantile over them"
     else:
-        words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz)"
-    x = Coordinate("x", f"{_WORD[latency]}, {unit}", from_zero=False)
+        words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz), open at its ends"
+    x = Coordinate("x", f"{_WORD[latency]}, {unit}", from_zero=False, ends=None if several else _ends(values))
     return Panel(title, x, (Band(y), Line(y)), values, None, words, width=380)
 
 
-def _points(quantiles: Sequence[Quantile], divisor: float) -> Iterator[Mapping[str, Any]]:
+def _points(quantiles: Sequence[Quantile], divisor: float, *, is_open: bool) -> Iterator[Mapping[str, Any]]:
+    """Yield the points. `is_open`: an end of the band that is not known reaches to the end of the axis."""
+    least, most = (quantiles[0].value, quantiles[-1].value) if is_open else (None, None)
     for one in quantiles[:MOST_POINTS]:
-        wide = units.is_wide(one.value, one.low, one.high)
-        low, high = (None if end is None or wide else end / divisor for end in (one.low, one.high))
+        ends = (least if one.low is None else one.low, most if one.high is None else one.high)
+        wide = not is_open and units.is_wide(one.value, *ends)
+        low, high = (None if end is None or wide else end / divisor for end in ends)
         yield {"share": one.share, "x": one.value / divisor, "low": low, "high": high}
+
+
+def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    least, most = values[0]["x"], values[-1]["x"]
+    return (least, most) if least < most else None

@@ -15,8 +15,7 @@ from torchstone.core.charts.thinning import thinned
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Series
 from torchstone.core.stats.readings import spans_s
-from torchstone.report.charts.chosen_cases import chosen_cases, trials_of
-from torchstone.report.charts.names import device_names, workload_name
+from torchstone.report.charts.chosen_cases import chosen_cases, titles_of, trials_of
 from torchstone.report.document import Chart
 
 _MOST = 400  # points of a panel
@@ -52,22 +51,26 @@ _GAUGES = (
 
 def telemetry_chart(summary: RunSummary, run: Run) -> Chart | None:
     """Return the gauges of one trial of each chosen Case, the measured windows shaded; None without readings."""
-    name_of, found = device_names(summary.machine), list[Panel]()
-    for case in chosen_cases(summary)[:_MOST_CASES]:
+    cases, found = chosen_cases(summary)[:_MOST_CASES], list[Panel]()
+    titles = titles_of(cases, summary)
+    for case in cases:
         for trial in trials_of(case, run)[:1]:
-            size = case.configuration.get("batch_size")
-            group = f"{workload_name(case)}, {name_of(case)}, batch_size {size}, its first trial"
-            found += gauge_panels(trial.series, spans_s(trial), "window", "since the trial was asked for", group)
+            group = f"{titles[case.case_id]}, its first trial"
+            found += gauge_panels(trial.series, spans_s(trial), "since the trial was asked for", group)
     if not found:
         return None
     says = "What the gauges read along the time of one trial; the measured windows are shaded"
-    return Chart(NAME, says, Picture("Gauges along time", tuple(found), "single readings", columns=2))
+    return Chart(
+        NAME,
+        says,
+        Picture("Gauges along time", tuple(found), "single readings; shaded: the measured windows", columns=2),
+    )
 
 
 def gauge_panels(
-    series: Sequence[Series], spans: Sequence[tuple[float, float]], word: str, since: str, group: str = ""
+    series: Sequence[Series], spans: Sequence[tuple[float, float]], since: str, group: str = ""
 ) -> Iterator[Panel]:
-    """Yield a panel a gauge that was read, a line a device. `spans`: (begin, end) in s, each a `word`."""
+    """Yield a panel a gauge that was read, a line a device. `spans`: (begin, end) in s, shaded."""
     for gauge in _GAUGES:
         own = [one for one in series if one.metric == gauge.metric and one.rank == 0][:_MOST_LINES]
         names = short_names(one.device or one.source for one in own)
@@ -82,7 +85,7 @@ def gauge_panels(
         )  # fmt: skip
         shaded = tuple({"from": begin / each_s, "to": end / each_s} for begin, end in spans[:_MOST_SPANS])
         y = Coordinate("y", gauge.title)
-        marks = ((Stretch("from", "to", shaded, word if len(shaded) == 1 else ""),) if shaded else ()) + (Line(y),)
+        marks = ((Stretch("from", "to", shaded),) if shaded else ()) + (Line(y),)
         shades = colours("line", read, tuple(read))
         yield Panel("", Coordinate("at", f"{since}, {unit}"), marks, values, shades, group=group, width=380, height=150)
 

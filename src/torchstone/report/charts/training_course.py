@@ -33,9 +33,11 @@ def training_charts(metrics: TrainingMetrics, device: str) -> list[Chart]:
         picture = Picture("Steps in the order of time", (steps,), columns=1)
         found.append(Chart("batch_times", "The time of each step of the training, in order", picture))
     spans = [(epoch.began_s, epoch.ended_s) for epoch in metrics.epochs]
-    if gauges := tuple(gauge_panels(metrics.telemetry, spans, "epoch", "since the training began")):
+    if gauges := tuple(gauge_panels(metrics.telemetry, spans, "since the training began")):
         says = "What the gauges read along the time of the training; its epochs are shaded"
-        found.append(Chart(NAME, says, Picture("Gauges along time", gauges, "single readings", columns=2)))
+        found.append(
+            Chart(NAME, says, Picture("Gauges along time", gauges, "single readings; shaded: epochs", columns=2))
+        )
     return found
 
 

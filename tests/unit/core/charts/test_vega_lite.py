@@ -128,6 +128,16 @@ def test_colours_are_those_of_the_palette_with_a_legend_where_there_are_several(
     assert len(set(shades)) == 8
 
 
+def test_a_legend_has_as_many_columns_as_have_room():
+    def columns(*names):
+        (line,) = layers(panel(Line(RATE), colours=Colours("card", names)))
+        return line["encoding"]["color"]["legend"]["columns"]
+
+    assert columns("data", "forward", "backward", "rest") == 4
+    assert columns("NVIDIA A100-SXM4-80GB", "AMD Instinct MI300X", "Intel Xeon") == 2
+    assert columns("x" * 60, "y") == 1
+
+
 def test_intervals_and_dots_are_drawn_where_their_ends_are_known():
     interval, dots = layers(panel(Interval(RATE), Dots(RATE), colours=TWO))
     assert interval["transform"] == [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
@@ -144,11 +154,11 @@ def test_bars_are_stacked_in_their_order(shares, stack):
     assert bars["encoding"]["order"] == {"field": "place"}
     assert bars["encoding"]["y"]["stack"] == stack
     assert bars["encoding"]["y"].get("axis") == ({"format": ".0%"} if shares else None)
-    assert bars["encoding"]["color"]["legend"]["columns"] == 6
+    assert bars["encoding"]["color"]["legend"]["columns"] == 2
 
 
 def test_levels_dividers_and_failures_have_values_of_their_own():
-    level, divider, word, failure = layers(
+    level, divider, word, rim, failure = layers(
         panel(
             Level(RATE, "from", "to", ({"from": 1, "to": 9, "rate": 10.0},)),
             Divider("what", ({"batch": 4.5, "what": "2×"},)),
@@ -159,7 +169,8 @@ def test_levels_dividers_and_failures_have_values_of_their_own():
     assert (level["encoding"]["x"]["field"], level["encoding"]["x2"]) == ("from", {"field": "to"})
     assert divider["mark"]["strokeDash"] == [4, 4]
     assert (word["mark"]["dy"], word["encoding"]) == (-70.0, {"text": {"field": "what"}})
-    assert failure["encoding"] == {"y": {"value": 152}, "text": {"field": "why"}}
+    assert rim["mark"] == {**failure["mark"], "stroke": "white", "strokeWidth": 4}
+    assert failure["encoding"] == rim["encoding"] == {"y": {"value": 152}, "text": {"field": "why"}}
     assert not [one for one in (level, divider, word, failure) if "color" in one.get("encoding", {})]
 
 
@@ -186,13 +197,11 @@ def test_an_axis_of_ratios_has_its_ends_and_what_reaches_beyond_is_cut():
 
 def test_guides_and_stretches_have_values_of_their_own():
     limit = Guide(RATE, ({"batch": "8", "rate": 20.0, "card": "A100"},))
-    guide, shade, word = layers(panel(limit, Stretch("from", "to", ({"from": 1, "to": 2},), "window"), colours=TWO))
+    guide, shade = layers(panel(limit, Stretch("from", "to", ({"from": 1, "to": 2},)), colours=TWO))
     assert guide["mark"] == {"type": "line", "strokeDash": [6, 4]}
     assert guide["encoding"]["color"]["field"] == "card"
     assert shade["mark"]["type"] == "rect"
     assert (shade["encoding"]["x"]["field"], shade["encoding"]["x2"]) == ("from", {"field": "to"})
-    assert word["encoding"]["text"] == {"value": "window"}
-    assert len(layers(panel(Stretch("from", "to", ())))) == 1
 
 
 def test_words_stand_beside_their_points_over_a_white_rim():

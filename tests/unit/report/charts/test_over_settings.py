@@ -5,7 +5,7 @@ import pytest
 from build import a_machine, a_run
 from learning import falling, of_losses, rising
 
-from torchstone.core.charts.picture import Bars, Guide, Interval, Reach, Words
+from torchstone.core.charts.picture import Bars, Failure, Guide, Interval, Reach, Words
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.phase import PHASES
 from torchstone.report.charts.losses import losses_chart
@@ -26,9 +26,13 @@ def test_phases_are_shares_and_times_of_the_fastest_setting(sweep):
     assert chart is not None
     assert chart.name == "time_breakdown"
     shares, times = chart.picture.panels
-    assert [type(mark) for mark in shares.marks] == [Bars]
+    assert [type(mark) for mark in shares.marks] == [Bars, Failure]
     assert shares.group == times.group == f"train resnet50, {charted.A100.name}, bf16"
-    assert shares.x.places == ("8", "16", "64", "128"), "32 of it timed out"
+    assert shares.x.places == ("8", "16", "32", "64", "128")
+    (failure,) = (mark for mark in times.marks if isinstance(mark, Failure))
+    assert failure.values == ({"batch": "32", "word": "timed out"},)
+    pieces = {value["batch"]: value["piece"] for value in times.values}
+    assert pieces["8"] == pieces["16"] != pieces["64"] == pieces["128"]
     own = [value for value in times.values if value["batch"] == "8"]
     measured = ("data", "transfer", "forward", "backward", "optimizer", "rest")
     assert tuple(value["phase"] for value in own) == measured == tuple(p for p in PHASES if p in measured)

@@ -62,6 +62,20 @@ def test_one_wide_interval_does_not_squeeze_the_others():
     assert 1.1 < ends[1] < 2.0
 
 
+def test_what_all_cases_begin_with_is_in_the_title():
+    told = Ratios(tuple(row("same", 1.0, case=f"B vs A, train cnn batch_size {n}") for n in (8, 16)), 0.02, 0.95)
+    picture = forest(told)
+    assert picture.title == "Candidate ÷ baseline: B vs A, train cnn"
+    assert [value["row"] for value in picture.panels[0].values] == [
+        "batch_size 8: throughput",
+        "batch_size 16: throughput",
+    ]
+    assert forest(FOUR).title == "Candidate ÷ baseline: train cnn, batch 8"
+    assert {value["row"] for value in forest(FOUR).panels[0].values} == {"throughput"}
+    apart = Ratios((row("same", 1.0, case="train a"), row("same", 1.0, case="infer b")), 0.02, 0.95)
+    assert forest(apart).title == "Candidate ÷ baseline"
+
+
 def test_rows_of_the_same_name_stay_apart_and_of_very_many_both_ends_are_shown():
     twins = forest(Ratios((row("same", 1.0), row("same", 1.001)), 0.02, 0.95)).panels[0]
     assert len({value["row"] for value in twins.values}) == 2
