@@ -23,7 +23,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._forest import Row, forest
+from torchstone.report.renderers._forest import Row, forest, joined
 from torchstone.report.renderers._measuring import breakable, glued, lines
 from torchstone.report.renderers._typeface import shortened, typeface
 from torchstone.report.renderers.pdf.pictures import pictures
@@ -96,7 +96,7 @@ class _Draft(Drafting):
     def blocks(self, parts: Sequence[Part], level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of the level above."""
         titled = False
-        for part in parts:
+        for part in joined(parts):
             if self.rows_left <= 0:
                 self.is_cut = True
                 return

@@ -203,3 +203,8 @@ def test_without_typst_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingError, match=r"^PDF needs typst: pip install 'torchstone\[report\]'$"):
         typeset(Document("t", ()))
+
+
+def test_two_pictures_of_one_row_stand_on_a_page():
+    pytest.importorskip("vl_convert")
+    assert len(opened(Document("t", (Section("Pictures", (CHART, CHART)),))).pages) == 1
