@@ -86,7 +86,8 @@ def _block(band: Band, *, turned: bool) -> Block:
         for column, room in zip(band.columns, rooms, strict=True)
     ]  # fmt: skip
     return {
-        "kind": "table", "turned": turned, "one_line_each": fits, "titles": titles if any(titles) else [], "widths": widths,
+        "kind": "table", "turned": turned, "titles": titles if any(titles) else [], "widths": widths,
+        "one_line_each": fits,
         "right": [not column.left for column in band.columns], "rows": [list(row) for row in zip(*cells, strict=True)],
     }  # fmt: skip
 
