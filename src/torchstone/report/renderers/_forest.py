@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torchstone.core import units
-from torchstone.report.document import Ratio, Ratios
+from torchstone.report.document import Part, Ratio, Ratios
 
 _ORDER = ("worse", "better", "unclear", "same")  # what asks for something to be done first; other words come last
 _COLOURS = {"worse": "#b3261e", "better": "#00735a", "same": "#5b6770"}
@@ -62,6 +62,22 @@ def forest(part: Ratios, most: int, shown: Shown) -> Forest | None:
         tuple((_place(math.log(x), reach), f"{x:.3g}") for x in (1.0 / tick, 1.0, tick)),
         "; ".join(_caption(part, margin, Counter(verdicts), order, len(ranked))),
     )
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts; ratios beside each other that have the same margin and level are one plot."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if isinstance(part, Ratios) and isinstance(last, Ratios) and _alike(part, last):
+            found[-1] = Ratios((*last.rows, *part.rows), last.margin, last.level)
+        else:
+            found.append(part)
+    return found
+
+
+def _alike(one: Ratios, other: Ratios) -> bool:
+    return (one.margin, one.level) == (other.margin, other.level)
 
 
 def _row(row: Ratio, verdict: str, reach: float, shown: Shown) -> Row:

@@ -7,7 +7,7 @@ import msgspec
 from torchstone.core.charts.picture import Panel, Picture
 
 _BESIDE, _AROUND = 70, 100  # points of axes beside a panel; of axes, titles and legend above and below
-_SMALLEST = 0.6  # of its size a picture may be drawn at: its letters, of 10 points, are then as small as can be read
+_SMALLEST = 0.55  # of its size a picture may be drawn at: its letters, of 11 points, are then as small as can be read
 _MOST = 30  # parts of one picture
 
 

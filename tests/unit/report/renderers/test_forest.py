@@ -2,10 +2,11 @@
 
 import math
 
+import msgspec
 import pytest
 
-from torchstone.report.document import Ratio, Ratios
-from torchstone.report.renderers._forest import forest
+from torchstone.report.document import Ratio, Ratios, Text
+from torchstone.report.renderers._forest import forest, joined
 
 
 def ratio(value, low, high, verdict="unclear", case="cnn"):
@@ -75,6 +76,14 @@ def test_no_dot_stands_where_the_scale_has_no_place(value):
 def test_what_is_beyond_the_scale_stands_at_its_end():
     (row,) = plotted(ratio(1e6, 1e5, 1e300)).rows
     assert (row.low, row.middle, row.high) == (1.0, 1.0, 1.0)
+
+
+def test_ratios_beside_each_other_are_one_plot_where_they_mean_the_same():
+    one, other = (Ratios((ratio(1.1, 1.0, 1.2, case=case),), 0.02, 0.95) for case in ("a", "b"))
+    text, wider = Text("x"), msgspec.structs.replace(one, margin=0.05)
+    both = Ratios((*one.rows, *other.rows), 0.02, 0.95)
+    assert joined((one, other, wider, text, one)) == [both, wider, text, one]
+    assert joined(()) == []
 
 
 def test_more_rows_than_people_read_are_said():

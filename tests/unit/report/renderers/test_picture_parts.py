@@ -23,7 +23,7 @@ def test_a_picture_that_fits_stays_whole():
     assert left_out == 0
 
 
-@pytest.mark.parametrize(("wide", "columns"), [(100.0, 1), (390.0, 1), (470.0, 2), (493.0, 2), (880.0, 3)])
+@pytest.mark.parametrize(("wide", "columns"), [(100.0, 1), (390.0, 1), (430.0, 2), (493.0, 2), (880.0, 3)])
 def test_columns_are_as_many_as_can_be_read(wide, columns):
     found, _ = parts(a_picture(6), wide, 10_000.0)
     assert {picture.columns for picture in found} == {columns}

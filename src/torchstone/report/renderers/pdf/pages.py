@@ -23,14 +23,14 @@ from torchstone.report.document import (
     Table,
     Text,
 )
-from torchstone.report.renderers._forest import Row, forest
+from torchstone.report.renderers._forest import Row, forest, joined
 from torchstone.report.renderers._measuring import breakable, glued, lines
 from torchstone.report.renderers._typeface import shortened, typeface
 from torchstone.report.renderers.pdf.pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
 
 DATA = "document.json"
-_MOST_ROWS = 12_000  # of tables and facts, and paragraphs: about 250 pages, a dozen seconds
+_MOST_CELLS = 60_000  # of tables, with a fact, a paragraph and a title as one each: a dozen seconds, hundreds of pages
 _REST = "The report continues: torchstone report --format md"
 _MOST_CHARACTERS, _MOST_OF_A_TITLE = 4_000, 300
 _SIZE, _SIZE_OF_TITLES = 9.5, 17.0  # points, as in pages.typ
@@ -65,7 +65,7 @@ def pages(document: Document, *, any_font: bool = False) -> Pages:
 
 
 class _Draft(Drafting):
-    """Makes blocks, and keeps what they need beside them: files, and how many rows may follow.
+    """Makes blocks, and keeps what they need beside them: files, and how many cells may follow.
 
     `lacking`: some text has characters of another typeface; `is_cut`: parts are left out.
     """
@@ -74,7 +74,7 @@ class _Draft(Drafting):
         self._any_font = any_font
         self.lacking = self.is_cut = False
         self.files: dict[str, bytes] = {}
-        self.rows_left = _MOST_ROWS
+        self.cells_left = _MOST_CELLS
         self._attached: set[str] = set()
 
     def text(self, text: object, most: int = _MOST_CHARACTERS) -> str:
@@ -96,11 +96,11 @@ class _Draft(Drafting):
     def blocks(self, parts: Sequence[Part], level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of the level above."""
         titled = False
-        for part in parts:
-            if self.rows_left <= 0:
+        for part in joined(parts):
+            if self.cells_left <= 0:
                 self.is_cut = True
                 return
-            self.rows_left -= 1
+            self.cells_left -= 1
             if titled and not isinstance(part, Section):
                 yield {"kind": "gap"}
             titled = isinstance(part, Section) and bool(part.title)
@@ -152,8 +152,8 @@ class _Draft(Drafting):
         yield {"kind": "rest", "text": self.broken(self.text(found.caption))}
 
     def _facts(self, part: Facts) -> Block:
-        rows = part.rows[: self.rows_left]
-        self.rows_left -= len(rows)
+        rows = part.rows[: self.cells_left]
+        self.cells_left -= len(rows)
         self.is_cut = self.is_cut or len(rows) < len(part.rows)
         names = [self.text(name, _MOST_OF_A_TITLE) for name, _ in rows]
         widest = max((typeface().width(name, _SIZE) for name in names), default=0.0)

@@ -13,7 +13,8 @@ from torchstone.report.renderers._typeface import typeface
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting
 
 _TALL = 690.0  # points between the margins of an upright page, without the line below a picture
-_ROWS = 100  # of a table take as long as a picture
+_LOW, _LOWER = 400.0, 300.0  # a picture of less than this height gets that one: two stand on a page
+_CELLS = 300  # of a table take as long as a picture
 _SIZE = re.compile(r"<svg[^>]*?\swidth=\"([\d.]+)[^>]*?\sheight=\"([\d.]+)")
 _FONT = re.compile(r"font-family=\"[^\"]*\"")
 _OURS = 'font-family="DejaVu Sans" font-stretch="condensed"'
@@ -31,7 +32,7 @@ def pictures(chart: Chart, draft: Drafting) -> Iterator[Block]:
     for number, svg in enumerate(drawn):
         file = f"picture-{len(draft.files)}.svg"
         draft.files[file] = _in_typeface(svg).encode()
-        draft.rows_left = max(0, draft.rows_left - _ROWS)
+        draft.cells_left = max(0, draft.cells_left - _CELLS)
         more = f" ({number + 1} of {len(drawn)})" if len(drawn) > 1 else ""
         yield {"kind": "picture", "file": file, "says": f"{says}{more}", "width": _width(svg)}
     if left_out:
@@ -44,7 +45,8 @@ def _width(svg: str) -> float:
     if found is None:
         return ACROSS
     width, height = float(found[1]), float(found[2])
-    return min(width, ACROSS, width * _TALL / height if height else ACROSS)
+    most = _LOWER if height < _LOW else _TALL
+    return min(width, ACROSS, width * most / height if height else ACROSS)
 
 
 def _in_typeface(svg: str) -> str:

@@ -21,9 +21,9 @@ _MOST_OF_A_NAME, _MOST_OF_A_CELL = 60, 400  # characters
 
 
 class Drafting(Protocol):
-    """What a block of text needs. `rows_left`: of the whole document."""
+    """What a block of text needs. `cells_left`: of the whole document."""
 
-    rows_left: int
+    cells_left: int
     files: dict[str, bytes]
 
     def text(self, text: object, most: int = ...) -> str:
@@ -34,11 +34,11 @@ class Drafting(Protocol):
 def drafted(table: Table, draft: Drafting) -> Iterator[Block]:
     """Yield the bands of a table, and a line for the rows that are left out."""
     rows = max((len(column.cells) for column in table.columns), default=0)
-    shown = min(rows, _MOST_ROWS, draft.rows_left)
+    shown = min(rows, _MOST_ROWS, draft.cells_left // max(1, len(table.columns)))
     if shown:
         columns = [_shown(column, shown, draft) for column in table.columns]
         found, turned = _bands(columns, shown)
-        draft.rows_left = max(0, draft.rows_left - shown * len(found))
+        draft.cells_left = max(0, draft.cells_left - shown * sum(len(band.columns) for band in found))
         for band in found:
             yield _block(band, turned=turned)
     if rows > shown:
@@ -77,6 +77,9 @@ def _body(text: str) -> float:
 def _block(band: Band, *, turned: bool) -> Block:
     widths = _in_line(band)
     rooms = [width - _PADDING for width in widths]
+    fits = all(
+        _body(cell) <= room for one, room in zip(band.columns, rooms, strict=True) for cell in dict.fromkeys(one.cells)
+    )
     titles = [breakable(one.title, room, _head) for one, room in zip(band.columns, rooms, strict=True)]
     cells = [
         [breakable(cell, room, _body) for cell in column.cells]
@@ -84,6 +87,7 @@ def _block(band: Band, *, turned: bool) -> Block:
     ]  # fmt: skip
     return {
         "kind": "table", "turned": turned, "titles": titles if any(titles) else [], "widths": widths,
+        "one_line_each": fits,
         "right": [not column.left for column in band.columns], "rows": [list(row) for row in zip(*cells, strict=True)],
     }  # fmt: skip
 

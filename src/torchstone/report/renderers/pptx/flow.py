@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
+from torchstone.report.renderers._forest import joined
 from torchstone.report.renderers._measuring import lines
 from torchstone.report.renderers._pictures import parts as parts_of
 from torchstone.report.renderers._typeface import shortened
@@ -76,7 +77,7 @@ class Flow:
             return
         self._close()
         self._begin(title, TOP)
-        for part in parts:
+        for part in joined(parts):
             if self._topic != title:  # a section or a picture in this one had slides of its own
                 if self._is_full():
                     self._left_out = True
@@ -143,7 +144,7 @@ class Flow:
             return
         if part.title:
             self._words(part.title, Style.SUBTITLE, below=3 * height("", Style.BODY))
-        for one in part.parts:
+        for one in joined(part.parts):
             self.put(one)
 
     def _words(self, text: str, style: Style, label: str = "", below: float = 0.0) -> None:

@@ -63,6 +63,15 @@ def test_every_part_is_there_in_its_order():
     assert places == sorted(places)
 
 
+def test_a_table_without_titles_has_a_line_a_row_with_words_apart():
+    columns = ("step_time", "steps"), ("22.67 ms", "10"), ("median step", "of the window")
+    table = Table(tuple(Column("", cells, left=True) for cells in columns))
+    (page,) = opened(Document("t", (table,))).pages
+    told = [re.sub(r"\s+", " ", line).strip() for line in page.extract_text().splitlines()]
+    assert "step_time 22.67 ms median step" in told
+    assert "steps 10 of the window" in told
+
+
 def test_it_is_tagged_with_title_language_and_headings():
     file = opened(Document("run of cnn", (Section("a", (Section("b", (Text("c"),)),)),)))
     assert file.metadata.title == "run of cnn"
@@ -203,3 +212,8 @@ def test_without_typst_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingError, match=r"^PDF needs typst: pip install 'torchstone\[report\]'$"):
         typeset(Document("t", ()))
+
+
+def test_two_pictures_of_one_row_stand_on_a_page():
+    pytest.importorskip("vl_convert")
+    assert len(opened(Document("t", (Section("Pictures", (CHART, CHART)),))).pages) == 1

@@ -46,7 +46,7 @@ def test_a_long_table_that_is_wide_is_turned_and_a_short_one_is_not():
 
 
 def test_rows_of_all_tables_are_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_ROWS", 5)
+    monkeypatch.setattr(module, "_MOST_CELLS", 5)
     three = Table((Column("n", ("1", "2", "3")),))
     found = blocks(three, three, three)
     assert [len(block["rows"]) if block["kind"] == "table" else block["text"] for block in found] == [
@@ -55,7 +55,7 @@ def test_rows_of_all_tables_are_bounded(monkeypatch):
 
 
 def test_a_document_without_end_is_cut_and_says_so(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_ROWS", 5)
+    monkeypatch.setattr(module, "_MOST_CELLS", 5)
     facts = Facts(tuple((str(n), "x") for n in range(9)))
     text, shown, rest = blocks_of(Document("t", (Text("a"), facts, Text("b"))))
     assert text["text"] == "a"
