@@ -1,0 +1,171 @@
+"""Pictures of a page: a panel each as SVG, with the axes that it can be drawn over, and a table of its values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from torchstone.core import units
+from torchstone.core.charts.drawing import library
+from torchstone.core.charts.picture import Bars, Cells, Coordinate, Kind, Panel, Picture
+from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.axis import Scalar
+from torchstone.report.document import Chart, Column, Table
+from torchstone.report.renderers.html.svg import inline
+from torchstone.report.renderers.html.tables import Grid, grid
+
+_MOST_ROWS = 300  # of a table of values: of more, as many that are evenly spaced
+_WIDE = 520.0  # points: a picture that would not be readable on a phone
+_MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
+_DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
+
+
+class Plot(NamedTuple):
+    """One drawing of a panel: over which axes."""
+
+    axes: str
+    svg: Markup
+
+
+class Drawn(NamedTuple):
+    """A panel: its drawings, the first of which is shown, and its values. `left_out`: so many values are not in them."""
+
+    title: str
+    plots: tuple[Plot, ...]
+    wide: bool
+    values: Grid
+    left_out: int
+
+
+class Figure(NamedTuple):
+    """A picture. `missing`: why it is not drawn, with what to type; None where it is."""
+
+    title: str
+    subtitle: str
+    says: str
+    panels: tuple[Drawn, ...]
+    missing: str | None
+
+
+def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
+    """Return the drawings of a chart; without vl-convert its values, and what to install. `pictures`: numbers for ids."""
+    missing = None
+    try:
+        library()
+    except MissingError as fault:
+        missing = str(fault)
+    picture = chart.picture
+    panels = []
+    for panel in picture.panels:
+        title = ": ".join(filter(None, (panel.group, panel.title, panel.subtitle)))
+        plots, wide = ((), False) if missing else _plots(picture, panel, f"{chart.says} {title}".strip(), pictures)
+        values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
+        panels.append(Drawn(title, plots, wide, values, left_out))
+    return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
+
+
+# ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plots(picture: Picture, panel: Panel, label: str, pictures: Iterator[int]) -> tuple[tuple[Plot, ...], bool]:
+    bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
+    alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
+    spec = vega_lite(alone)
+    first = inline(library().vegalite_to_svg(spec), f"p{next(pictures)}-", label)
+    plots = [Plot("linear", first.markup)]
+    if len(first.markup) <= _MOST_BYTES:
+        for axes, along in _logarithmic(panel):
+            drawn = library().vegalite_to_svg(_over(spec, along))
+            plots.append(Plot(axes, inline(drawn, f"p{next(pictures)}-", f"{label}, {axes}").markup))
+    return tuple(plots), first.width > _WIDE
+
+
+def _logarithmic(panel: Panel) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the other axes that a panel can be drawn over: logarithmic ones where no value is 0 and they differ much."""
+    if any(isinstance(mark, Bars | Cells) for mark in panel.marks):  # lengths of bars are compared from 0 on
+        return
+    y = _is_broad(panel, [one for mark in panel.marks for one in _columns(mark)])
+    x = panel.x.kind == Kind.NUMBERS and _is_broad(panel, [panel.x.column])
+    if y:
+        yield "logarithmic y", ("y",)
+    if x:
+        yield "logarithmic x", ("x",)
+    if x and y:
+        yield "logarithmic x and y", ("x", "y")
+
+
+def _columns(mark: Any) -> Iterator[str]:
+    """Yield the columns of a mark that stand along y as numbers."""
+    along = getattr(mark, "y", None)
+    if isinstance(along, Coordinate) and along.kind == Kind.NUMBERS:
+        yield from (along.column, getattr(mark, "low", along.column), getattr(mark, "high", along.column))
+
+
+def _is_broad(panel: Panel, columns: Sequence[str]) -> bool:
+    found = [row[name] for row in _rows(panel) for name in columns if row.get(name) is not None]
+    numbers = [one for one in found if isinstance(one, int | float) and math.isfinite(one) and one > 0]
+    return len(numbers) == len(found) > 1 and math.log10(max(numbers) / min(numbers)) >= _DECADES
+
+
+def _over(spec: Any, along: Sequence[str]) -> Any:
+    """Return a Vega-Lite specification whose numbers along these axes stand over logarithmic scales."""
+    if isinstance(spec, list):
+        return [_over(one, along) for one in spec]
+    if not isinstance(spec, dict):
+        return spec
+    found = {name: one if name == "data" else _over(one, along) for name, one in spec.items()}
+    if isinstance(encoding := found.get("encoding"), dict):
+        found["encoding"] = {
+            name: _log(one) if name in along and isinstance(one, dict) and one.get("type") == Kind.NUMBERS else one
+            for name, one in encoding.items()
+        }
+    return found
+
+
+def _log(channel: Spec) -> Spec:
+    axis = {name: value for name, value in (channel.get("axis") or {}).items() if name != "tickMinStep"}
+    return {**channel, "scale": {"type": "log", "nice": False, "padding": 8}, **({"axis": axis} if axis else {})}
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(panel: Panel) -> list[Mapping[str, Any]]:
+    """Return the values of a panel, and those that its marks have of their own."""
+    own = [row for mark in panel.marks for row in getattr(mark, "values", ())]
+    return [*panel.values, *own]
+
+
+def _values(panel: Panel, label: str) -> tuple[Grid, int]:
+    """Return the table of values, and how many rows it leaves out."""
+    rows = _rows(panel)
+    titles = {panel.x.column: panel.x.title}
+    for mark in panel.marks:
+        if isinstance(along := getattr(mark, "y", None), Coordinate):
+            titles.setdefault(along.column, along.title)
+    names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row)])
+    shown = rows
+    if len(rows) > _MOST_ROWS:
+        shown = [rows[n * len(rows) // _MOST_ROWS] for n in range(_MOST_ROWS)]
+    columns = []
+    for name in names if rows else ():
+        cells = [row.get(name) for row in shown]
+        words = all(isinstance(cell, str) or cell is None for cell in cells)
+        title = titles.get(name) or name.replace("_", " ")
+        columns.append(Column(title, tuple(map(_cell, cells)), left=words and not all(map(_is_number, cells))))
+    return grid(Table(tuple(columns)), label), len(rows) - len(shown)
+
+
+def _is_number(cell: Scalar) -> bool:
+    return isinstance(cell, str) and cell.isdecimal()  # places along an axis are words, batch sizes too
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return units.MISSING
+    return units.significant(value, 4) if isinstance(value, float) else str(value)
