@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from torchstone.core import units
 from torchstone.core.charts.drawing import library
-from torchstone.core.charts.picture import Bars, Cells, Coordinate, Kind, Panel, Picture
+from torchstone.core.charts.picture import Bars, Cells, Coordinate, Interval, Kind, Panel, Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.axis import Scalar
@@ -23,6 +23,8 @@ _MOST_ROWS = 300  # of a table of values: of more, as many that are evenly space
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
+_AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
+_ENDS = ("low", "high")
 
 
 class Plot(NamedTuple):
@@ -77,33 +79,50 @@ def _plots(picture: Picture, panel: Panel, label: str, pictures: Iterator[int]) 
     alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
     spec = vega_lite(alone)
     first = inline(library().vegalite_to_svg(spec), f"p{next(pictures)}-", label)
-    plots = [Plot("linear", first.markup)]
+    given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
+    plots = [Plot(_AXES[given], first.markup)]
     if len(first.markup) <= _MOST_BYTES:
-        for axes, along in _logarithmic(panel):
-            drawn = library().vegalite_to_svg(_over(spec, along))
+        for more in _broad(panel, given):
+            axes = _AXES["".join(sorted({*given, *more}))]
+            drawn = library().vegalite_to_svg(_over(spec, more))
             plots.append(Plot(axes, inline(drawn, f"p{next(pictures)}-", f"{label}, {axes}").markup))
     return tuple(plots), first.width > _WIDE
 
 
-def _logarithmic(panel: Panel) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the other axes that a panel can be drawn over: logarithmic ones where no value is 0 and they differ much."""
+def _is_logarithmic(spec: Any, along: str) -> bool:
+    """Say whether a Vega-Lite specification has a logarithmic scale along x or y."""
+    if isinstance(spec, list):
+        return any(_is_logarithmic(one, along) for one in spec)
+    if not isinstance(spec, dict):
+        return False
+    channel = (spec.get("encoding") or {}).get(along) or {}
+    own = (channel.get("scale") or {}).get("type") == "log"
+    return own or any(_is_logarithmic(one, along) for name, one in spec.items() if name not in ("data", "encoding"))
+
+
+def _broad(panel: Panel, given: str) -> Iterator[str]:
+    """Yield what else can be logarithmic, "x", "y" or "xy": where no value is 0 or less, and they differ much."""
     if any(isinstance(mark, Bars | Cells) for mark in panel.marks):  # lengths of bars are compared from 0 on
         return
-    y = _is_broad(panel, [one for mark in panel.marks for one in _columns(mark)])
-    x = panel.x.kind == Kind.NUMBERS and _is_broad(panel, [panel.x.column])
-    if y:
-        yield "logarithmic y", ("y",)
-    if x:
-        yield "logarithmic x", ("x",)
-    if x and y:
-        yield "logarithmic x and y", ("x", "y")
+    y = "y" not in given and _is_broad(panel, [one for mark in panel.marks for one in _along_y(mark)])
+    x = "x" not in given and panel.x.kind == Kind.NUMBERS and _is_broad(panel, _along_x(panel))
+    yield from (along for along, offered in (("y", y), ("x", x), ("xy", x and y)) if offered)
 
 
-def _columns(mark: Any) -> Iterator[str]:
+def _along_x(panel: Panel) -> list[str]:
+    """Return the columns that stand along x."""
+    ends = [getattr(mark, name, None) for mark in panel.marks for name in ("start", "end")]
+    ends += [getattr(mark, name, None) for mark in panel.marks if not isinstance(mark, Interval) for name in _ENDS]
+    return [panel.x.column, *filter(None, ends)]
+
+
+def _along_y(mark: Any) -> Iterator[str]:
     """Yield the columns of a mark that stand along y as numbers."""
     along = getattr(mark, "y", None)
     if isinstance(along, Coordinate) and along.kind == Kind.NUMBERS:
-        yield from (along.column, getattr(mark, "low", along.column), getattr(mark, "high", along.column))
+        yield along.column
+        if isinstance(mark, Interval):
+            yield from (mark.low, mark.high)
 
 
 def _is_broad(panel: Panel, columns: Sequence[str]) -> bool:

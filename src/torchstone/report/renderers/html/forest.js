@@ -28,6 +28,7 @@
     const [first, last] = [figure.dataset.first, figure.dataset.last].map(Number);
     const rows = [...figure.querySelectorAll("tbody tr")];
     const rules = rows.map((row) => judged(row, start));
+    const band = figure.querySelector(".band"); // which every row shows
     const words = [...figure.querySelectorAll("[data-word]")];
     const said = figure.querySelector("figcaption output");
     const moved = element("p", { className: "moved", hidden: true, "@role": "status" });
@@ -43,10 +44,9 @@
         cell.className = `v ${CLASSES[word] ?? "open"}`;
         row.dataset.now = word;
         counts[word] = (counts[word] ?? 0) + 1;
-        const band = row.querySelector(".band");
-        band.setAttribute("x", `${from}%`);
-        band.setAttribute("width", `${to - from}%`);
       });
+      band.setAttribute("x", `${from}%`);
+      band.setAttribute("width", `${to - from}%`);
       for (const one of words) one.textContent = `${counts[one.dataset.word] ?? 0} ${one.dataset.word}`;
       const percent = (value) => `${Number((100 * value).toPrecision(4))} %`;
       said.textContent = percent(margin);

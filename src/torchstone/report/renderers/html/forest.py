@@ -19,6 +19,7 @@ _LEAST = 0.02  # of a logarithm: no axis is shorter than this on either side
 _MOST = math.log(1e3)
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 _TICKS = 7
+FOREST_COLUMNS = 5  # of the table that it is drawn in
 
 
 class Axis(NamedTuple):
@@ -54,8 +55,12 @@ class Row(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """A plot. `band`: where it begins, and its width, in percent; `one`: the place of the line at 1; `ticks`: likewise."""
+    """A plot. `place`: its id in the page; `band`: where it begins, and its width, in percent of the axis.
 
+    `one`, `ticks`: where the line at 1 stands, and the others with their words.
+    """
+
+    place: str
     margin: float
     percent: str
     level: str
@@ -67,8 +72,8 @@ class Forest(NamedTuple):
     ticks: tuple[tuple[str, str], ...]
 
 
-def forest(part: Ratios) -> Forest:
-    """Return the plot of ratios, those with a decision first."""
+def forest(part: Ratios, place: str) -> Forest:
+    """Return the plot of ratios, those with a decision first. `place`: its id in the page."""
     axis = _axis(part)
     words = [one.verdict.replace("_", " ") for one in part.rows]
     order = [*_ORDER, *(word for word in dict.fromkeys(words) if word not in _ORDER)]
@@ -76,7 +81,7 @@ def forest(part: Ratios) -> Forest:
     counted = Counter(words)
     low, high = (_inside(axis.place(end)) for end in (1.0 / (1.0 + part.margin), 1.0 + part.margin))
     return Forest(
-        part.margin, f"{100.0 * part.margin:.4g} %", f"{100.0 * part.level:.4g} %",
+        place, part.margin, f"{100.0 * part.margin:.4g} %", f"{100.0 * part.level:.4g} %",
         tuple(_row(one, word, axis) for word, one in ranked),
         tuple((word, counted[word]) for word in order), axis, _percent(axis.place(1.0)),
         (_percent(low), _percent(high - low)),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers.html.charts import figure
-from torchstone.report.renderers.html.forest import forest
+from torchstone.report.renderers.html.forest import FOREST_COLUMNS, forest
 from torchstone.report.renderers.html.tables import grid
 
 _CROWD = 3  # sections of sections, from which on they are folded below the first level: those of each case
@@ -77,6 +77,7 @@ class _Layout:
         self.columns = 1
         self._sections = count(1)
         self._pictures = count(1)
+        self._forests = count(1)
 
     def blocks(self, parts: Sequence[Part], title: str, level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of this title; sections among them have headings of `level`."""
@@ -107,7 +108,8 @@ class _Layout:
                 self.columns = max([self.columns, *(len(one.values.heads) for one in drawn.panels)])
                 return Block("chart", drawn)
             case Ratios():
-                return Block("ratios", forest(part))
+                self.columns = max(self.columns, FOREST_COLUMNS)
+                return Block("ratios", forest(part, f"f{next(self._forests)}"))
             case Section():
                 folded = part.folded or (crowd and _has_sections(part))
                 place = f"s{next(self._sections)}"
