@@ -16,7 +16,7 @@ from web_pages import Page, a_ratio, compared, pictured
 from zoo import HOSTILE, PAGES, ZOO
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.charts.picture import Coordinate, Interval, Kind, Line, Panel, Picture
+from torchstone.core.charts.picture import Colours, Coordinate, Interval, Kind, Line, Panel, Picture
 from torchstone.core.errors import MissingError
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
@@ -228,6 +228,26 @@ def test_other_axes_are_offered_where_they_show_more():
     low = [{"x": 1, "y": 5.0, "low": -1.0, "high": 9.0}, {"x": 2, "y": 600.0, "low": 500.0, "high": 900.0}]
     y = Coordinate("y", "y")
     assert offered(low, (Line(y), Interval(y))) == ["linear"], "an end of an interval has no logarithm"
+
+
+def test_axes_that_are_logarithmic_already_are_named_and_others_offered_beside_them():
+    pytest.importorskip("vl_convert")
+    if "logarithmic" not in Coordinate.__struct_fields__:
+        pytest.skip("this tree has no axes that a picture asks to be logarithmic")
+    x, y = Coordinate("x", "x", logarithmic=True), Coordinate("y", "y")
+    panel = Panel("", x, (Line(y),), ({"x": 1, "y": 5.0}, {"x": 1000, "y": 600.0}))
+    page = page_of(Chart("c", "c", Picture("", (panel,))))
+    assert list(page.of("data-axes")) == ["logarithmic x", "logarithmic x and y"]
+
+
+def test_a_long_line_tells_values_along_it_and_none_for_all_of_it():
+    pytest.importorskip("vl_convert")
+    values = tuple({"x": n, "y": 5.0 + n % 7, "line": name} for n in range(500) for name in ("a", "b"))
+    panel = Panel("", Coordinate("x", "step"), (Line(Coordinate("y", "ms")),), values, Colours("line", ("a", "b")))
+    told = list(page_of(Chart("c", "c", Picture("", (panel,)))).of("data-v"))
+    assert len(told) == len(set(told)) == 84
+    assert "step: 0; ms: 5; line: a" in told
+    assert any(one.startswith("step: 492; ") for one in told)
 
 
 def test_ids_of_two_pictures_do_not_meet_and_their_places_are_found():

@@ -22,6 +22,7 @@ from torchstone.report.renderers.html.tables import Grid, grid
 _MOST_ROWS = 300  # of a table of values: of more, as many that are evenly spaced
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
+_MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
 _AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
 _ENDS = ("low", "high")
@@ -77,7 +78,7 @@ def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
 def _plots(picture: Picture, panel: Panel, label: str, pictures: Iterator[int]) -> tuple[tuple[Plot, ...], bool]:
     bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
     alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
-    spec = vega_lite(alone)
+    spec = _pointed(vega_lite(alone))
     first = inline(library().vegalite_to_svg(spec), f"p{next(pictures)}-", label)
     given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
     plots = [Plot(_AXES[given], first.markup)]
@@ -87,6 +88,25 @@ def _plots(picture: Picture, panel: Panel, label: str, pictures: Iterator[int]) 
             drawn = library().vegalite_to_svg(_over(spec, more))
             plots.append(Plot(axes, inline(drawn, f"p{next(pictures)}-", f"{label}, {axes}").markup))
     return tuple(plots), first.width > _WIDE
+
+
+def _pointed(spec: Spec) -> Spec:
+    """Return a Vega-Lite specification whose lines without dots have unseen ones, which tell their values."""
+    return {**spec, "concat": [{**one, "layer": [*one["layer"], *_unseen(one)]} for one in spec["concat"]]}
+
+
+def _unseen(panel: Spec) -> Iterator[Spec]:
+    for layer in panel["layer"]:
+        mark = layer["mark"]
+        if "data" in layer or not isinstance(mark, dict) or mark["type"] != "line" or mark.get("point"):
+            continue
+        encoding = {name: layer["encoding"][name] for name in ("y", "color") if name in layer["encoding"]}
+        series: dict[Any, list[Any]] = {}
+        for row in panel["data"]["values"]:
+            series.setdefault(row.get(encoding.get("color", {}).get("field")), []).append(row)
+        most = max(_FEWEST_POINTS, _MOST_POINTS // max(1, len(series)))
+        rows = [row for own in series.values() for row in own[:: math.ceil(len(own) / most)]]
+        yield {"data": {"values": rows}, "mark": {"type": "point", "opacity": 0, "size": 60}, "encoding": encoding}
 
 
 def _is_logarithmic(spec: Any, along: str) -> bool:

@@ -15,6 +15,7 @@ _TAGS = frozenset((
     "svg", "g", "defs", "clipPath", "linearGradient", "stop", "path", "rect", "circle", "line", "text", "tspan",
 ))  # fmt: skip
 _MARKS = frozenset(("path", "rect", "circle", "line"))  # which may tell their value
+_LONG = ("line mark", "area mark")  # whose labels speak of their first point only
 _ATTRIBUTES = frozenset((
     "id", "viewBox", "width", "height", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "d", "dx", "dy",
     "transform", "clip-path", "offset", "stop-color", "gradientUnits", "fill", "fill-opacity", "stroke",
@@ -67,7 +68,7 @@ def _element(one: ET.Element, prefix: str) -> Iterator[str]:
 
 def _attributes(one: ET.Element, tag: str, prefix: str) -> Iterator[str]:
     told = one.get("aria-label")
-    if told and tag in _MARKS:
+    if told and tag in _MARKS and one.get("aria-roledescription") not in _LONG:
         yield f' data-v="{escape(plain(told))}"'
     for name, value in one.attrib.items():
         if name not in _ATTRIBUTES or (name == "transform" and value == "translate(0,0)"):
