@@ -1,4 +1,4 @@
-"""How soon a report as HTML is there, how large it is, and what memory it takes: `torchstone report` as a whole process.
+"""How soon a report as HTML is there, how large it is, what memory it takes: `torchstone report` as a whole process.
 
 Two runs: 336 cases (seven batch sizes, twelve numbers of loading processes, two precisions, compiled or not) of five
 trials each, and 100 cases of 100 trials each. Every trial is a copy of a real one that is taken here first (the small
@@ -82,7 +82,7 @@ def write_run(model: Run, folder: Path, asked: Asked) -> None:
 
 
 def report(folder: Path) -> tuple[float, int, int]:
-    """Run `torchstone report` and return its wall time in seconds, the size of the page and its peak memory in bytes."""
+    """Run `torchstone report` and return its wall time in seconds, the page's size and the peak memory in bytes."""
     program = str(Path(sys.executable).parent / "torchstone")
     # With PYTHONDONTWRITEBYTECODE every start compiles every module again: not what a user has.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -117,11 +117,9 @@ def main() -> int:
             times_s, sizes, peaks = zip(*(report(Path(folder)) for _ in range(options.runs)), strict=True)
         usual_s, size, peak = statistics.median(times_s), sizes[0], max(peaks)
         found[name] = {"times_s": times_s, "page_bytes": size, "peak_bytes": peak}
-        over = [
-            word for word, value, most in (
-                ("time", usual_s, asked.most_s), ("size", size, asked.most_bytes), ("memory", peak, asked.most_memory_bytes)
-            ) if most is not None and value > most
-        ]  # fmt: skip
+        bounds = (asked.most_s, asked.most_bytes, asked.most_memory_bytes)
+        measured = zip(("time", "size", "memory"), (usual_s, size, peak), bounds, strict=True)
+        over = [word for word, value, most in measured if most is not None and value > most]
         good = good and not over
         mark = f"  TOO MUCH {', '.join(over)}" if over else ""
         print(f"{name:<24} {usual_s:>8.2f} s {size / 1e6:>6.2f} MB {peak / 1e6:>9.0f} MB{mark}")

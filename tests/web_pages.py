@@ -88,9 +88,7 @@ def pictured() -> Document:
     matrix = Cells(Coordinate("is", "is", Kind.NAMES, names), "share", "of the row", "items")
     classes = Panel("", Coordinate("taken for", "taken for", Kind.NAMES, names), (matrix,), tuple(told))
     points = [{"memory": 2.0**n, "rate": 100.0 * n + 50.0, "line": "front"} for n in range(8)]
-    front = Panel(
-        "", Coordinate("memory", "memory, GiB"), (Dots(Coordinate("rate", "images/s")),), tuple(points), None
-    )
+    front = Panel("", Coordinate("memory", "memory, GiB"), (Dots(Coordinate("rate", "images/s")),), tuple(points), None)
     many = [
         {"batch": size, "y": 100.0 * (n + 1) + 9.0 * device, "line": f"machine {device}"}
         for device in range(12) for n, size in enumerate(sizes)

@@ -281,7 +281,9 @@ def test_axe_finds_no_serious_fault(opened, name, scheme):
 
 
 def test_a_reader_without_scripts_misses_no_text(opened):
-    document = Document("t", (*NUMBERS.parts, *compared().parts, Chart("c", "it rises", pictured().parts[1].parts[0].picture)))
+    document = Document(
+        "t", (*NUMBERS.parts, *compared().parts, Chart("c", "it rises", pictured().parts[1].parts[0].picture))
+    )
     page = opened(document, java_script_enabled=False)
     assert page.locator("tbody tr").count() > 30
     assert page.locator("button").count() == 0

@@ -36,7 +36,7 @@ class Plot(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A panel: its drawings, the first of which is shown, and its values. `left_out`: so many values are not in them."""
+    """A panel: its drawings, the first of which is shown, and its values. `left_out`: so many are not among them."""
 
     title: str
     plots: tuple[Plot, ...]
@@ -56,7 +56,7 @@ class Figure(NamedTuple):
 
 
 def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
-    """Return the drawings of a chart; without vl-convert its values, and what to install. `pictures`: numbers for ids."""
+    """Return the drawings of a chart, or its values and what to install for drawings. `pictures`: numbers for ids."""
     missing = None
     try:
         library()
@@ -66,7 +66,9 @@ def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
     panels = []
     for panel in picture.panels:
         title = ": ".join(filter(None, (panel.group, panel.title, panel.subtitle)))
-        plots, wide = ((), False) if missing else _plots(picture, panel, f"{chart.says} {title}".strip(), pictures)
+        is_drawn = missing is None and panel.marks
+        label = f"{chart.says} {title}".strip()
+        plots, wide = _plots(picture, panel, label, pictures) if is_drawn else ((), False)
         values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
         panels.append(Drawn(title, plots, wide, values, left_out))
     return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)

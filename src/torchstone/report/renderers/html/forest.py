@@ -14,7 +14,8 @@ from torchstone.report.document import Ratio, Ratios
 from torchstone.report.renderers.html.tables import verdict
 
 _ORDER = ("worse", "better", "unclear", "same")  # what asks for something to be done first; all else comes last
-_REACH = 2.0  # times as far from 1 as the ratios themselves the axis goes; ends that lie farther are cut and marked
+_REACH = 1.5  # times as far from 1 as ratios and most ends the axis goes; ends that lie farther are cut and marked
+_MOST_ENDS = 0.75  # of the ends: a few very wide intervals do not make all others dots
 _LEAST = 0.02  # of a logarithm: no axis is shorter than this on either side
 _MOST = math.log(1e3)
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
@@ -125,7 +126,9 @@ def _axis(part: Ratios) -> Axis:
     band = math.log1p(part.margin)
     ratios = [math.log(value) for one in part.rows if (value := _known(one.ratio)) is not None]
     ends = [math.log(v) for one in part.rows for end in (one.low, one.high) if (v := _known(end)) is not None]
-    reach = min(_MOST, _REACH * max([_LEAST, 2.0 * band, *map(abs, ratios)]))
+    far = sorted(map(abs, ends))
+    usual = far[int(_MOST_ENDS * (len(far) - 1))] if far else 0.0
+    reach = min(_MOST, _REACH * max([_LEAST, 2.0 * band, usual, *map(abs, ratios)]))
     first = max(-reach, min([-_LEAST, -1.5 * band, *ratios, *ends]))
     last = min(reach, max([_LEAST, 1.5 * band, *ratios, *ends]))
     aside = 0.04 * (last - first)

@@ -61,10 +61,14 @@ def _says_something(column: Column) -> bool:
 
 def _cells(column: Column, *, first: bool) -> Sequence[str]:
     if first and column.left:  # an empty cell stands for the one above, which a sorted table takes away from it
-        return list(accumulate(column.cells, lambda above, cell: cell or above))
+        return list(accumulate(column.cells, _repeated))
     if column.left:
         return [_judged(cell) for cell in column.cells]
     return [_marked(cell) for cell in column.cells]
+
+
+def _repeated(above: str, cell: str) -> str:
+    return cell or above
 
 
 def _marked(cell: str) -> str:
