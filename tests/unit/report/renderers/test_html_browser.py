@@ -80,8 +80,7 @@ def test_no_document_asks_for_anything_or_fails_and_none_is_wider_than_a_phone(o
     for name, make in DOCUMENTS:
         page = opened(make(), viewport=PHONE)
         unfold(page)
-        for button in page.query_selector_all("button.sort")[:3]:
-            button.click()
+        page.evaluate("for (const one of [...document.querySelectorAll('button.sort')].slice(0, 3)) one.click()")
         assert page.seen == NOTHING, name
         broad = page.evaluate("document.documentElement.scrollWidth")
         if broad > PHONE["width"]:
@@ -131,9 +130,9 @@ def test_tables_are_sorted_by_keyboard_with_units_and_what_is_missing_stays_last
 def test_a_long_table_is_filtered_by_keyboard(opened):
     page = opened(NUMBERS)
     page.get_by_label("Filter").focus()
-    page.keyboard.type("CASE 1 min")
-    assert column(page, 0) == ["case 11", "case 15", "case 19"]
-    assert page.locator(".tools output").text_content() == "3 of 20 rows"
+    page.keyboard.type("CASE min 9")
+    assert column(page, 0) == ["case 11", "case 19"]
+    assert page.locator(".tools output").text_content() == "2 of 20 rows"
     page.get_by_label("Filter").fill("")
     assert len(column(page, 0)) == 20
 
@@ -232,7 +231,7 @@ def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
     pytest.importorskip("vl_convert")
     page = opened(pictured())
     panel = page.locator(".panel").first
-    mark = panel.locator(".plot:not([hidden]) [data-v]").last
+    mark = panel.locator(".plot:not([hidden]) path[data-v]").last
     mark.hover()
     tip = page.locator(".tip")
     assert tip.is_visible()

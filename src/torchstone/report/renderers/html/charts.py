@@ -36,11 +36,16 @@ class Plot(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A panel: its drawings, the first of which is shown, and its values. `left_out`: so many are not among them."""
+    """A panel: its drawings, the first of which is shown, and its values.
+
+    `wide`: unreadable on a phone unless it is scrolled; `cells`: numbers stand on coloured cells; `left_out`: so many
+    values are not in the table.
+    """
 
     title: str
     plots: tuple[Plot, ...]
     wide: bool
+    cells: bool
     values: Grid
     left_out: int
 
@@ -70,7 +75,8 @@ def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
         label = f"{chart.says} {title}".strip()
         plots, wide = _plots(picture, panel, label, pictures) if is_drawn else ((), False)
         values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
-        panels.append(Drawn(title, plots, wide, values, left_out))
+        cells = any(isinstance(mark, Cells) for mark in panel.marks)
+        panels.append(Drawn(title, plots, wide, cells, values, left_out))
     return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from markupsafe import Markup, escape
 
+from torchstone.core import units
 from torchstone.core.plain_text import plain
 
 _TAGS = frozenset((
@@ -22,6 +23,7 @@ _ATTRIBUTES = frozenset((
     "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin",
     "opacity", "text-anchor", "font-size", "font-weight", "font-style",
 ))  # fmt: skip
+_NUMBER = re.compile(r"(?<=: )-?\d+\.\d+(?=;|$| to )|(?<= to )-?\d+\.\d+(?=;|$)")
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")  # a hundredth of a point is enough
 _POINTED_AT = re.compile(r"url\(#([^)]*)\)")
 _GEOMETRY = frozenset(("d", "transform", "x", "y", "x1", "x2", "y1", "y2", "width", "height"))
@@ -67,8 +69,7 @@ def _element(one: ET.Element, prefix: str) -> Iterator[str]:
 
 
 def _attributes(one: ET.Element, tag: str, prefix: str) -> Iterator[str]:
-    told = one.get("aria-label")
-    if told and tag in _MARKS and one.get("aria-roledescription") not in _LONG:
+    if told := _told(one, tag):
         yield f' data-v="{escape(plain(told))}"'
     for name, value in one.attrib.items():
         if name not in _ATTRIBUTES or (name == "transform" and value == "translate(0,0)"):
@@ -76,3 +77,13 @@ def _attributes(one: ET.Element, tag: str, prefix: str) -> Iterator[str]:
         kept = _DIGITS.sub(r"\1", value) if name in _GEOMETRY else value
         kept = f"{prefix}{kept}" if name == "id" else _POINTED_AT.sub(rf"url(#{prefix}\1)", kept)
         yield f' {name}="{escape(kept)}"'
+
+
+def _told(one: ET.Element, tag: str) -> str:
+    """Return what a mark tells of itself, numbers with four digits; "" where that is nothing."""
+    told, kind = one.get("aria-label", ""), one.get("aria-roledescription")
+    if tag not in _MARKS or kind in _LONG:
+        return ""
+    if kind == "rule mark":
+        told = told.replace("; high: ", " to ")  # an interval is two values of one axis
+    return _NUMBER.sub(lambda found: units.significant(float(found[0]), 4), told)
