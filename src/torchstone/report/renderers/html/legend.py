@@ -30,8 +30,8 @@ def with_legend(parts: Sequence[Part]) -> Legend:
             if words:
                 one = told.setdefault(name, {})
                 one[words] = one.get(words, 0) + 1
-    words = {name: next(iter(one)) for name, one in told.items() if len(one) == 1 and max(one.values()) >= _MANY}
-    return Legend(words, tuple(_without(part, words) for part in parts) if words else tuple(parts))
+    found = {name: next(iter(one)) for name, one in told.items() if len(one) == 1 and max(one.values()) >= _MANY}
+    return Legend(found, tuple(_without(part, found) for part in parts) if found else tuple(parts))
 
 
 def legend_section(words: Mapping[str, str]) -> Section:
