@@ -19,7 +19,7 @@ from torchstone.core.errors import UsageError
 from torchstone.report.document import Attachment
 
 OCTETS = "application/octet-stream"
-MOST_PAGE_BYTES = 128 * 2**20
+MOST_PAGE_BYTES = 64 * 2**20
 MOST_FILES = 64
 MOST_BYTES = 512 * 2**20  # of all files of a page, unpacked
 _MOST_NAME = 300
@@ -44,7 +44,7 @@ def attachment_tags(attachments: Sequence[Attachment]) -> str:
 
 
 def _tag(one: Attachment) -> str:
-    squeezer = zlib.compressobj(9, zlib.DEFLATED, _GZIP)
+    squeezer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     packed = base64.b64encode(squeezer.compress(one.content) + squeezer.flush()).decode("ascii")
     name, kind = html.escape(one.name), html.escape(one.media_type)
     digest = hashlib.sha256(one.content).hexdigest()
