@@ -26,6 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the reports (default: the folder reports of --output-dir)"
     )
+    parser.add_argument(
+        "--history", type=Path, metavar="DIR",
+        help="write the page of the benchmarks' history instead: a work tree of its branch (torchstone ci history)",
+    )  # fmt: skip
     add_folder(parser)
 
 
@@ -37,6 +41,11 @@ def run(options: argparse.Namespace) -> int:
 
     folder = folder_of(options)
     renderers = [renderer(name) for name in words_of(options.format) or ["md"]]
+    if options.history is not None:
+        from torchstone.cli._history_pages import write_pages
+
+        print("\n".join(map(str, write_pages(options.history, options.output or folder / "reports", renderers))))
+        return 0
     summaries = [summarize(find(folder, word)) for word in options.runs]
     there: Path = options.output or folder / "reports"
     written = []
