@@ -9,6 +9,7 @@ import re
 from torchstone.cli._ci_options import add_event, add_result, append_summary, assessment, event_of, github_of
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.plain_text import plain
+
 _ROBOT = "github-actions[bot]"
 
 
@@ -54,7 +55,8 @@ def run(options: argparse.Namespace) -> int:
         return ExitCode.DONE
     if asked.acceptance is not None:
         found = assessment(options, asked.acceptance)
-    append_summary(summary_text(found))
+    if event.number is None:  # a job of its own: the one that measured has a summary already
+        append_summary(summary_text(found))
     create = options.always or found.conclusion.is_decided
     text = comment_text(found, options.key, _link())
     done, address = post(github, asked.number, text, options.author, create=create)
