@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ci_results
 import compared_results
 import msgspec
 import results
@@ -159,6 +160,7 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: long names", lambda: run_document(named(LONG), every=True)),
     ("run: trainings", trainings_document),
     *_OF_OTHERS,
+    *ci_results.DOCUMENTS,
 ]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),
