@@ -90,28 +90,33 @@ def _asked(options: argparse.Namespace, usual_s: float) -> CiAsked:
     seed = at_least("--seed", options.seed, 0) or 0
     if alarms >= 0.5:
         raise UsageError(f"--false-alarms {options.false_alarms}: must be less than 50%")
+    word = _base_word(options.base)
     head = find(options.head, here).commit
     if head is None:
         raise UsageError(f"--head {options.head}: name a commit; torchstone ab compares the work tree")
-    base, why = _merge_base(options.base, head, here)
+    base, why = _merge_base(word, head, here)
     return CiAsked(
         base, head, within_s, margin, max(limit or 0.0, margin), alarms, not options.no_control, why,
         committed_utc(head, here), seed,
     )  # fmt: skip
 
 
-def _merge_base(word: str | None, head: str, here: Path) -> tuple[str | None, str | None]:
+def _base_word(given: str | None) -> str:
+    branch = os.environ.get("GITHUB_BASE_REF")
+    word = given or (f"origin/{branch}" if branch else None)
+    if word is None:
+        raise UsageError("what to compare with? add --base origin/main")
+    return word
+
+
+def _merge_base(word: str, head: str, here: Path) -> tuple[str | None, str | None]:
     """Return the commit to compare with; or None and why: without one nothing is measured, and nothing is green."""
     from torchstone.workflows.ab.revisions import find, merge_base
 
-    branch = os.environ.get("GITHUB_BASE_REF")
-    word = word or (f"origin/{branch}" if branch else None)
-    if word is None:
-        raise UsageError("what to compare with? add --base origin/main")
     try:
         base = find(word, here).commit
         if base is None:
-            raise UsageError(f"--base {word}: name a commit, such as origin/main")
+            raise UsageError("name a commit, such as origin/main")
         return merge_base(base, head, here), None
     except UsageError as fault:
         return None, f"{word}: {fault}"

@@ -160,7 +160,7 @@ def test_a_dry_run_prints_the_text_and_sends_nothing(server, result, capsys):
         (("history", "DIR", "--branch", "-x"), "--branch"),
         (("measure", "bench.yaml"), "--base origin/main"),
         (("measured",), "measure"),
-        ((), "word"),
+        ((), "required"),
     ],
 )
 def test_a_mistake_is_one_line_and_sends_nothing(server, result, tmp_path, monkeypatch, capsys, words, said):
