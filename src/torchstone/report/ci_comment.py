@@ -20,9 +20,8 @@ _RESERVED = 300  # bytes for the marker and what stands around a link
 _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._]|-(?!-)){0,63}", re.ASCII)
 _FENCE = re.compile(r"`{3,}")
 _BREAK = "&#8203;"
-_MENTION = re.compile(r"@(?=[\w-])")
-_NUMBER = re.compile(r"(#|\bGH-)(?=\d)", re.IGNORECASE)
-_ADDRESS = re.compile(r":(?=//)|\bwww(?=\.)", re.IGNORECASE)
+# In one pass: the space that is put in is an entity with a number of its own.
+_LINKING = re.compile(r"@(?=[\w-])|(?:#|\bGH-)(?=\d)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
 
 
 def marker(key: str) -> str:
@@ -77,6 +76,4 @@ def inert(text: str) -> str:
 def _inert_line(line: str) -> str:
     # An entity of a stranger's would be read before mentions are looked for; those in a fold's title are ours already.
     plain = line if line.startswith("<details><summary>") else line.replace("&", "&amp;")
-    for finder in (_MENTION, _NUMBER, _ADDRESS):
-        plain = finder.sub(lambda found: f"{found[0]}{_BREAK}", plain)
-    return plain
+    return _LINKING.sub(lambda found: f"{found[0]}{_BREAK}", plain)

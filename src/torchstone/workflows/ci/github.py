@@ -5,6 +5,7 @@ https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import time
@@ -85,7 +86,7 @@ class GitHub:
                         raise self._refused(method, path, fault) from None
                     if body is not None and fault.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                         raise Ambiguous(f"GitHub: {method} {path}: {fault.code}") from None
-            except (urllib.error.URLError, OSError) as fault:
+            except (urllib.error.URLError, http.client.HTTPException, OSError) as fault:
                 why = getattr(fault, "reason", fault)
                 if body is not None:
                     raise Ambiguous(f"GitHub: {method} {path}: {why}") from None
