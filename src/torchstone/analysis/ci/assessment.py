@@ -98,7 +98,8 @@ def _conclusion(found: Assessment) -> Conclusion:
         return Conclusion.FAILED
     if verdicts[Verdict.NO_BASELINE] or not found.changes:
         return Conclusion.NO_BASELINE
-    return Conclusion.UNDECIDED if not found.is_reliable or any(one.open for one in found.changes) else Conclusion.PASSED
+    is_open = not found.is_reliable or any(one.open for one in found.changes)
+    return Conclusion.UNDECIDED if is_open else Conclusion.PASSED
 
 
 def _environment(runs: Mapping[str, Run]) -> tuple[tuple[str, str], ...]:

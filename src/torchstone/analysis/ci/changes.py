@@ -105,7 +105,8 @@ def _measured(
     verdict = _VERDICTS[judge(ratio.low, ratio.high, margin, higher_is_better=False)]
     price = price_of(run, command, per_hour) if verdict is Verdict.UNDECIDED else None
     pairs = max(0, min(ratio.trials, 10**6))
-    beyond, open_ = ratio.low > 1.0 + limit, ratio.high > 1.0 + max(limit, margin)
+    beyond = verdict is Verdict.SLOWER and ratio.low > 1.0 + limit
+    open_ = ratio.high > 1.0 + max(limit, margin)
     return Change(name, verdict, ratio, beyond, open_, price=price, pairs=pairs, **about)
 
 
