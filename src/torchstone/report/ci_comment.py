@@ -32,7 +32,7 @@ def marker(key: str) -> str:
 
 
 def comment_text(found: Assessment, key: str = "default", link: str | None = None) -> str:
-    """Return the text of the comment, of 60,000 bytes at most. `link`: to all results, shown where rows are left out."""
+    """Return the text of the comment, at most 60,000 bytes. `link`: to all results, shown where rows are left out."""
     return f"{marker(key)}\n{_fitting(found, MOST_BYTES, None, link)}"
 
 

@@ -17,7 +17,8 @@ def chart(trace: Trace) -> Picture:
     values = tuple(
         {
             "commit": place, "change": 100.0 * (step.total - 1.0), "low": 100.0 * (step.low - 1.0),
-            "high": 100.0 * (step.high - 1.0), "verdict": step.point.verdict if step.point.verdict in known else "others",
+            "high": 100.0 * (step.high - 1.0),
+            "verdict": step.point.verdict if step.point.verdict in known else "others",
         }
         for place, step in enumerate(steps, 1)
     )  # fmt: skip

@@ -32,7 +32,8 @@ def _parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
     those = f"{len(traces)} benchmark{'s' * (len(traces) != 1)} over {commits} commit{'s' * (commits != 1)}"
     if drifted:
         worst = max(drifted, key=lambda one: one.drift.ratio if one.drift is not None else 0.0)
-        yield Text(f"Slow drift: {len(drifted)} of {those}, most of all {_name(worst)}: {_drift(worst)}.", Role.HEADLINE)
+        how = f"{len(drifted)} of {those}, most of all {_name(worst)}: {_drift(worst)}"
+        yield Text(f"Slow drift: {how}.", Role.HEADLINE)
     else:
         yield Text(f"No slow drift is proven beyond the limit: {those}.", Role.HEADLINE)
     yield _overview(sorted(traces, key=lambda one: one.drift is None))
