@@ -19,7 +19,7 @@ from torchstone.report.documents.ci import Room, ci_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4
-HOSTILE = "@octocat <script>alert(1)</script> a|b `x` ](http://evil.example) #12 GH-7 &#64;you www.evil.example 🔥\u202e\x1b[31m"
+HOSTILE = "@octocat <script>alert(1)</script> a|b `x` ](http://evil.example) #12 GH-7 &#64;you www.evil.example $x$ 🔥\u202e\x1b[31m"
 _LEVEL = 0.995
 
 
@@ -151,6 +151,9 @@ STATES: Mapping[str, Callable[[], Assessment]] = {
     "failed, cut off": lambda: assessed(unchanged(3), others=[_NEW]),
     "accepted": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, label=Acceptance("performance-accepted", "it is right now")),
     "accepted, without a reason": lambda: assessed({"a": SLOWER, **unchanged(3)}, label=Acceptance("performance-accepted", None)),
+    "accepted, and one failed": lambda: assessed(
+        {"a": SLOWER, **unchanged(3)}, others=[_failed()], label=Acceptance("performance-accepted", "it is right now")
+    ),
     "not reliable": lambda: assessed({"a": SLOWER, **unchanged(3)}, control=SLOWER),
     "200 cases": lambda: assessed({f"case/{n}": (SLOWER, FASTER, SAME, OPEN)[n % 4] for n in range(200)}, more={"trials_to_settle": 20}),
     "hostile names": hostile,

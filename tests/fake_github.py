@@ -133,9 +133,9 @@ def serving() -> Iterator[FakeGitHub]:
         thread.join()
 
 
-def pull_request_event(head: str, number: int = 7, fork: str | None = None) -> dict[str, Any]:
-    """The event of a pull request; `fork`: the repository that it comes from, if not the same."""
-    source = {"sha": head, "ref": "feature", "repo": {"full_name": fork or REPOSITORY}}
+def pull_request_event(head: str, number: object = 7) -> dict[str, Any]:
+    """The event of a pull request."""
+    source = {"sha": head, "ref": "feature", "repo": {"full_name": REPOSITORY}}
     return {"repository": {"full_name": REPOSITORY}, "pull_request": {"number": number, "head": source}}
 
 

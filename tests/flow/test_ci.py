@@ -210,19 +210,35 @@ def test_the_action_s_gate_ends_as_the_gate_does(tmp_path, code):
     ]  # fmt: skip
 
 
-def test_the_action_comments_and_installs(tmp_path):
+def test_the_action_comments(tmp_path):
     _, words = step("Comment", tmp_path, COMMENT="always", CHECK="my check", LIMIT="5%", PRICE="1")
     assert words == [
         "torchstone", "ci", "comment", "--key", "default", "--accept-label", "performance-accepted", "--always",
         "--check", "my check", "--fail-on", "worse:5%", "--price-per-hour", "1", "--", "torchstone-ci",
     ]  # fmt: skip
+
+
+def test_the_action_installs_torchstone_and_for_a_comment_alone_no_torch(tmp_path):
+    pip = ["python", "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
     _, words = step("Install torchstone", tmp_path)
-    assert words[-1] == "/a b"
+    assert words == [*pip, "/a b"]
+    _, words = step("Install torchstone", tmp_path, MODE="comment")
+    assert words == [*pip, "msgspec>=0.19", *pip, "--no-deps", "/a b"]
+
+
+def test_a_comment_and_a_gate_need_no_other_library_than_msgspec(measured):
+    there, _ = measured
+    block = "import sys; sys.modules.update(dict.fromkeys(('torch', 'numpy', 'psutil', 'pynvml', 'ruamel', 'rich')))"
+    for words, code in ((["comment", "--dry-run"], 0), (["gate"], 1)):
+        command = f"{block}; from torchstone.cli import main; sys.exit(main({['ci', *words, str(there / 'result')]}))"
+        answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False)
+        assert answer.returncode == code, answer.stderr
 
 
 def test_a_fork_s_token_is_never_asked_to_comment():
     condition = " ".join(STEPS["Comment"]["if"].split())
     assert "github.event.pull_request.head.repo.full_name == github.repository" in condition
+    assert "github.actor != 'dependabot[bot]'" in condition
     comment = (ROOT / "examples/ci/pull-request-comment.yml").read_text(encoding="utf-8")
     assert "actions/checkout" not in comment, "it has the rights of the repository"
     assert "pull_request_target" not in comment

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         found = assessment(options, asked.acceptance)
     if event.number is None:  # a job of its own: the one that measured has a summary already
         append_summary(summary_text(found))
-    create = options.always or found.conclusion.is_decided
+    create = options.always or found.is_decided
     text = comment_text(found, options.key, _link())
     done, address = post(github, asked.number, text, options.author, create=create)
     if options.check is not None:

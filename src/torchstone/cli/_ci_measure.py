@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._ci_options import FOLDER, add_limit, append_summary, limit_of, price_of
+from torchstone.cli._ci_options import FOLDER, add_limit, append_summary, limit_of, price_of, reachable
 from torchstone.cli._folder import writable
 from torchstone.cli._measuring import add_busy, busy_of
 from torchstone.core.errors import ExitCode, UsageError
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
             print(plain(f"torchstone: {line}"), file=sys.stderr, flush=True)
 
     price, found = price_of(options), benchmarks(options.files)
-    folder = writable(options.output)
+    folder = writable(options.output, "--output")
     if (folder / CI_FILE).exists():
         raise UsageError(f"{folder} has a result already; give another --output, or remove it")
     asked = _asked(options, USUAL_S * (len(found) + (not options.no_control)))
@@ -86,6 +86,7 @@ def _asked(options: argparse.Namespace, usual_s: float) -> CiAsked:
 
     here, margin = Path.cwd(), share(options.margin, "--margin")
     limit, alarms = limit_of(options), share(options.false_alarms, "--false-alarms")
+    reachable(limit, margin)
     within_s = positive_s("--within", options.within) or usual_s
     seed = at_least("--seed", options.seed, 0) or 0
     if alarms >= 0.5:
@@ -115,8 +116,11 @@ def _merge_base(word: str, head: str, here: Path) -> tuple[str | None, str | Non
 
     try:
         base = find(word, here).commit
-        if base is None:
-            raise UsageError("name a commit, such as origin/main")
+    except UsageError:
+        return None, f"{word} is not in this clone: fetch the whole history (actions/checkout: fetch-depth: 0)"
+    if base is None:
+        raise UsageError(f"--base {word}: name a commit, such as origin/main")
+    try:
         return merge_base(base, head, here), None
     except UsageError as fault:
-        return None, f"{word}: {fault}"
+        return None, str(fault)

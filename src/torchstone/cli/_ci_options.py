@@ -60,6 +60,13 @@ def limit_of(options: argparse.Namespace) -> float | None:
     return share(limit, "--fail-on worse")
 
 
+def reachable(limit: float | None, margin: float) -> None:
+    """Raise UsageError for a limit below the equivalence margin: what counts as equal would exceed it."""
+    if limit is not None and limit < margin:
+        finer = f"--margin {100.0 * limit:g}% of torchstone ci measure"
+        raise UsageError(f"--fail-on worse:{100.0 * limit:g}%: below the margin of {100.0 * margin:g}%; needs {finer}")
+
+
 def price_of(options: argparse.Namespace) -> float | None:
     """Return the price of an hour. Raises UsageError for one that is none."""
     price: float | None = options.price_per_hour
@@ -75,6 +82,7 @@ def assessment(options: argparse.Namespace, acceptance: Acceptance | None = None
 
     limit, price = limit_of(options), price_of(options)
     result, runs = read_result(options.result)
+    reachable(limit, result.margin)
     return assess(result, runs, limit=limit, per_hour=price, acceptance=acceptance)
 
 

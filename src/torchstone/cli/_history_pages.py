@@ -23,7 +23,7 @@ def write_pages(history: Path, there: Path, renderers: Sequence[Renderer]) -> li
 
     Raises UsageError where the history cannot be read or the files not written, MissingError without vl-convert.
     """
-    from torchstone.analysis.ci.drift import traces
+    from torchstone.analysis.ci.history import traces
     from torchstone.core.charts.drawing import draw
     from torchstone.report.documents.ci_history import ci_history_document
     from torchstone.storage.ci_folder import read_history

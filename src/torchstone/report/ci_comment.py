@@ -1,7 +1,8 @@
 """A comment on a pull request: the Document as Markdown that mentions, links and closes nothing, in GitHub's size.
 
 GitHub makes mentions and links of `@name`, `#12`, `GH-12` and addresses in text after it has read the Markdown, so that
-a backslash before them does not help; a zero-width space inside does.
+a backslash before them does not help; a zero-width space inside does. Two dollar signs would enclose a formula
+(https://docs.github.com/en/get-started/writing-on-github, "Writing mathematical expressions").
 """
 
 from __future__ import annotations
@@ -76,4 +77,5 @@ def inert(text: str) -> str:
 def _inert_line(line: str) -> str:
     # An entity of a stranger's would be read before mentions are looked for; those in a fold's title are ours already.
     plain = line if line.startswith("<details><summary>") else line.replace("&", "&amp;")
-    return _LINKING.sub(lambda found: f"{found[0]}{_BREAK}", plain)
+    unlinked = _LINKING.sub(lambda found: f"{found[0]}{_BREAK}", plain)
+    return unlinked.replace("$", "<span>$</span>")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.ci import CI_SCHEMA, CiResult, HistoryEntry
 from torchstone.core.schema.run import Run
 from torchstone.storage.record_reader import read_record, record_path
@@ -23,17 +21,14 @@ T = TypeVar("T", CiResult, HistoryEntry)
 
 
 def write_result(result: CiResult, folder: Path) -> Path:
-    """Write ci.json, whole or not at all, and return its path. Raises TorchstoneError where it cannot be written."""
-    path = folder / CI_FILE
+    """Write ci.json, whole or not at all, and return its path. Raises MissingError where it cannot be written."""
+    path, writing = folder / CI_FILE, folder / f".writing_{CI_FILE}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".writing_", suffix=".json", dir=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(result) + b"\n")
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        writing.write_bytes(msgspec.json.encode(result) + b"\n")
+        writing.replace(path)
     except OSError as fault:
-        raise TorchstoneError(f"cannot write {path}: {fault.strerror}") from fault
+        raise MissingError(f"cannot write {path}: {fault.strerror}") from fault
     return path
 
 

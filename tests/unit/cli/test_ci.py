@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from ci_results import BASE, HEAD, OPEN, SAME, SLOWER, STATES, hostile, measured, unchanged, written
+from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, hostile, measured, unchanged, written
 from fake_github import TOKEN, Fault, pull_request_event, serving, workflow_run_event
 
 from torchstone.cli import main
@@ -57,6 +57,13 @@ def test_nothing_that_was_decided_makes_no_comment_unless_asked(server, result, 
     assert bodies(server) == []
     assert main(["ci", "comment", folder, "--always", "--key", "gpu"]) == 0
     assert bodies(server)[0].startswith(marker("gpu"))
+
+
+def test_a_proven_gain_is_commented_and_a_commit_that_is_no_answer_is_not_kept(server, result, capsys):
+    assert main(["ci", "comment", result({"a": FASTER, "b": SAME})]) == 0
+    assert "1 benchmark is faster: a, -10.0 % time" in bodies(server)[0]
+    assert main(["ci", "history", result({"a": SAME}, control=SLOWER)]) == 4
+    assert "nothing to keep: the base differs from itself" in capsys.readouterr().err
 
 
 def test_a_fork_s_comment_comes_from_the_event_of_the_other_job(server, result, tmp_path, monkeypatch):
@@ -153,6 +160,8 @@ def test_a_dry_run_prints_the_text_and_sends_nothing(server, result, capsys):
     [
         (("comment", "gone"), "torchstone ci measure writes it"),
         (("comment", "DIR", "--fail-on", "worse"), "write worse:5%"),
+        (("gate", "DIR", "--fail-on", "worse:1%"), "below the margin of 2%; needs --margin 1%"),
+        (("measure", "bench.yaml", "--base", "x", "--fail-on", "worse:1%"), "below the margin of 2%"),
         (("comment", "DIR", "--price-per-hour", "-1"), "write a price"),
         (("comment", "DIR", "--key", "a b"), "--key"),
         (("comment", "DIR", "--event-name", "push"), "about no pull request"),

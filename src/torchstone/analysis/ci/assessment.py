@@ -23,11 +23,6 @@ class Conclusion(StrEnum):
     NO_BASELINE = "no baseline"
     UNDECIDED = "undecided"
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether there is something to say to people: all but passed and undecided."""
-        return self not in (Conclusion.PASSED, Conclusion.UNDECIDED)
-
 
 class Acceptance(msgspec.Struct, frozen=True):
     """A label that accepts a slower change, and the reason that somebody wrote; None: there is no reason yet."""
@@ -61,6 +56,13 @@ class Assessment(msgspec.Struct, frozen=True):
         return Counter(one.verdict for one in self.changes)
 
     @property
+    def is_decided(self) -> bool:
+        """Whether there is something to tell people: a verdict that is proven, or that one is missing."""
+        if self.conclusion not in (Conclusion.PASSED, Conclusion.UNDECIDED):
+            return True
+        return self.is_reliable and bool(self.of(Verdict.SLOWER, Verdict.FASTER))
+
+    @property
     def is_reliable(self) -> bool:
         """Whether the control, where there is one, was not found to differ from itself."""
         return self.control is None or self.control.verdict not in (Verdict.SLOWER, Verdict.FASTER)
@@ -80,9 +82,10 @@ def assess(
 ) -> Assessment:  # fmt: skip
     """Return the assessment of a result. `limit`: in place of its own; `per_hour`: the price of an hour of the machine.
 
-    `runs`: its records, by their ids (ci_folder.read_result).
+    `runs`: its records, by their ids (ci_folder.read_result). A limit below the equivalence margin is taken for that:
+    an equal benchmark would exceed it.
     """
-    most = result.limit if limit is None else limit
+    most = max(result.margin, result.limit if limit is None else limit)
     changes = tuple(change_of(one, result, runs, most, per_hour) for one in result.benchmarks)
     control = change_of(result.control, result, runs, most) if result.control is not None else None
     made = Assessment(result, most, changes, control, Conclusion.PASSED, acceptance, _environment(runs))
@@ -91,13 +94,15 @@ def assess(
 
 def _conclusion(found: Assessment) -> Conclusion:
     verdicts = found.counts
-    if found.is_reliable and any(one.beyond for one in found.changes):
-        accepted = found.acceptance is not None and found.acceptance.reason
-        return Conclusion.ACCEPTED if accepted else Conclusion.SLOWER
+    is_slower = found.is_reliable and any(one.beyond for one in found.changes)
+    if is_slower and not (found.acceptance is not None and found.acceptance.reason):
+        return Conclusion.SLOWER
     if verdicts[Verdict.FAILED]:
         return Conclusion.FAILED
     if verdicts[Verdict.NO_BASELINE] or not found.changes:
         return Conclusion.NO_BASELINE
+    if is_slower:
+        return Conclusion.ACCEPTED
     is_open = not found.is_reliable or any(one.open for one in found.changes)
     return Conclusion.UNDECIDED if is_open else Conclusion.PASSED
 

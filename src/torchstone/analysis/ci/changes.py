@@ -13,7 +13,7 @@ import msgspec
 from torchstone.analysis.ci.price import Price, price_of
 from torchstone.core.figures import figures
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
-from torchstone.core.schema.comparison import Comparison, Judgement, judge
+from torchstone.core.schema.comparison import Comparison, Judgement, Rules, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Status
@@ -84,7 +84,8 @@ def change_of(
 
 def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
     """Return the command that measures a benchmark alone; empty where no words do, or they cannot be copied."""
-    words = ("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words)
+    margin = () if result.margin == Rules().margin else ("--margin", f"{100.0 * result.margin:g}%")
+    words = ("torchstone", "ab", str(result.base)[:_SHORT], result.head[:_SHORT], *one.words, *margin)
     fits = all(map(str.isprintable, words)) and sum(map(len, words)) <= _LONGEST_COMMAND
     return words if one.words and result.base is not None and fits else ()
 
@@ -95,7 +96,8 @@ def _measured(
 ) -> Change:  # fmt: skip
     about: dict[str, Any] = {"command": command, "device": _device(run), "step_time_s": _step_time_s(run, found)}
     if found.verdict is Judgement.NOT_COMPARABLE:
-        return Change(name, Verdict.FAILED, why=found.why or "its sides are not comparable", **about)
+        verdict = Verdict.NO_BASELINE if _only_the_base_failed(run) else Verdict.FAILED
+        return Change(name, verdict, why=found.why or "its sides are not comparable", **about)
     ratio = found.ratio
     if ratio is None or ratio.low is None or ratio.high is None:
         return Change(name, Verdict.UNDECIDED, why=found.why or "too few pairs of processes", **about)
@@ -118,6 +120,11 @@ def _of_other_commits(run: Run, found: Comparison, base: str, head: str) -> str 
         if case is None or case.workload.fixed.get("revision") != commit:
             return f"its record is of another commit than {commit[:_SHORT]}"
     return None if found.metric == "step_time" else f"its record compares {found.metric[:40]}, not the time of a step"
+
+
+def _only_the_base_failed(run: Run) -> bool:
+    failed = {t.facts.get("side") for t in run.trials if t.outcome.status not in (Status.OK, Status.SKIPPED)}
+    return failed == {"A"}
 
 
 def _device(run: Run) -> str | None:

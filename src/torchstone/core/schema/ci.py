@@ -77,9 +77,9 @@ class HistoryPoint(msgspec.Struct, frozen=True):
 
     name: Name
     verdict: Annotated[str, Meta(max_length=40)]
-    ratio: Annotated[float, Meta(gt=0.0, lt=1e6)] | None = None
-    low: Annotated[float, Meta(gt=0.0, lt=1e6)] | None = None
-    high: Annotated[float, Meta(gt=0.0, lt=1e6)] | None = None
+    ratio: Annotated[float, Meta(gt=0.0, le=1e6)] | None = None
+    low: Annotated[float, Meta(gt=0.0, le=1e6)] | None = None
+    high: Annotated[float, Meta(gt=0.0, le=1e6)] | None = None
     level: Share = 0.95
     step_time_s: Annotated[float, Meta(gt=0.0, lt=1e9)] | None = None
     device: Annotated[str, Meta(max_length=200)] | None = None

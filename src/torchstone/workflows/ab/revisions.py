@@ -65,8 +65,8 @@ def merge_base(one: str, other: str, here: Path) -> str:
 
 def committed_utc(commit: str, here: Path) -> str:
     """Return when a commit was made, in UTC (ISO 8601, to the second). Raises UsageError."""
-    stamp = int(_git(here, "show", "--no-patch", "--format=%ct", "--end-of-options", commit).split()[0])
-    return datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds")
+    shown = _git(here, "show", "--no-patch", "--no-show-signature", "--format=%ct", "--end-of-options", commit)
+    return datetime.fromtimestamp(int(shown.split()[0]), UTC).isoformat(timespec="seconds")
 
 
 @contextlib.contextmanager

@@ -35,10 +35,9 @@ def benchmarks(files: Sequence[str]) -> list[Benchmark]:
     if len(found) > MOST_BENCHMARKS:
         raise UsageError(f"{len(found)} benchmarks are too many: {MOST_BENCHMARKS} at most; give fewer values of axes")
     twice = {name for name, count in Counter(one.name for one in found).items() if count > 1}
-    named, taken = [], set[str]()
+    named = []
     for place, one in enumerate(found, 1):
         name = one.name if one.name not in twice else f"{one.name[: _LONGEST - 6]}#{place}"
-        taken.add(name)
         named.append(msgspec.structs.replace(one, name=name))
     return named
 

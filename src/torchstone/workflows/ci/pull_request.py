@@ -29,9 +29,8 @@ class Event(msgspec.Struct, frozen=True):
     repository: str
     head: str
     number: int | None
-    owner: str
-    branch: str
-    is_fork: bool
+    owner: str = ""
+    branch: str = ""
 
 
 class PullRequest(msgspec.Struct, frozen=True):
@@ -62,7 +61,7 @@ def read_event(path: Path, name: str) -> Event:
             return _of_pull_request(payload)
         if name == "workflow_run":
             return _of_workflow_run(payload)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path}: not an event {name} of GitHub") from None
     raise UsageError(f"event {name[:40]!r} is about no pull request; run this on pull_request or workflow_run")
 
@@ -94,21 +93,17 @@ def _accepted(found: Mapping[str, Any], label: str) -> Acceptance | None:
 
 
 def _of_pull_request(payload: Mapping[str, Any]) -> Event:
-    found, repository = payload["pull_request"], str(payload["repository"]["full_name"])
-    head = found["head"]
-    theirs = head.get("repo") or {}  # a fork that was deleted
-    name = str(theirs.get("full_name", ""))
-    owner = name.partition("/")[0]
-    return Event(repository, _commit(head["sha"]), int(found["number"]), owner, str(head["ref"]), name != repository)
+    found = payload["pull_request"]
+    head, repository = found["head"], str(payload["repository"]["full_name"])
+    return Event(repository, _commit(head["sha"]), int(found["number"]))
 
 
 def _of_workflow_run(payload: Mapping[str, Any]) -> Event:
     run, repository = payload["workflow_run"], str(payload["repository"]["full_name"])
     if run["event"] != "pull_request":
         raise UsageError(f"the run was started by {str(run['event'])[:40]}, not by a pull request: nothing to comment")
-    theirs = run["head_repository"]
-    name, owner = str(theirs["full_name"]), str(theirs["owner"]["login"])
-    return Event(repository, _commit(run["head_sha"]), None, owner, str(run["head_branch"]), name != repository)
+    owner = str(run["head_repository"]["owner"]["login"])
+    return Event(repository, _commit(run["head_sha"]), None, owner, str(run["head_branch"]))
 
 
 def _commit(value: object) -> str:

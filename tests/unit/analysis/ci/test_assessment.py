@@ -10,6 +10,7 @@ from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
 from torchstone.analysis.ci.changes import Verdict
 from torchstone.core.schema.ci import CiBenchmark, State
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.schema.trial import Outcome, Status
 
 CONCLUSIONS = {
     "slower": Conclusion.SLOWER, "slower, several": Conclusion.SLOWER, "slower, within the limit": Conclusion.PASSED,
@@ -19,7 +20,7 @@ CONCLUSIONS = {
     "no baseline": Conclusion.NO_BASELINE, "no base at all": Conclusion.NO_BASELINE, "failed": Conclusion.FAILED,
     "failed, cut off": Conclusion.FAILED, "accepted": Conclusion.ACCEPTED,
     "accepted, without a reason": Conclusion.SLOWER, "not reliable": Conclusion.UNDECIDED,
-    "200 cases": Conclusion.SLOWER, "hostile names": Conclusion.ACCEPTED,
+    "accepted, and one failed": Conclusion.FAILED, "200 cases": Conclusion.SLOWER, "hostile names": Conclusion.FAILED,
 }  # fmt: skip
 
 
@@ -27,7 +28,8 @@ CONCLUSIONS = {
 def test_what_follows_of_every_state(name):
     found = STATES[name]()
     assert found.conclusion is CONCLUSIONS[name]
-    assert found.conclusion.is_decided == (found.conclusion not in (Conclusion.PASSED, Conclusion.UNDECIDED))
+    quiet = ("unchanged", "undecided", "undecided, one", "undecided, out of reach", "undecided, nothing is known")
+    assert found.is_decided == (name not in (*quiet, "not reliable"))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,8 @@ def test_a_slowdown_is_accepted_by_a_label_with_a_reason_only():
     assert assessed(slow, label=Acceptance("ok", "right")).conclusion is Conclusion.ACCEPTED
     assert assessed(slow, label=Acceptance("ok", None)).conclusion is Conclusion.SLOWER
     failed = [CiBenchmark("b", (), State.FAILED, why="it fell over")]
-    assert assessed({"b": SAME}, others=failed, label=Acceptance("ok", "x")).conclusion is Conclusion.FAILED
+    found = assessed(slow, others=failed, label=Acceptance("ok", "right"))
+    assert found.conclusion is Conclusion.FAILED, "nobody accepted that"
 
 
 def test_the_verdict_is_computed_again_from_the_interval():
@@ -84,6 +87,18 @@ def test_a_record_of_something_else_is_a_failure(changes, why):
     (change,) = assess(result, {"run-1": run}).changes
     assert change.verdict is Verdict.FAILED
     assert why in change.why
+
+
+@pytest.mark.parametrize(
+    ("sides", "verdict"), [("A", Verdict.NO_BASELINE), ("B", Verdict.FAILED), ("AB", Verdict.FAILED)]
+)
+def test_a_base_that_crashes_alone_is_no_baseline(sides, verdict):
+    run = a_comparison(None, verdict=Judgement.NOT_COMPARABLE, why="it crashed")
+    ends = {"A": Outcome(Status.SKIPPED), "B": Outcome(Status.SKIPPED)} | {side: Outcome(Status.CRASHED) for side in sides}
+    last = [msgspec.structs.replace(t, outcome=ends[t.facts["side"]]) for t in run.trials[-2:]]
+    run = msgspec.structs.replace(run, trials=(*run.trials[:-2], *last))
+    result = a_result([CiBenchmark("a", (), State.MEASURED, "run-1")])
+    assert assess(result, {"run-1": run}).changes[0].verdict is verdict
 
 
 def test_a_record_that_is_missing_is_a_failure_and_no_benchmark_is_no_baseline():

@@ -37,15 +37,14 @@ def asked(server, event):
 
 def test_an_event_of_a_pull_request_has_its_number(server, read):
     event = read(pull_request_event(HEAD))
-    assert (event.repository, event.head, event.number, event.is_fork) == (REPOSITORY, HEAD, 7, False)
-    assert read(pull_request_event(HEAD, fork="stranger/repo")).is_fork
+    assert (event.repository, event.head, event.number) == (REPOSITORY, HEAD, 7)
     server.pull(7, HEAD)
     assert asked(server, event).number == 7
 
 
 def test_a_fork_s_is_found_by_its_branch_and_commit(server, read):
     event = read(workflow_run_event(HEAD), "workflow_run")
-    assert (event.number, event.owner, event.branch, event.is_fork) == (None, "stranger", "feature", True)
+    assert (event.number, event.owner, event.branch) == (None, "stranger", "feature")
     server.pull(3, OLDER, of="stranger:feature")
     server.pull(4, HEAD, of="another:feature")
     server.pull(5, HEAD, of="stranger:feature", state="closed")
@@ -88,6 +87,7 @@ def test_a_label_counts_with_its_reason(server, read, body, reason):
         ({}, "push", "about no pull request"),
         ([], "pull_request", "not an event"),
         ("{", "pull_request", "not an event"),
+        (pull_request_event(HEAD, "x"), "pull_request", "not an event pull_request"),
         (pull_request_event("main"), "pull_request", "has no commit"),
         (pull_request_event(f"{HEAD}\n"), "pull_request", "has no commit"),
     ],

@@ -1,12 +1,15 @@
-"""Slow drift: small steps that pass one by one, and are proven together."""
+"""What is kept of a commit; and slow drift: small steps that pass one by one, and are proven together."""
 
 import math
 import random
 
+import msgspec
 import pytest
+from ci_results import BASE, HEAD, OPEN, SAME, SLOWER, assessed
 
-from torchstone.analysis.ci.drift import traces
-from torchstone.core.schema.ci import HistoryEntry, HistoryPoint
+from torchstone.analysis.ci.history import NothingToKeep, entry_of, traces
+from torchstone.core.errors import ExitCode
+from torchstone.core.schema.ci import CiBenchmark, HistoryEntry, HistoryPoint, State
 from torchstone.core.stats.student import normal_quantile
 
 ERROR, LEVEL = 0.004, 0.99
@@ -74,3 +77,27 @@ def test_a_ring_and_an_interval_that_is_none_end():
     assert len(traces(ring)[0].steps) == 2
     bent = HistoryPoint("a", "slower", 1.0, 1.2, 1.1, 0.99)
     assert traces([entry(1, bent, HistoryPoint("b", "failed"))]) == []
+
+
+def test_an_entry_has_the_ratio_of_each_benchmark_and_is_read_back_as_it_was():
+    failed = CiBenchmark("c", (), State.FAILED, why="it fell over")
+    kept = entry_of(assessed({"a": SLOWER, "b": OPEN}, others=[failed], more={"device": "d" * 300}))
+    assert (kept.commit, kept.base, kept.committed_utc, kept.limit) == (HEAD, BASE, "2026-11-21T09:00:00+00:00", 0.02)
+    assert [(one.name, one.verdict) for one in kept.points] == [("a", "slower"), ("b", "undecided"), ("c", "failed")]
+    assert [(one.ratio, one.low, one.high) for one in kept.points] == [SLOWER, OPEN, (None, None, None)]
+    assert [one.level for one in kept.points[:2]] == [0.995, 0.995]
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=HistoryEntry) == kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"ratios": {"a": SAME}, "base": None, "why_no_base": "origin/main is gone"}, "origin/main is gone"),
+        ({"ratios": {"a": None}}, "no benchmark has a ratio"),
+        ({"ratios": {"a": SAME}, "control": SLOWER}, "differs from itself"),
+    ],
+)
+def test_a_commit_without_a_ratio_that_can_be_relied_on_is_not_kept(changes, why):
+    with pytest.raises(NothingToKeep, match=why) as fault:
+        entry_of(assessed(**changes))
+    assert fault.value.exit_code is ExitCode.FAILED

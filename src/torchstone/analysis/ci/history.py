@@ -1,6 +1,6 @@
-"""Slow drift over many commits: each passes its own gate, and together they are slower.
+"""The history of a repository's benchmarks: what is kept of each commit, and slow drift over many of them.
 
-A commit was measured against the one before in one job, so that its ratio does not depend on the machine; ratios of a
+A commit is measured against the one before in one job, so that its ratio does not depend on the machine; ratios of a
 chain of commits multiply, and their errors add up. A gap, a commit that was not measured, begins a new chain.
 """
 
@@ -11,11 +11,42 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.core.schema.ci import HistoryEntry, HistoryPoint
+from torchstone.analysis.ci.assessment import Assessment
+from torchstone.analysis.ci.changes import Change
+from torchstone.core.errors import ExitCode, TorchstoneError
+from torchstone.core.schema.ci import CI_SCHEMA, HistoryEntry, HistoryPoint
 from torchstone.core.stats.student import normal_quantile
 
 SPANS = (10, 30, 100)  # commits that are looked at together
 _LEVEL = 0.95
+
+
+class NothingToKeep(TorchstoneError):
+    """A commit has no ratio that can be relied on."""
+
+    exit_code = ExitCode.FAILED
+
+
+def entry_of(found: Assessment) -> HistoryEntry:
+    """Return what the history keeps of a commit. Raises NothingToKeep: without an entry the next begins a new chain."""
+    result = found.result
+    if result.base is None:
+        raise NothingToKeep(f"nothing to keep: {result.why_no_base or 'the commit has no base'}")
+    if not found.is_reliable:
+        raise NothingToKeep("nothing to keep: the base differs from itself in this job; run it again")
+    if not any(change.ratio is not None for change in found.changes):
+        raise NothingToKeep("nothing to keep: no benchmark has a ratio; see torchstone ci gate")
+    when = result.committed_utc or result.began_utc
+    return HistoryEntry(CI_SCHEMA, result.head, result.base, when, found.limit, tuple(map(_point, found.changes)))
+
+
+def _point(change: Change) -> HistoryPoint:
+    device = change.device[:200] if change.device is not None else None
+    point = HistoryPoint(change.name, str(change.verdict), step_time_s=change.step_time_s, device=device)
+    ratio = change.ratio
+    if ratio is None:
+        return point
+    return msgspec.structs.replace(point, ratio=ratio.value, low=ratio.low, high=ratio.high, level=ratio.level)
 
 
 class Step(msgspec.Struct, frozen=True):
