@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.core.errors import UsageError
+from torchstone.cli._folder import folder_of
+from torchstone.cli._parsing import words_of
+from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchstone.core.charts.picture import Picture
     from torchstone.report.document import Part
-    from torchstone.report.rendering import Renderer
 
 _NAME = "history"
 
 
-def write_pages(history: Path, there: Path, renderers: Sequence[Renderer]) -> list[Path]:
-    """Write the page in each format, and its pictures, into a folder; return the files.
-
-    Raises UsageError where the history cannot be read or the files not written, MissingError without vl-convert.
-    """
+def run(options: argparse.Namespace) -> int:
+    """Write the page in each format, and its pictures beside it; print the names of the files."""
     from torchstone.analysis.ci.history import traces
     from torchstone.core.charts.drawing import draw
     from torchstone.report.documents.ci_history import ci_history_document
+    from torchstone.report.rendering import renderer
     from torchstone.storage.ci_folder import read_history
 
-    entries = read_history(history)
+    renderers = [renderer(name) for name in words_of(options.format) or ["md"]]
+    entries = read_history(options.history)
     document = ci_history_document(traces(entries), len(entries))
+    there: Path = options.output or folder_of(options) / "reports"
     written = []
     try:
         there.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,8 @@ def write_pages(history: Path, there: Path, renderers: Sequence[Renderer]) -> li
         written += [draw(picture, there / name) for name, picture in _pictures(document.parts)]
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
-    return written
+    print("\n".join(map(str, written)))
+    return ExitCode.DONE
 
 
 def _pictures(parts: Sequence[Part]) -> Iterator[tuple[str, Picture]]:

@@ -35,17 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
+    if options.history is not None:
+        from torchstone.cli import _history_pages
+
+        return _history_pages.run(options)
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
     from torchstone.storage.query import find
 
     folder = folder_of(options)
     renderers = [renderer(name) for name in words_of(options.format) or ["md"]]
-    if options.history is not None:
-        from torchstone.cli._history_pages import write_pages
-
-        print("\n".join(map(str, write_pages(options.history, options.output or folder / "reports", renderers))))
-        return 0
     summaries = [summarize(find(folder, word)) for word in options.runs]
     there: Path = options.output or folder / "reports"
     written = []
