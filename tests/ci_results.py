@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ import msgspec
 from build import a_case, a_machine, a_run, a_trial
 
 from torchstone.analysis.ci.assessment import Acceptance, Assessment, assess
-from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, State
+from torchstone.analysis.ci.history import traces
+from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, HistoryEntry, HistoryPoint, State
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.comparison import Comparison, Judgement, OtherThreads, Rules, Side, judge
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.run import Compared, Plan, Run
+from torchstone.core.stats.student import normal_quantile
+from torchstone.report.document import Document
 from torchstone.report.documents.ci import Room, ci_document
+from torchstone.report.documents.ci_history import ci_history_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4
@@ -158,8 +163,52 @@ STATES: Mapping[str, Callable[[], Assessment]] = {
     "200 cases": lambda: assessed({f"case/{n}": (SLOWER, FASTER, SAME, OPEN)[n % 4] for n in range(200)}, more={"trials_to_settle": 20}),
     "hostile names": hostile,
 }  # fmt: skip
+ERROR, LEVEL = 0.004, 0.99  # of the logarithm of a ratio, and of its interval
+
+
+def a_commit(number: int) -> str:
+    """The name of a commit."""
+    return f"{number:040x}"
+
+
+def a_point(log: float, name: str = "a", error: float = ERROR, verdict: str = "unchanged") -> HistoryPoint:
+    """A benchmark of a commit, by the logarithm of its ratio to the commit before."""
+    half = normal_quantile(0.5 + LEVEL / 2.0) * error
+    low, high = math.exp(log - half), math.exp(log + half)
+    return HistoryPoint(name, verdict, math.exp(log), low, high, LEVEL, 0.0042, "a processor")
+
+
+def an_entry(number: int, *points: HistoryPoint, base: int | None = None, at: str | None = None) -> HistoryEntry:
+    """A commit, an hour after the one before."""
+    when = at or f"2026-11-{1 + number // 24:02d}T{number % 24:02d}:00:00+00:00"
+    return HistoryEntry(CI_SCHEMA, a_commit(number), a_commit(number - 1 if base is None else base), when, 0.02, points)
+
+
+def drifting() -> list[HistoryEntry]:
+    """Forty commits of three benchmarks: one is slower by 0.4 % each, one has a step and a gap, one stays."""
+    steps = {12: ("slower", 0.05), 20: ("faster", -0.03), 31: ("undecided", 0.01)}
+    found = []
+    for number in range(1, 41):
+        verdict, step = steps.get(number, ("unchanged", 0.0))
+        wobble = 0.003 * math.sin(7.0 * number)
+        points = [a_point(0.004 + wobble / 3.0, "net/train"), a_point(wobble, "net/infer")]
+        points.append(a_point(step + wobble, "sdpa/bf16", verdict=verdict))
+        base = 2 if number == 25 else None  # those between were not measured
+        found.append(an_entry(number, *points, base=base))
+    return found
+
+
+def history_of(entries: Sequence[HistoryEntry]) -> Document:
+    """The page of a history."""
+    return ci_history_document(traces(entries), len(entries))
+
+
 DOCUMENTS = [
     *((f"ci: {name}", lambda make=make: ci_document(make())) for name, make in STATES.items()),
     ("ci: 200 cases, with every row", lambda: ci_document(STATES["200 cases"](), Room(1000))),
+    ("ci: history, empty", lambda: history_of([an_entry(1)])),
+    ("ci: history, one commit", lambda: history_of([an_entry(1, a_point(0.01))])),
+    ("ci: history, drift", lambda: history_of(drifting())),
+    ("ci: history, hostile names", lambda: history_of([an_entry(n, a_point(0.0, HOSTILE), a_point(0.0, "x" * 200)) for n in (1, 2)])),
 ]  # fmt: skip
 

@@ -5,32 +5,16 @@ import random
 
 import msgspec
 import pytest
-from ci_results import BASE, HEAD, OPEN, SAME, SLOWER, assessed
+from ci_results import BASE, ERROR, HEAD, OPEN, SAME, SLOWER, a_commit, a_point, an_entry, assessed
 
 from torchstone.analysis.ci.history import NothingToKeep, entry_of, traces
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.ci import CiBenchmark, HistoryEntry, HistoryPoint, State
 from torchstone.core.stats.student import normal_quantile
 
-ERROR, LEVEL = 0.004, 0.99
-
-
-def commit(number: int) -> str:
-    return f"{number:040x}"
-
-
-def point(log: float, name: str = "a", error: float = ERROR) -> HistoryPoint:
-    half = normal_quantile(0.5 + LEVEL / 2.0) * error
-    return HistoryPoint(name, "unchanged", math.exp(log), math.exp(log - half), math.exp(log + half), LEVEL)
-
-
-def entry(number: int, *points: HistoryPoint, base: int | None = None, at: str | None = None) -> HistoryEntry:
-    when = at or f"2026-11-{1 + number // 24:02d}T{number % 24:02d}:00:00+00:00"
-    return HistoryEntry(1, commit(number), commit(number - 1 if base is None else base), when, 0.02, points)
-
 
 def test_steps_that_pass_alone_are_proven_together():
-    (one,) = traces([entry(number, point(0.008)) for number in range(1, 31)])
+    (one,) = traces([an_entry(number, a_point(0.008)) for number in range(1, 31)])
     assert one.drift is not None
     assert one.drift.commits == 30
     assert one.drift.ratio == pytest.approx(math.exp(0.24))
@@ -42,7 +26,7 @@ def test_steps_that_pass_alone_are_proven_together():
 
 def test_a_drift_that_ended_long_ago_is_not_told_again_by_the_newest():
     logs = [0.02] * 10 + [0.0] * 200
-    (one,) = traces([entry(number, point(log)) for number, log in enumerate(logs, 1)])
+    (one,) = traces([an_entry(number, a_point(log)) for number, log in enumerate(logs, 1)])
     assert one.drift is None
 
 
@@ -53,13 +37,13 @@ def test_equal_code_drifts_in_less_than_one_history_of_twenty():
         logs = [rng.gauss(0.0, ERROR) for _ in range(40)]
         # At the limit itself: the worst case of "not slower by more than the limit".
         logs[-5] += math.log1p(0.02)
-        (one,) = traces([entry(number, point(log)) for number, log in enumerate(logs, 1)])
+        (one,) = traces([an_entry(number, a_point(log)) for number, log in enumerate(logs, 1)])
         found += one.drift is not None
     assert found <= 400 * 0.05
 
 
 def test_a_gap_begins_a_new_chain():
-    entries = [entry(1, point(0.5)), entry(3, point(0.01)), entry(4), entry(5, point(0.01))]
+    entries = [an_entry(1, a_point(0.5)), an_entry(3, a_point(0.01)), an_entry(4), an_entry(5, a_point(0.01))]
     (one,) = traces(entries)
     assert [step.begins for step in one.steps] == [True, True, True]
     assert one.steps[-1].total == pytest.approx(math.exp(0.01))
@@ -67,16 +51,16 @@ def test_a_gap_begins_a_new_chain():
 
 def test_commits_of_one_second_are_in_the_order_of_their_bases():
     at = "2026-11-01T00:00:00+00:00"
-    (one,) = traces([entry(number, point(0.01), at=at) for number in (3, 1, 2)])
-    assert [step.commit for step in one.steps] == [commit(1), commit(2), commit(3)]
+    (one,) = traces([an_entry(number, a_point(0.01), at=at) for number in (3, 1, 2)])
+    assert [step.commit for step in one.steps] == [a_commit(1), a_commit(2), a_commit(3)]
     assert [step.begins for step in one.steps] == [True, False, False]
 
 
 def test_a_ring_and_an_interval_that_is_none_end():
-    ring = [entry(1, point(0.01), base=2), entry(2, point(0.01), base=1)]
+    ring = [an_entry(1, a_point(0.01), base=2), an_entry(2, a_point(0.01), base=1)]
     assert len(traces(ring)[0].steps) == 2
     bent = HistoryPoint("a", "slower", 1.0, 1.2, 1.1, 0.99)
-    assert traces([entry(1, bent, HistoryPoint("b", "failed"))]) == []
+    assert traces([an_entry(1, bent, HistoryPoint("b", "failed"))]) == []
 
 
 def test_an_entry_has_the_ratio_of_each_benchmark_and_is_read_back_as_it_was():
