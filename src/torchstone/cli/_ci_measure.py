@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.documents.ci import Room, ci_document
     from torchstone.storage.ci_folder import CI_FILE, read_result
     from torchstone.workflows.ci.benchmarks import benchmarks
-    from torchstone.workflows.ci.measuring import USUAL_S, CiMeasurement
+    from torchstone.workflows.ci.measuring import CiMeasurement
 
     def say(line: str) -> None:
         if not options.quiet:
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     folder = writable(options.output, "--output")
     if (folder / CI_FILE).exists():
         raise UsageError(f"{folder} has a result already; give another --output, or remove it")
-    asked = _asked(options, USUAL_S * (len(found) + (not options.no_control)))
+    asked = _asked(options, len(found) + (not options.no_control))
     try:
         with answered():
             CiMeasurement(asked, found, folder, say, busy_of(options)).carry_out(Path.cwd())
@@ -78,16 +78,19 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _asked(options: argparse.Namespace, usual_s: float) -> CiAsked:
+def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
+    from torchstone.analysis.ci.price import within_words
     from torchstone.cli._run_options import at_least, positive_s
     from torchstone.config.durations import share
     from torchstone.workflows.ab.revisions import committed_utc, find
-    from torchstone.workflows.ci.measuring import CiAsked
+    from torchstone.workflows.ci.measuring import USUAL_S, CiAsked, least_s
 
     here, margin = Path.cwd(), share(options.margin, "--margin")
     limit, alarms = limit_of(options), share(options.false_alarms, "--false-alarms")
     reachable(limit, margin)
-    within_s = positive_s("--within", options.within) or usual_s
+    within_s = positive_s("--within", options.within) or USUAL_S * tests
+    if within_s < least_s(tests):
+        raise UsageError(f"--within {options.within}: {tests} comparisons need --within {within_words(least_s(tests))}")
     seed = at_least("--seed", options.seed, 0) or 0
     if alarms >= 0.5:
         raise UsageError(f"--false-alarms {options.false_alarms}: must be less than 50%")
@@ -97,7 +100,7 @@ def _asked(options: argparse.Namespace, usual_s: float) -> CiAsked:
         raise UsageError(f"--head {options.head}: name a commit; torchstone ab compares the work tree")
     base, why = _merge_base(word, head, here)
     return CiAsked(
-        base, head, within_s, margin, max(limit or 0.0, margin), alarms, not options.no_control, why,
+        base, head, within_s, margin, margin if limit is None else limit, alarms, not options.no_control, why,
         committed_utc(head, here), seed,
     )  # fmt: skip
 

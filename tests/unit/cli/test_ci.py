@@ -161,6 +161,7 @@ def test_a_dry_run_prints_the_text_and_sends_nothing(server, result, capsys):
         (("comment", "gone"), "torchstone ci measure writes it"),
         (("comment", "DIR", "--fail-on", "worse"), "write worse:5%"),
         (("gate", "DIR", "--fail-on", "worse:1%"), "below the margin of 2%; needs --margin 1%"),
+        (("measure", "bench.yaml", "--base", "x", "--within", "5s"), "2 comparisons need --within 30s"),
         (("measure", "bench.yaml", "--base", "x", "--fail-on", "worse:1%"), "below the margin of 2%"),
         (("comment", "DIR", "--price-per-hour", "-1"), "write a price"),
         (("comment", "DIR", "--key", "a b"), "--key"),

@@ -36,6 +36,11 @@ _LONGEST_WHY = 2000
 Compare = Callable[[tuple[SideRequest, SideRequest], Rules, Path], Run]
 
 
+def least_s(tests: int) -> float:
+    """Return the least time in which so many comparisons, the control among them, can be begun."""
+    return _LEAST_S * tests / _FIRST_SHARE
+
+
 class CiAsked(msgspec.Struct, frozen=True):
     """What was asked for: commits, and the bounds of CiResult. `control`: measure the base against itself, too."""
 
