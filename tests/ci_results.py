@@ -24,7 +24,10 @@ from torchstone.report.documents.ci_history import ci_history_document
 from torchstone.storage.ci_folder import write_result
 
 BASE, HEAD = "a1b2c3d4e5" * 4, "0f1e2d3c4b" * 4
-HOSTILE = "@octocat <script>alert(1)</script> a|b `x` ](http://evil.example) #12 GH-7 &#64;you www.evil.example $x$ 🔥\u202e\x1b[31m"
+HOSTILE = (
+    "@octocat <script>alert(1)</script> a|b `x` ](http://evil.example) #12 GH-7 &#64;you www.evil.example $x$ "
+    "🔥\u202e\x1b[31m"
+)
 _LEVEL = 0.995
 
 
@@ -34,7 +37,9 @@ def a_comparison(
 ) -> Run:  # fmt: skip
     """A live comparison of two revisions: (ratio of times, low, high), 12 pairs of processes in 40 s."""
     sides = [a_case(model=name, fixed={"revision": commit}) for commit in (base, head)]
-    estimate = Estimate(ratio[0], ratio[1], ratio[2], _LEVEL, "ratio", "pairs", pairs, 100) if ratio is not None else None
+    estimate = (
+        Estimate(ratio[0], ratio[1], ratio[2], _LEVEL, "ratio", "pairs", pairs, 100) if ratio is not None else None
+    )
     usual = Judgement.UNCLEAR if ratio is None else judge(ratio[1], ratio[2], 0.02, higher_is_better=False)
     trials = [
         a_trial(
@@ -103,7 +108,9 @@ def written(result: CiResult, runs: Mapping[str, Run], folder: Path) -> Path:
     return folder
 
 
-def assessed(ratios: Mapping[str, Ratio], *, price: float | None = None, label: Acceptance | None = None, **changes: Any) -> Assessment:
+def assessed(
+    ratios: Mapping[str, Ratio], *, price: float | None = None, label: Acceptance | None = None, **changes: Any
+) -> Assessment:
     """What follows of these ratios."""
     result, runs = measured(ratios, **changes)
     return assess(result, runs, per_hour=price, acceptance=label)
@@ -112,6 +119,10 @@ def assessed(ratios: Mapping[str, Ratio], *, price: float | None = None, label: 
 def unchanged(count: int) -> dict[str, Ratio]:
     """So many benchmarks of which nothing changed."""
     return {f"bench/batch_size={number}": SAME for number in range(count)}
+
+
+def _of_each_kind(count: int) -> dict[str, Ratio]:
+    return {f"case/{number}": (SLOWER, FASTER, SAME, OPEN)[number % 4] for number in range(count)}
 
 
 def _failed() -> CiBenchmark:
@@ -138,10 +149,11 @@ def hostile() -> Assessment:
 
 
 _OTHER = OtherThreads(1, 3, 1.01, 14, 41.0)
+_LABEL, _NO_REASON = (Acceptance("performance-accepted", why) for why in ("it is right now", None))
 _NEW = CiBenchmark("new", ("--config", "new.yaml"))
 STATES: Mapping[str, Callable[[], Assessment]] = {
     "slower": lambda: assessed({"sdpa/bf16": SLOWER, "open": OPEN, **unchanged(37)}, more={"trials_to_settle": 20}),
-    "slower, several": lambda: assessed({f"sdpa/{n}": (1.05 + n / 100, 1.03 + n / 100, 1.07 + n / 100) for n in range(14)}),
+    "slower, several": lambda: assessed({f"a/{n}": (1.05 + n / 50, 1.03 + n / 50, 1.07 + n / 50) for n in range(12)}),
     "slower, within the limit": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, limit=0.10),
     "slower, the limit is undecided": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, limit=0.04),
     "faster": lambda: assessed({"sdpa/bf16": FASTER, **unchanged(3)}),
@@ -154,13 +166,11 @@ STATES: Mapping[str, Callable[[], Assessment]] = {
     "no base at all": lambda: assessed({}, others=[_NEW], base=None, why_no_base="origin/main: no commit in common"),
     "failed": lambda: assessed(unchanged(3), others=[_failed()]),
     "failed, cut off": lambda: assessed(unchanged(3), others=[_NEW]),
-    "accepted": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, label=Acceptance("performance-accepted", "it is right now")),
-    "accepted, without a reason": lambda: assessed({"a": SLOWER, **unchanged(3)}, label=Acceptance("performance-accepted", None)),
-    "accepted, and one failed": lambda: assessed(
-        {"a": SLOWER, **unchanged(3)}, others=[_failed()], label=Acceptance("performance-accepted", "it is right now")
-    ),
+    "accepted": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, label=_LABEL),
+    "accepted, without a reason": lambda: assessed({"a": SLOWER, **unchanged(3)}, label=_NO_REASON),
+    "accepted, and one failed": lambda: assessed({"a": SLOWER, **unchanged(3)}, others=[_failed()], label=_LABEL),
     "not reliable": lambda: assessed({"a": SLOWER, **unchanged(3)}, control=SLOWER),
-    "200 cases": lambda: assessed({f"case/{n}": (SLOWER, FASTER, SAME, OPEN)[n % 4] for n in range(200)}, more={"trials_to_settle": 20}),
+    "200 cases": lambda: assessed(_of_each_kind(200), more={"trials_to_settle": 20}),
     "hostile names": hostile,
 }  # fmt: skip
 ERROR, LEVEL = 0.004, 0.99  # of the logarithm of a ratio, and of its interval
@@ -198,6 +208,10 @@ def drifting() -> list[HistoryEntry]:
     return found
 
 
+def _hostile_commit(number: int) -> HistoryEntry:
+    return an_entry(number, a_point(0.0, HOSTILE), a_point(0.0, "x" * 200))
+
+
 def history_of(entries: Sequence[HistoryEntry]) -> Document:
     """The page of a history."""
     return ci_history_document(traces(entries), len(entries))
@@ -209,6 +223,5 @@ DOCUMENTS = [
     ("ci: history, empty", lambda: history_of([an_entry(1)])),
     ("ci: history, one commit", lambda: history_of([an_entry(1, a_point(0.01))])),
     ("ci: history, drift", lambda: history_of(drifting())),
-    ("ci: history, hostile names", lambda: history_of([an_entry(n, a_point(0.0, HOSTILE), a_point(0.0, "x" * 200)) for n in (1, 2)])),
+    ("ci: history, hostile names", lambda: history_of([_hostile_commit(1), _hostile_commit(2)])),
 ]  # fmt: skip
-

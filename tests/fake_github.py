@@ -90,7 +90,7 @@ def serving() -> Iterator[FakeGitHub]:
     state = FakeGitHub()
 
     class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
         def _respond(self) -> None:
@@ -118,7 +118,7 @@ def serving() -> Iterator[FakeGitHub]:
             self.end_headers()
             self.wfile.write(told)
 
-        do_GET = do_POST = do_PATCH = _respond
+        do_GET = do_POST = do_PATCH = _respond  # noqa: N815  # http.server's names
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

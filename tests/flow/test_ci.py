@@ -151,13 +151,13 @@ def step(name, tmp_path, code=0, files=(), **inputs):
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
-    wanted = {key: value for key, value in STEPS[name].get("env", {}).items()}
-    told = {key: inputs.get(key, _usual(value)) for key, value in wanted.items()}
+    told = {key: inputs.get(key, _usual(value)) for key, value in STEPS[name].get("env", {}).items()}
+    told |= {"LOG": str(log), "CODE": str(code), "GITHUB_ACTION_PATH": "/a b"}
     log.write_text("")
     answer = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", SCRIPTS[name]], cwd=tmp_path, check=False,
         capture_output=True, text=True,
-        env={"PATH": f"{tools}:{os.environ['PATH']}", "LOG": str(log), "CODE": str(code), "GITHUB_ACTION_PATH": "/a b", **told},
+        env={"PATH": f"{tools}:{os.environ['PATH']}", **told},
     )  # fmt: skip
     return answer, log.read_text().split("\0")[:-1]
 

@@ -29,9 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within", metavar="T", help="maximum time of all together (default: 90s a benchmark, and for the control)"
     )
-    parser.add_argument(
-        "--margin", default="2%", metavar="P", help="smaller differences count as equal (default 2%%)"
-    )
+    parser.add_argument("--margin", default="2%", metavar="P", help="smaller differences count as equal (default 2%%)")
     parser.add_argument(
         "--false-alarms", default="5%", metavar="P",
         help="bound on the chance of any false alarm, over all benchmarks together (default 5%%)",

@@ -38,9 +38,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 
 def add_event(parser: argparse.ArgumentParser) -> None:
     """Add what GitHub tells a job; its variables are the defaults."""
-    parser.add_argument(
-        "--event", type=Path, metavar="FILE", help="the event of the job (default: $GITHUB_EVENT_PATH)"
-    )
+    parser.add_argument("--event", type=Path, metavar="FILE", help="the event of the job (default: $GITHUB_EVENT_PATH)")
     parser.add_argument("--event-name", metavar="NAME", help="its name (default: $GITHUB_EVENT_NAME)")
     parser.add_argument(
         "--accept-label", default=LABEL, metavar="LABEL",

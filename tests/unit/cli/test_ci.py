@@ -113,7 +113,9 @@ def test_a_comment_of_200_hostile_cases_is_taken(server, result):
     assert "[All results](https://github.com/octo/repo/actions/runs/1)" in body or "more rows" not in body
 
 
-@pytest.mark.parametrize(("status", "said"), [(403, "permissions"), (404, "no such thing"), (401, "token is not valid")])
+@pytest.mark.parametrize(
+    ("status", "said"), [(403, "permissions"), (404, "no such thing"), (401, "token is not valid")]
+)
 def test_a_refusal_ends_with_its_own_code_and_never_shows_the_token(server, result, capsys, status, said):
     server.faults.append(Fault(status))
     assert main(["ci", "comment", result({"a": SLOWER})]) == 4

@@ -152,4 +152,3 @@ def _log(point: HistoryPoint) -> tuple[float, float] | None:
         return None
     half = math.log(point.high / point.low) / 2.0
     return math.log(point.ratio), half / normal_quantile(0.5 + point.level / 2.0)
-

@@ -28,7 +28,10 @@ class Room(msgspec.Struct, frozen=True):
     folded: int = 1000
 
 
-def ci_document(found: Assessment, room: Room = Room()) -> Document:
+USUAL_ROOM = Room()
+
+
+def ci_document(found: Assessment, room: Room = USUAL_ROOM) -> Document:
     """Return the counts and whether action is needed (its title), what was decided, and folded all else."""
     return Document(title(found), tuple(_parts(found, room)))
 

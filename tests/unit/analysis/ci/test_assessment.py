@@ -94,7 +94,9 @@ def test_a_record_of_something_else_is_a_failure(changes, why):
 )
 def test_a_base_that_crashes_alone_is_no_baseline(sides, verdict):
     run = a_comparison(None, verdict=Judgement.NOT_COMPARABLE, why="it crashed")
-    ends = {"A": Outcome(Status.SKIPPED), "B": Outcome(Status.SKIPPED)} | {side: Outcome(Status.CRASHED) for side in sides}
+    ends = {"A": Outcome(Status.SKIPPED), "B": Outcome(Status.SKIPPED)} | {
+        side: Outcome(Status.CRASHED) for side in sides
+    }
     last = [msgspec.structs.replace(t, outcome=ends[t.facts["side"]]) for t in run.trials[-2:]]
     run = msgspec.structs.replace(run, trials=(*run.trials[:-2], *last))
     result = a_result([CiBenchmark("a", (), State.MEASURED, "run-1")])

@@ -19,13 +19,15 @@ def file(tmp_path, monkeypatch):
 
 
 def test_each_value_of_an_axis_is_a_benchmark(file):
-    word = file("name: net\ntask: train\nmodel: builtin:mlp\naxes: {batch_size: [4, 8], threads: 1, channels_last: true}\n")
+    word = file(
+        "name: net\ntask: train\nmodel: builtin:mlp\naxes: {batch_size: [4, 8], threads: 1, channels_last: true}\n"
+    )
     found = benchmarks([word])
     assert [one.name for one in found] == ["net/batch_size=4", "net/batch_size=8"]
     assert found[1].words == ("--config", word, "--axis", "batch_size=8")
     (workload,) = found[1].request.workloads
     assert {name: tuple(values) for name, values in workload.axes.items()} == {
-        "batch_size": (8,), "threads": (1,), "channels_last": (True,),
+        "batch_size": (8,), "threads": (1,), "channels_last": ("on",),
     }  # fmt: skip
     assert found[1].request.procedure.heap == "huge", "as ab does"
 
@@ -66,4 +68,4 @@ def test_too_many_and_several_devices_are_refused(file, monkeypatch):
 
 
 def test_a_recipe_is_a_benchmark_too():
-    assert [one.words for one in benchmarks(["smoke"])][0][:2] == ("--config", "smoke")
+    assert benchmarks(["smoke"])[0].words[:2] == ("--config", "smoke")
