@@ -66,10 +66,10 @@ class FakeGitHub:
                 return 200, _page(self.comments.get(int(found[1]), []), query)
             return self._too_long(body) or (201, self.comment(int(found[1]), body["body"]))
         if method == "PATCH" and (found := re.fullmatch(r"issues/comments/(\d+)", where)):
-            for one in (comment for each in self.comments.values() for comment in each):
-                if one["id"] == int(found[1]):
-                    one["body"] = body["body"]
-                    return 200, one
+            for comment in (one for each in self.comments.values() for one in each):
+                if comment["id"] == int(found[1]):
+                    comment["body"] = body["body"]
+                    return 200, comment
         if method == "POST" and where == "check-runs":
             self.checks.append(body)
             return 201, body

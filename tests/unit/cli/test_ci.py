@@ -94,7 +94,7 @@ def test_a_pull_request_that_has_moved_on_is_not_commented(server, result, capsy
 def test_a_missing_baseline_is_commented_and_never_green(server, result, capsys):
     folder = result({}, base=None, why_no_base="origin/main: no commit in common", others=STATES_NEW)
     assert main(["ci", "comment", folder, "--check"]) == 0
-    assert "no baseline" in bodies(server)[0].split("\n")[1]
+    assert "1 without a baseline — not all were compared" in bodies(server)[0].split("\n")[1]
     assert server.checks[0]["conclusion"] == "neutral"
     assert main(["ci", "gate", folder]) == 4
     assert main(["ci", "gate", folder, "--allow-no-baseline"]) == 0

@@ -126,9 +126,11 @@ def _undecided(open_: Sequence[Change], found: Assessment, room: Room) -> Sectio
     parts: list[Part] = [_table(open_[: room.folded], found, priced=True)] if room.folded else []
     if len(open_) > room.folded:
         parts.append(Text(f"{len(open_) - room.folded} more rows are in the summary of the job."))
+    shown = command(found)
     for one in open_[: min(_MOST_COMMANDS, room.folded)]:
         if one.price is not None and one.price.words:
-            parts.append(Command(shlex.join(one.price.words)))
+            words = shlex.join(one.price.words)
+            parts += [Command(words)] if words != shown else []
         elif one.price is not None and one.price.margin is not None:
             wider = f"--margin {100.0 * one.price.margin:.0f}%"
             undecidable = "more than a day, or more than 1,000 further pairs, needed"

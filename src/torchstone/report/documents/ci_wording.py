@@ -12,8 +12,8 @@ from torchstone.core import units
 _LONGEST_NAME, _LONGEST_WHY = 80, 200
 _ENDINGS = {
     Conclusion.PASSED: "no action needed", Conclusion.ACCEPTED: "accepted", Conclusion.SLOWER: "action needed",
-    Conclusion.FAILED: "not all were measured: action needed", Conclusion.NO_BASELINE: "no baseline",
-    Conclusion.UNDECIDED: "undecided",
+    Conclusion.FAILED: "not all were measured: action needed", Conclusion.NO_BASELINE: "not all were compared",
+    Conclusion.UNDECIDED: "more measurements needed",
 }  # fmt: skip
 
 

@@ -81,11 +81,12 @@ class GitHub:
                 return self._once(method, where, body)
             except urllib.error.HTTPError as fault:
                 with fault:
-                    wait_s = _wait_s(fault.code, fault.headers, wait_s)
-                    if wait_s is None or attempt == _ATTEMPTS - 1:
+                    again_s = _wait_s(fault.code, fault.headers, wait_s)
+                    if again_s is None or attempt == _ATTEMPTS - 1:
                         raise self._refused(method, path, fault) from None
                     if body is not None and fault.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                         raise Ambiguous(f"GitHub: {method} {path}: {fault.code}") from None
+                    wait_s = again_s
             except (urllib.error.URLError, http.client.HTTPException, OSError) as fault:
                 why = getattr(fault, "reason", fault)
                 if body is not None:

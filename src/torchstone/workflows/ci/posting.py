@@ -39,7 +39,7 @@ def post(github: GitHub, number: int, text: str, author: str, *, create: bool) -
                 return Posted.CREATED, _address(made)
             if str(found.get("body", "")).replace("\r\n", "\n").rstrip("\n") == text.rstrip("\n"):
                 return Posted.SAME, _address(found)
-            made = github.send("PATCH", f"issues/comments/{int(found['id'])}", {"body": text})
+            made = github.send("PATCH", f"issues/comments/{found['id']}", {"body": text})
             return Posted.EDITED, _address(made)
         except Ambiguous:
             if attempt == _ATTEMPTS - 1:
@@ -70,7 +70,7 @@ def _found(github: GitHub, number: int, first_line: str, author: str) -> dict[st
             continue
         body = one.get("body")
         begins = isinstance(body, str) and body.partition("\n")[0].rstrip("\r") == first_line
-        if begins and one["user"].get("login") == author:
+        if begins and one["user"].get("login") == author and isinstance(one.get("id"), int):
             return one
     return None
 

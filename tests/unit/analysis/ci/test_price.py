@@ -14,6 +14,7 @@ ELAPSED_S = 36.0  # 12 pairs, one every 3 s
 def test_more_pairs_take_their_share_of_the_time_and_cost_what_it_costs():
     found = price_of(a_comparison(OPEN, trials_to_settle=36), COMMAND, per_hour=25.0)
     assert found.pairs == 48
+    assert found.within_s is not None
     elapsed_s = found.within_s / 4.0
     assert ELAPSED_S <= elapsed_s <= 60.0, "the time of the processes, or of the test as a whole"
     assert found.cost == pytest.approx(25.0 * found.within_s / 3600.0)

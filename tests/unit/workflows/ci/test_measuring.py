@@ -53,7 +53,7 @@ class Comparing:
         self.sides.append(sides)
         self.rules.append(rules)
         self.clock.now_s += self.share * rules.budget_s
-        found = self.found.pop(0) if self.found else SAME
+        found: Any = self.found.pop(0) if self.found else SAME
         if isinstance(found, Exception):
             raise found
         ratio, more = found if isinstance(found[-1], dict) else (found, {})
@@ -89,7 +89,7 @@ def test_each_benchmark_is_compared_once_and_then_the_base_with_itself(measure, 
     for a, b in comparing.sides:
         assert a.folder != b.folder or a.revision == b.revision
         assert a.request == b.request
-        assert not a.folder.exists(), "the work trees are gone"
+        assert not Path(str(a.folder)).exists(), "the work trees are gone"
     assert said[1].startswith("bench/batch_size=8 (2 of 2): slower")
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
@@ -188,7 +188,7 @@ def test_a_folder_that_the_base_lacks_is_no_baseline(repository, tmp_path):
     job = CiMeasurement(CiAsked(base, head, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r", compare=Comparing())
     result = job.carry_out(inside)
     assert {one.state for one in result.benchmarks} == {State.NO_BASELINE}
-    assert "has no folder sub" in result.benchmarks[0].why
+    assert "has no folder sub" in str(result.benchmarks[0].why)
     with pytest.raises(UsageError, match="has no folder sub"):
         CiMeasurement(CiAsked(head, base, 60.0), benchmarks(["bench.yaml"]), tmp_path / "r").carry_out(inside)
 
