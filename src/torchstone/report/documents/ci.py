@@ -152,7 +152,7 @@ def _method(found: Assessment, room: Room) -> Iterator[tuple[str, str]]:
     if found.control is not None:
         yield "control", f"{change(found.control)}: {found.control.verdict}"
     if result.elapsed_s is not None:
-        yield "time", f"{_time(result.elapsed_s)} of {_time(result.within_s)}"
+        yield "time", f"{units.quantity(result.elapsed_s, 's')} of {units.quantity(result.within_s, 's')}"
     for name, value in found.environment if room.folded else ():
         yield short(name), reason(value)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.ci.changes import Verdict, change_of
+from torchstone.analysis.ci.changes import Change, Verdict, change_of
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
@@ -115,16 +115,27 @@ class CiMeasurement:
             within_s = max(_LEAST_S, (_FIRST_SHARE * self._asked.within_s - self._spent_s()) / to_come)
             told = self._result.benchmarks[place]
             if base is None:
-                told = msgspec.structs.replace(told, state=State.NO_BASELINE, why=_cut(why or "not found"))
+                told = msgspec.structs.replace(told, state=State.NO_BASELINE, why=(why or "not found")[:_LONGEST_WHY])
             else:
                 told = self._measured(told, one, (base, head), within_s)
             self._put(place, told)
             self._tell(told, f"{place + 1} of {count}")
-        if self._result.control is not None and base is not None:
-            within_s = max(_LEAST_S, _FIRST_SHARE * self._asked.within_s - self._spent_s())
-            told = self._measured(self._result.control, self._benchmarks[0], (base, base), within_s)
-            self._keep(control=told)
-            self._tell(told, "base against itself")
+        if self._result.control is not None:
+            self._control(base)
+
+    def _control(self, base: Path | None) -> None:
+        """Measure the base against itself, with the first benchmark that it has; without one there is no control."""
+        states = [one.state for one in self._result.benchmarks]
+        if base is None or State.MEASURED not in states:
+            self._keep(control=None)
+            return
+        one = self._benchmarks[states.index(State.MEASURED)]
+        planned = CiBenchmark("control", one.words)
+        self._keep(control=planned)
+        within_s = max(_LEAST_S, _FIRST_SHARE * self._asked.within_s - self._spent_s())
+        told = self._measured(planned, one, (base, base), within_s)
+        self._keep(control=told)
+        self._tell(told, "base against itself")
 
     def _undecided_again(self, base: Path, head: Path) -> None:
         """Measure undecided benchmarks once more, those that need the least time first, as far as the time goes."""
@@ -133,7 +144,7 @@ class CiMeasurement:
             if one.state is not State.MEASURED:
                 continue
             change = change_of(one, self._result, self._runs, self._asked.limit)
-            needed_s = change.price.within_s if change.price is not None else None
+            needed_s = change.price.within_s if change.price is not None else self._longer_s(change, one)
             if change.verdict is Verdict.UNDECIDED and change.open and needed_s is not None:
                 open_.append((needed_s, place))
         for number, (needed_s, place) in enumerate(sorted(open_)):
@@ -149,6 +160,11 @@ class CiMeasurement:
                 self._put(place, after)
                 self._tell(after, "again")
 
+    def _longer_s(self, change: Change, one: CiBenchmark) -> float | None:
+        """Return twice the time of a comparison that had no time for enough pairs; None for any other."""
+        rules = self._runs[one.run_id or ""].head.contest
+        return 2.0 * rules.budget_s if change.ratio is None and rules is not None else None
+
     def _measured(self, told: CiBenchmark, one: Benchmark, folders: tuple[Path, Path], within_s: float) -> CiBenchmark:
         """Return the benchmark as it is after a comparison; a fault of the base alone is no baseline."""
         commits = (self._asked.base, self._asked.base if told is self._result.control else self._asked.head)
@@ -160,22 +176,22 @@ class CiMeasurement:
         try:
             sketched(b)
         except TorchstoneError as fault:
-            return msgspec.structs.replace(told, state=State.FAILED, why=_cut(str(fault)))
+            return msgspec.structs.replace(told, state=State.FAILED, why=_cut(fault, folders))
         try:
             sketched(a)
         except TorchstoneError as fault:
-            return msgspec.structs.replace(told, state=State.NO_BASELINE, why=_cut(str(fault)))
+            return msgspec.structs.replace(told, state=State.NO_BASELINE, why=_cut(fault, folders))
         try:
             run = self._compare((a, b), self._rules(within_s), self._folder)
         except TorchstoneError as fault:
             state = State.NO_BASELINE if str(fault).startswith(f"{a.label}: ") else State.FAILED
-            return msgspec.structs.replace(told, state=state, why=_cut(str(fault)))
+            return msgspec.structs.replace(told, state=state, why=_cut(fault, folders))
         self._runs[run.head.run_id] = run
         return msgspec.structs.replace(told, state=State.MEASURED, run_id=run.head.run_id, why=None)
 
     def _rules(self, within_s: float) -> Rules:
         tests = _TESTS * (len(self._benchmarks) + (self._result.control is not None))
-        return Rules(self._asked.margin, self._asked.false_alarms / tests, within_s, self._asked.seed)
+        return Rules(self._asked.margin, self._asked.false_alarms / tests, round(within_s, 1), self._asked.seed)
 
     def _live(self, sides: tuple[SideRequest, SideRequest], rules: Rules, folder: Path) -> Run:
         campaign = AbCampaign(sides, rules, busy=self._busy, strict=True, say=self._say)
@@ -203,5 +219,9 @@ def _revision(commit: str, name: str) -> Revision:
     return Revision(commit, commit, f"{commit[:9]} ({name})")
 
 
-def _cut(text: str) -> str:
+def _cut(fault: TorchstoneError, folders: Sequence[Path]) -> str:
+    """Return what went wrong, with paths as they are in the repository and not in its work trees."""
+    text = str(fault)
+    for folder in folders:
+        text = text.replace(f"{folder}/", "").replace(str(folder), ".")
     return text[:_LONGEST_WHY]

@@ -159,7 +159,29 @@ def test_a_model_that_only_the_change_has_is_no_baseline(measure, repository):
     comparing = Comparing()
     result, _ = measure(comparing, files=("new.yaml", "bench.yaml"), head=head)
     assert [one.state for one in result.benchmarks] == [State.NO_BASELINE, State.MEASURED, State.MEASURED]
-    assert "new.py" in result.benchmarks[0].why
+    assert str(result.benchmarks[0].why).startswith("py:new.py: unknown file 'new.py'")
+    assert "torchstone-ab" not in str(result.benchmarks[0].why), "a work tree that is gone by now"
+    assert comparing.sides[-1][0].request == benchmarks(("bench.yaml",))[0].request, "the control is what the base has"
+    assert result.control.words == ("--config", "bench.yaml", "--axis", "batch_size=4")
+
+
+def test_what_had_no_time_for_enough_pairs_is_measured_again_in_twice_the_time(measure):
+    comparing = Comparing((None, {"why": "only 2 of the 6 pairs"}), SAME, SAME, SLOWER, share=0.1)
+    result, _ = measure(comparing)
+    assert len(comparing.rules) == 4
+    assert comparing.rules[3].budget_s >= 2.0 * comparing.rules[0].budget_s
+    assert result.benchmarks[0].earlier == ("run-1",)
+
+
+def test_where_the_base_has_no_benchmark_there_is_no_control(measure, repository):
+    (repository / "new.py").write_text("def load():\n    return 3\n")
+    git(repository, "add", "new.py")
+    git(repository, "commit", "-q", "-m", "new")
+    (repository / "new.yaml").write_text("task: train\nmodel: py:new.py:load\n")
+    comparing = Comparing()
+    result, _ = measure(comparing, files=("new.yaml",), head=git(repository, "rev-parse", "HEAD").strip())
+    assert comparing.rules == []
+    assert result.control is None
 
 
 def test_a_model_that_the_change_removed_is_a_failure(measure, repository):
