@@ -1,7 +1,8 @@
 """The history of a repository's benchmarks: what is kept of each commit, and slow drift over many of them.
 
 A commit is measured against the one before in one job, so that its ratio does not depend on the machine; ratios of a
-chain of commits multiply, and their errors add up. A gap, a commit that was not measured, begins a new chain.
+chain of commits multiply, and their errors add up. A gap, a commit that was not measured, begins a new chain. What is
+proven of a commit alone, in either direction, is a step and no part of a drift: the gate has told it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Drift(msgspec.Struct, frozen=True):
-    """What the last `commits` commits of a benchmark did together, with an interval of 95 % over all spans at once."""
+    """What `commits` of the last did together, without steps, with an interval of 95 % over all spans at once."""
 
     commits: int
     ratio: float
@@ -104,6 +105,7 @@ def _in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 def _trace(name: str, entries: Sequence[HistoryEntry]) -> Trace:
     steps: list[Step] = []
     chain: list[tuple[float, float]] = []  # the logarithm of each ratio, and its standard error
+    small: list[tuple[float, float] | None] = []  # the same; None for a step
     last = None
     limit = entries[-1].limit
     for entry in entries:
@@ -113,11 +115,16 @@ def _trace(name: str, entries: Sequence[HistoryEntry]) -> Trace:
             continue
         begins = entry.base != last
         if begins:
-            chain = []
+            chain, small = [], []
         chain.append(found)
+        small.append(None if _is_step(point, limit) else found)
         last = entry.commit
         steps.append(_step(entry, point, chain, begins=begins))
-    return Trace(name, tuple(steps), _drift(chain, limit))
+    return Trace(name, tuple(steps), _drift(small, limit))
+
+
+def _is_step(point: HistoryPoint, limit: float) -> bool:
+    return (point.low or 0.0) > 1.0 + limit or (point.high or math.inf) < 1.0 / (1.0 + limit)
 
 
 def _step(entry: HistoryEntry, point: HistoryPoint, chain: Sequence[tuple[float, float]], *, begins: bool) -> Step:
@@ -127,17 +134,18 @@ def _step(entry: HistoryEntry, point: HistoryPoint, chain: Sequence[tuple[float,
     return Step(entry.commit, entry.committed_utc, point, total, low, high, begins)
 
 
-def _drift(chain: Sequence[tuple[float, float]], limit: float) -> Drift | None:
-    """Return the longest span that is proven to be slower by more than the limit; one commit is the gate's matter."""
+def _drift(chain: Sequence[tuple[float, float] | None], limit: float) -> Drift | None:
+    """Return the longest span that is proven to be slower by more than the limit, by more than one commit."""
     spans = sorted({min(span, len(chain)) for span in SPANS}, reverse=True)
     z = normal_quantile(1.0 - (1.0 - _LEVEL) / (2.0 * len(SPANS)))  # Bonferroni
     for span in spans:
-        if span < 2:
+        small = [one for one in chain[-span:] if one is not None]
+        if len(small) < 2:
             continue
-        log, error = _sum(chain[-span:])
+        log, error = _sum(small)
         if log - z * error > math.log1p(limit):
             ratio, low, high = (math.exp(min(50.0, end)) for end in (log, log - z * error, log + z * error))
-            return Drift(span, ratio, low, high)
+            return Drift(len(small), ratio, low, high)
     return None
 
 

@@ -24,6 +24,18 @@ def test_steps_that_pass_alone_are_proven_together():
     assert one.steps[-1].low == pytest.approx(math.exp(0.24 - half)), "independent errors add in squares"
 
 
+@pytest.mark.parametrize("step", [0.4, -0.4])
+def test_a_step_that_is_proven_alone_is_no_drift_and_hides_none(step):
+    (one,) = traces([an_entry(1, a_point(0.0)), an_entry(2, a_point(abs(step)))])
+    assert one.drift is None
+    logs = [0.008] * 20 + [step]
+    (one,) = traces([an_entry(number, a_point(log)) for number, log in enumerate(logs, 1)])
+    assert one.drift is not None
+    assert one.drift.commits == 20
+    assert one.drift.ratio == pytest.approx(math.exp(0.16))
+    assert one.steps[-1].total == pytest.approx(math.exp(0.16 + step)), "the chain has it"
+
+
 def test_a_drift_that_ended_long_ago_is_not_told_again_by_the_newest():
     logs = [0.02] * 10 + [0.0] * 200
     (one,) = traces([an_entry(number, a_point(log)) for number, log in enumerate(logs, 1)])
