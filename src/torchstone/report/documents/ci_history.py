@@ -38,8 +38,8 @@ def _parts(traces: Sequence[Trace], commits: int) -> Iterator[Part]:
         yield Text(f"No slow drift is proven beyond the limit: {those}.", Role.HEADLINE)
     yield _overview(sorted(traces, key=lambda one: one.drift is None))
     yield Text(
-        "Each commit is compared with the one before in one job; ratios of a chain multiply, so that no machine is "
-        "compared with another. A gap begins a new chain.", Role.NOTE,
+        "Each commit is compared with the one before in one job, and the ratios are multiplied: no machine is compared "
+        "with another. After a gap, a commit that was not measured, the product begins again.", Role.NOTE,
     )  # fmt: skip
     for place, trace in enumerate(traces):
         yield _one(trace, place)
@@ -54,7 +54,7 @@ def _overview(traces: Sequence[Trace]) -> Table:
         Column("slower", tuple(str(one["slower"]) for one in counted)),
         Column("faster", tuple(str(one["faster"]) for one in counted)),
         Column("newest commit", tuple(map(_own, last))),
-        Column("chain [95 % confidence interval]", tuple(map(_total, last))),
+        Column("since the last gap [95 % confidence interval]", tuple(map(_total, last))),
         Column("drift", tuple(map(_drift, traces)), left=True),
     ))  # fmt: skip
 
@@ -71,7 +71,7 @@ def _one(trace: Trace, place: int) -> Section:
         Column("committed", tuple(step.at_utc[:19] for step in newest_first), left=True),
         Column("change in time", tuple(map(_own, newest_first))),
         Column("verdict", tuple(step.point.verdict for step in newest_first), left=True),
-        Column("chain [95 % confidence interval]", tuple(map(_total, newest_first))),
+        Column("since the last gap [95 % confidence interval]", tuple(map(_total, newest_first))),
         Column("step time", tuple(units.quantity(step.point.step_time_s, "s") for step in newest_first), rank=1),
     )))  # fmt: skip
     return Section(_name(trace), tuple(parts), folded=True)

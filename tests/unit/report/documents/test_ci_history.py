@@ -16,6 +16,13 @@ def charts(entries):
     return [part for section in sections(entries).values() for part in section.parts if isinstance(part, Chart)]
 
 
+def verdicts(one):
+    """Those that the legend of a chart has."""
+    (panel,) = one.picture.panels
+    assert panel.colours is not None
+    return panel.colours.names
+
+
 def columns(table):
     return {column.title: column.cells for column in table.columns}
 
@@ -64,6 +71,9 @@ def test_each_benchmark_has_a_picture_and_its_commits_newest_first():
     values = picture.picture.panels[0].values
     assert [value["commit"] for value in values] == list(range(1, 41)), "oldest first"
     assert "gap" in str(vega_lite(picture.picture))
+    assert [verdicts(one) for one in charts(drifting())] == [
+        ("unchanged",), ("unchanged",), ("slower", "faster", "unchanged", "undecided"),
+    ]  # fmt: skip
     assert charts([an_entry(1, a_point(0.01))]) == [], "one point is no history"
 
 
