@@ -66,8 +66,8 @@ def measured(repository, tmp_path_factory):
     """What `ci measure` leaves, and the summary of its job."""
     there = tmp_path_factory.mktemp("measured")
     answer = torchstone(
-        repository, "ci", "measure", "bench.yaml", "--base", "main", "--head", "change", "--within", "45s",
-        "--output", str(there / "result"), GITHUB_STEP_SUMMARY=str(there / "summary.md"),
+        repository, "ci", "measure", "bench.yaml", "--base", "main", "--head", "change", "--within", "150s",
+        "--no-control", "--output", str(there / "result"), GITHUB_STEP_SUMMARY=str(there / "summary.md"),
         TORCHSTONE_OUTPUT=str(there / "outputs"), TORCHSTONE_CACHE=str(there / "cache"), TORCHSTONE_WHEN_BUSY="share",
     )  # fmt: skip
     return there, answer
@@ -79,7 +79,6 @@ def test_the_merge_base_is_measured_against_the_change(repository, measured):
     assert result["base"] == git(repository, "rev-parse", "main~1").strip(), "and not what main did since"
     assert result["head"] == git(repository, "rev-parse", "change").strip()
     assert [one["state"] for one in result["benchmarks"]] == ["measured"]
-    assert result["control"]["state"] == "measured"
     assert "torchstone: net (1 of 1): slower" in answer.stderr
     assert "1 slower, 0 faster" in (there / "summary.md").read_text()
     assert len(git(repository, "worktree", "list").splitlines()) == 1
