@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import charted
+import ci_results
 import compared_results
 import msgspec
 import reported
@@ -163,6 +164,7 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: long names", lambda: run_document(named(LONG), every=True)),
     ("run: trainings", trainings_document),
     *_OF_OTHERS,
+    *ci_results.DOCUMENTS,
 ]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),

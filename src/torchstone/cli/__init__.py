@@ -13,6 +13,7 @@ COMMANDS = {
     "tune": "find the fastest safe settings, at a few percent of the cost of measuring all",
     "memory": "predict the peak memory of a step on any card, and the largest batch that fits",
     "ab": "test whether B is faster than A, in interleaved pairs, with a bound on false alarms",
+    "ci": "continuous integration: measure a change, comment on its pull request, gate, history",
     "compare": "compare stored runs of one or several machines: significant differences and their size",
     "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
     "recommend": "recommend hardware and settings from all stored results",

@@ -40,6 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the reports (default: the folder reports of --output-dir)"
     )
+    parser.add_argument(
+        "--history", type=Path, metavar="DIR",
+        help="write the page of the benchmarks' history instead: a work tree of its branch (torchstone ci history)",
+    )  # fmt: skip
     add_folder(parser)
 
 
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
     renderers = {name: renderer(name) for name in named}
     carried = any(one.suffix in CARRYING for one in renderers.values())
-    documents = _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder, carried=carried)
+    documents = _documents(options, folder, carried=carried)
     there: Path = options.output or folder / "reports"
     written: list[Path] = []
     for stem, document in documents.items():
@@ -64,6 +68,23 @@ def run(options: argparse.Namespace) -> int:
             written += _files(one, shown, there, stem)
     print("\n".join(map(str, written)))
     return 0
+
+
+def _documents(options: argparse.Namespace, folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the reports that were asked for, by what their files are called."""
+    if options.history is not None:
+        return {"history": _history(options.history)}
+    return _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder, carried=carried)
+
+
+def _history(folder: Path) -> Document:
+    """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
+    from torchstone.analysis.ci.history import traces
+    from torchstone.report.documents.ci_history import ci_history_document
+    from torchstone.storage.ci_folder import read_history
+
+    entries = read_history(folder)
+    return ci_history_document(traces(entries), len(entries))
 
 
 def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
