@@ -22,6 +22,7 @@ COMMANDS = {
     "resume": "continue an interrupted run: measure only the missing trials",
     "show": "print a stored run: every figure with its 95 % confidence interval",
     "report": "write the report of stored runs as files: Markdown, JSON, plain text",
+    "serve": "serve pages over the stored runs: lists, comparisons, histories, a run as it goes on",
     "check": "check results, stored ones or those of other tools, for measurement errors",
     "runs": "list the stored runs, newest first",
     "list": "list models, data, devices, recipes, axes, checks, formats, importers",

@@ -1,0 +1,80 @@
+"""Histories: the cases that were measured, and how a figure of one moved over all runs, with what changed."""
+
+from __future__ import annotations
+
+from torchstone.analysis.recommend.history import Histories, histories_of
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.case import Task
+from torchstone.core.schema.metric import FIGURES
+from torchstone.report.charts.history import chart
+from torchstone.report.document import Chart
+from torchstone.report.documents.history import history_document, label
+from torchstone.report.pages.address import Query, address
+from torchstone.report.pages.run_page import picture, pictures_drawn
+from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.storage.catalogue import Key, Wanted, devices, models, series_lines
+from torchstone.storage.measured import measured_of_case
+
+_LENGTH = 50  # rows of a page
+_NEWEST = 200  # runs of a case that are looked at: more change points than these show take seconds to look for
+_USUAL = "throughput"
+
+
+def series_page(site: Site, query: Query) -> Answer:
+    """Return the list of cases, those that were measured last first."""
+    if query.has_empty:
+        return redirect(address("/history", *query.without_empty()))
+    site.store.freshen()
+    wanted, before = query.wanted(), query.before()
+    with site.store.reading() as connection:
+        found = series_lines(connection, wanted, before, _LENGTH + 1)
+        offered = {"models": models(connection), "devices": devices(connection)}
+    last = found[_LENGTH - 1] if len(found) > _LENGTH else None
+    return site.show(
+        "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
+        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title="History",
+        here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), **offered,
+    )  # fmt: skip
+
+
+def history_page(site: Site, query: Query, case_id: str) -> Answer:
+    """Return the history of a Case on every machine. `figure`: which one; `suspect=1`: with SUSPECT runs."""
+    site.store.freshen()
+    metric, suspect = query.get("figure") or _USUAL, query.get("suspect") == "1"
+    told = _histories(site, case_id, metric, suspect=suspect)
+    one = told.histories[0] if told.histories else None
+    pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
+    return site.show(
+        "history.html", title=label(one) if one is not None else f"Case {case_id}", here="/history", case_id=case_id,
+        document=history_document(told), metric=metric, suspect=suspect, metrics=FIGURES, most=_NEWEST,
+        runs=told.runs, picture=address(f"/history/{case_id}/chart.svg", *pairs) if _drawable(told) else None,
+    )  # fmt: skip
+
+
+def history_chart(site: Site, query: Query, case_id: str) -> Answer:
+    """Return the picture of a history."""
+    metric, suspect = query.get("figure") or _USUAL, query.get("suspect") == "1"
+    told = _histories(site, case_id, metric, suspect=suspect)
+    if not told.histories:
+        raise UsageError(f"no stored run of the case {case_id} has the figure {metric}")
+    newest = tuple(one.points[-1].run_id for one in told.histories)
+    key = ("history", case_id, metric, suspect, told.runs, newest)
+    return picture(site, key, Chart("history", "", chart(told.histories)))
+
+
+def _histories(site: Site, case_id: str, metric: str, *, suspect: bool) -> Histories:
+    if metric not in FIGURES:
+        raise unknown("figure", metric, FIGURES)
+    with site.store.reading() as connection:
+        readings = measured_of_case(connection, case_id, (metric,), _NEWEST)
+    if not readings:
+        raise UsageError(f"no stored run has a result of the case {case_id}")
+    state = (len(readings), readings[-1].run_id, sum(len(one.trials) for one in readings))
+    found = site.kept(
+        ("histories", case_id, metric, suspect, state), lambda: histories_of(readings, metric, suspect=suspect)
+    )
+    return Histories(metric, found, len(readings))
+
+
+def _drawable(told: Histories) -> bool:
+    return any(len(one.points) > 1 for one in told.histories) and pictures_drawn()

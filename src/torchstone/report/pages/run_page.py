@@ -1,0 +1,162 @@
+"""A run: its Document; while it goes on, how far it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from torchstone.analysis.summary import summarize
+from torchstone.core.charts.drawing import as_svg
+from torchstone.core.errors import UsageError
+from torchstone.report.document import Chart, Document, Part, Section
+from torchstone.report.pages.address import Query, address, compare_address
+from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.storage.catalogue import Key, Wanted, beginning_with, cases_of, line_of, run_lines
+from torchstone.storage.index import CUT_OFF
+from torchstone.storage.progress import Progress, is_written
+from torchstone.storage.query import Entry, stored
+from torchstone.storage.summaries import CaseRow, RunLine
+
+_MOST_LINKS = 12  # cases whose history is linked from the top of the page
+_LOOKED_AT = 20  # runs among which one of the same name is looked for
+
+
+class Pictures(msgspec.Struct, frozen=True):
+    """Where the pictures of a Document are, by number."""
+
+    address: str
+    query: str
+    numbers: Iterator[int]
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """What the index tells of a run."""
+
+    line: RunLine
+    entry: Entry
+    cases: tuple[CaseRow, ...]
+    before: tuple[RunLine, ...]
+
+
+def run_page(site: Site, query: Query, run_id: str) -> Answer:
+    """Return the page of a run. `every=1`: every figure of every case; `live=0`: without polling."""
+    site.store.freshen()
+    found = _read(site, run_id)
+    progress = _progress(site, found.line) if isinstance(found, _Read) else None
+    if isinstance(found, _Read) and found.line.status == CUT_OFF and progress is None:  # it may just have ended
+        site.store.freshen(hurry=True)
+        found = _read(site, run_id)
+    if not isinstance(found, _Read):
+        return _another(site, query, found, run_id)
+    line, every = found.line, query.get("every") == "1"
+    return site.show(
+        "run.html", title=line.name, here="/runs", line=line, document=_document(site, found.entry, every=every),
+        every=every, histories=_histories(found.cases), earlier=_earlier(found.before, line), progress=progress,
+        polls=query.get("live") != "0", pictures=_pictures(run_id, every=every) if pictures_drawn() else None,
+    )  # fmt: skip
+
+
+def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
+    """Return a run; where there is none of that id, the ids that begin so."""
+    with site.store.reading() as connection:
+        line, entry = line_of(connection, run_id), stored(connection, site.store.folder, run_id)
+        if line is None or entry is None:
+            return beginning_with(connection, run_id)
+        before = run_lines(connection, Wanted(text=line.name), Key(line.started_utc, run_id), _LOOKED_AT)
+        return _Read(line, entry, cases_of(connection, run_id), before)
+
+
+def live_part(site: Site, _query: Query, run_id: str) -> Answer:
+    """Return how far a run is, as the part of its page that is fetched again and again.
+
+    Once it has ended, the whole page is loaded again.
+    """
+    with site.store.reading() as connection:
+        line = line_of(connection, run_id)
+    if line is None:
+        raise UsageError(f"no run {run_id}: its record is not there any more")
+    progress = _progress(site, line)
+    if progress is None:
+        return Answer(b"", headers={"hx-refresh": "true"})
+    return site.show("live.html", progress=progress, polls=True)
+
+
+def run_picture(site: Site, query: Query, run_id: str, number: int) -> Answer:
+    """Return a picture of a run's Document, the first is 1."""
+    with site.store.reading() as connection:
+        entry = stored(connection, site.store.folder, run_id)
+    if entry is None:
+        raise UsageError(f"no run {run_id}")
+    document = _document(site, entry, every=query.get("every") == "1")
+    charts = list(_charts(document.parts))
+    if not 1 <= number <= len(charts):
+        raise UsageError(f"run {run_id} has no picture {number}")
+    return picture(site, (*_state(entry), "picture", number), charts[number - 1])
+
+
+def picture(site: Site, key: object, chart: Chart) -> Answer:
+    """Return a chart as SVG, drawn once. Raises MissingError without the library that draws."""
+    data = site.kept(key, lambda: as_svg(chart.picture).encode())
+    return Answer(data, media_type="image/svg+xml")
+
+
+def pictures_drawn() -> bool:
+    """Say whether the library that draws is here. It is not loaded: that takes longer than a page."""
+    return importlib.util.find_spec("vl_convert") is not None
+
+
+def _pictures(run_id: str, *, every: bool) -> Pictures:
+    return Pictures(f"/runs/{run_id}/pictures", "?every=1" if every else "", itertools.count(1))
+
+
+def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
+    """Return where the beginning of an id leads."""
+    if len(ids) == 1:
+        return redirect(address(f"/runs/{ids[0]}", *query.without_empty()))
+    if ids:
+        return site.show("several.html", 404, title="Several runs", here="/runs", word=word, ids=ids)
+    return site.message("No such run", f"No run has the id {word}, or begins with it.", 404)
+
+
+def _state(entry: Entry) -> tuple[object, ...]:
+    """Return what changes when the record does."""
+    return entry.row.run_id, entry.row.status, entry.row.trials, entry.row.ok, len(entry.findings)
+
+
+def _document(site: Site, entry: Entry, *, every: bool) -> Document:
+    key = (*_state(entry), "document", every)
+    return site.kept(key, lambda: site.document_of(summarize(entry), every=every))
+
+
+def _progress(site: Site, line: RunLine) -> Progress | None:
+    """Return how far a run is; None of one that has ended, or that nobody goes on with."""
+    path = site.store.folder / "records" / f"{line.run_id}.jsonl"  # of an imported one it may be another: it is whole
+    if line.status != CUT_OFF or not is_written(path):
+        return None
+    progress = site.following(path).look()
+    return progress if progress.ended is None else None
+
+
+def _histories(cases: Sequence[CaseRow]) -> list[tuple[str, str]]:
+    """Return the address and the words of the histories of the Cases."""
+    found = {
+        f"/history/{case.case_id}": ", ".join(filter(None, (f"{case.task} {case.model}", case.settings)))
+        for case in cases if case.counted
+    }  # fmt: skip
+    return list(found.items())[:_MOST_LINKS]
+
+
+def _earlier(before: Sequence[RunLine], line: RunLine) -> str | None:
+    """Return where this run is compared with the one before it by the same name."""
+    return next((compare_address([one.run_id, line.run_id]) for one in before if one.name == line.name), None)
+
+
+def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
+    for part in parts:
+        if isinstance(part, Chart):
+            yield part
+        elif isinstance(part, Section):
+            yield from _charts(part.parts)

@@ -1,0 +1,201 @@
+"""A run in progress, read from its record as it grows: each look decodes only the lines that are new."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.figures import figures
+from torchstone.core.schema.case import Case, model_name
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.run import Added, End, Head, Line
+from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.stats.interval import over_trials
+from torchstone.storage.bounds import bounded
+from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded
+from torchstone.storage.summaries import settings_words
+
+_MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
+_LATEST = 12  # trials that are listed
+_RECENT_S = 600.0  # a record that grew within this may still be written, where the system does not tell
+_RATE = "throughput"
+
+
+class CaseProgress(msgspec.Struct, frozen=True):
+    """One Case so far. `rate`: items/s over its successful trials, with the 95 % confidence interval."""
+
+    case_id: str
+    label: str
+    device: str
+    ok: int
+    failed: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+class LatestTrial(msgspec.Struct, frozen=True):
+    """One trial. `rate`: its throughput in items/s; None where it has none."""
+
+    number: int
+    label: str
+    device: str
+    status: str
+    message: str
+    rate: float | None
+    duration_s: float
+    purpose: str
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A run so far. `planned`: its trials, where their number is known beforehand; `latest`: newest first.
+
+    `ended`: how it ended, None while it goes on; `whole`: the record has been read to its end.
+    """
+
+    run_id: str
+    name: str
+    started_utc: str
+    done: int
+    failed: int
+    planned: int | None
+    cases: tuple[CaseProgress, ...]
+    latest: tuple[LatestTrial, ...]
+    ended: str | None
+    whole: bool
+
+
+class Following:
+    """Follows one record. Several threads may look."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._offset = 0
+        self._head: Head | None = None
+        self._cases: dict[str, Case] = {}
+        self._trials: dict[tuple[str, int, Purpose], Trial] = {}
+        self._rates: dict[tuple[str, int, Purpose], float | None] = {}
+        self._end: End | None = None
+
+    def look(self) -> Progress:
+        """Return how far the run is. Raises UsageError where the record is gone, or is none."""
+        with self._lock:
+            whole = self._read()
+            return self._progress(whole)
+
+    def _read(self) -> bool:
+        until = time.monotonic() + _MOST_S
+        with read_bounded(self._path) as file:
+            if os.fstat(file.fileno()).st_size < self._offset:  # another file by the same name
+                self._begin()
+            file.seek(self._offset)
+            while time.monotonic() < until:
+                data = file.readline(MOST_LINE_BYTES + 1)
+                if not data.endswith(b"\n"):
+                    return not len(data) > MOST_LINE_BYTES
+                self._take(data)
+                self._offset += len(data)
+        return False
+
+    def _take(self, data: bytes) -> None:
+        line: Line = decode(data, Line)
+        if isinstance(line, Head):
+            self._head = line
+            self._cases.update({case.case_id: case for case in line.plan.cases})
+        elif isinstance(line, Added):
+            self._cases[line.case.case_id] = line.case
+        elif isinstance(line, Trial):
+            self._end = None  # the run was resumed
+            trial = bounded(line)
+            key = (trial.case_id, trial.number, trial.purpose)
+            self._trials.pop(key, None)  # one that was interrupted and is taken again comes last
+            rate = figures(trial).values.get(_RATE)
+            # Raw values are not kept: a page that stays open for a day must not grow with the record.
+            self._trials[key] = msgspec.structs.replace(trial, measurements=(), series=(), facts={})
+            self._rates[key] = rate
+        elif isinstance(line, End):
+            self._end = line
+
+    def _progress(self, whole: bool) -> Progress:
+        head = self._head
+        if head is None:
+            raise UsageError(f"{self._path}: no run has begun in this record")
+        taken = [(key, trial) for key, trial in self._trials.items() if trial.outcome.status != Status.INTERRUPTED]
+        failed = sum(trial.outcome.status != Status.OK for _, trial in taken)
+        cases = tuple(self._case(case_id, case) for case_id, case in self._cases.items())
+        latest = tuple(self._latest(key, trial) for key, trial in reversed(taken[-_LATEST:]))
+        ended = self._end.status if self._end is not None else None
+        return Progress(
+            head.run_id, head.name, head.started_utc, len(taken), failed, _planned(head), cases, latest, ended, whole
+        )
+
+    def _case(self, case_id: str, case: Case) -> CaseProgress:
+        own = [(key, trial) for key, trial in self._trials.items() if trial.case_id == case_id]
+        good = [key for key, trial in own if trial.outcome.status == Status.OK]
+        kept = [key for key in good if key[2] == Purpose.REPLICATE] or good
+        rates = [rate for key in kept if (rate := self._rates[key]) is not None and rate > 0.0]
+        rate, low, high = _mean(rates)
+        ended = sum(trial.outcome.status != Status.INTERRUPTED for _, trial in own)
+        return CaseProgress(case_id, _label(case), str(case.placement), len(good), ended - len(good), rate, low, high)
+
+    def _latest(self, key: tuple[str, int, Purpose], trial: Trial) -> LatestTrial:
+        case = self._cases.get(trial.case_id)
+        label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
+        outcome = trial.outcome
+        return LatestTrial(
+            trial.number, label, device, str(outcome.status), outcome.message or "", self._rates[key],
+            trial.duration_s, str(trial.purpose),
+        )  # fmt: skip
+
+
+def _label(case: Case) -> str:
+    work = f"{case.workload.task} {model_name(case.workload.model)}"
+    return ", ".join(filter(None, (work, settings_words(case.configuration))))
+
+
+def _mean(rates: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    if not rates:
+        return None, None, None
+    found = over_trials(rates)
+    return found.value, found.low, found.high
+
+
+def _planned(head: Head) -> int | None:
+    open_ended = head.procedure.in_rounds or head.quest is not None or head.contest is not None
+    return None if open_ended else len(head.plan.slots)
+
+
+def is_written(path: Path, locks: Path = Path("/proc/locks")) -> bool:
+    """Say whether a process is writing this record: its writer holds a lock on it (storage/record_writer.py).
+
+    Read from the kernel's list: trying the lock could be in the way of a writer. Where there is no such list, a record
+    that grew within ten minutes counts as being written.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    try:
+        lines = locks.read_text("ascii", "replace").splitlines()
+    except OSError:  # not Linux
+        return time.time() - found.st_mtime < _RECENT_S
+    return any(_locks(line, found.st_ino) for line in lines)
+
+
+def _locks(line: str, inode: int) -> bool:
+    """Say whether a line of /proc/locks is of a lock on that file: "1: FLOCK  ADVISORY  WRITE 708 08:01:2490 0 EOF".
+
+    The device is left out of it: of an overlay file system it is another than `stat` tells.
+    """
+    parts = line.split()
+    return len(parts) > 5 and parts[1] == "FLOCK" and parts[5].rpartition(":")[2] == str(inode)
