@@ -69,7 +69,7 @@ class Store:
         if hurry:
             self._rests_until = 0.0
             self._roused.set()
-        if time.monotonic() > self._rests_until:
+        if self._thread.is_alive() and time.monotonic() > self._rests_until:
             self._looked.wait(_WAIT_S)
 
     @contextlib.contextmanager
