@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from run_sheet.here import Here, NotHere
 
 ROOT = Path(__file__).resolve().parents[2]
-_QUICK = ("tests/unit/devices", "tests/unit/telemetry", "tests/contract/test_devices.py")
+_QUICK = ("tests/unit/plugins/devices", "tests/unit/plugins/telemetry", "tests/contract/test_devices.py")
 _WHOLE = ("tests/unit", "tests/contract")
 _ABSENT = re.compile(r"No module named '([\w.]+)'")
 

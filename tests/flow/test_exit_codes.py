@@ -58,7 +58,7 @@ def test_a_stored_run_in_which_nothing_was_measured(falls, capfd):
     for words, code in (
         (["show"], 0), (["runs"], 0), (["list"], 0), (["resume"], 2), (["check"], 0), (["check", "--strict"], 1),
         (["compare", "latest"], 2), (["export", "nothing"], 2), (["show", "nothing"], 2),
-        (["history", "latest"], 0), (["report"], 2),
+        (["history", "latest"], 0), (["report"], 0), (["report", "nothing"], 2), (["reprot"], 2),
     ):  # fmt: skip
         capfd.readouterr()
         assert (words, main(words)) == (words, code), capfd.readouterr().err

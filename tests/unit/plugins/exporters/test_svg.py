@@ -45,7 +45,8 @@ def test_latency_and_energy_have_charts_where_they_were_measured():
     ]
     _, latency, _, _, energy = charts(SWEEP, rows).panels
     assert (latency.title, energy.title) == (
-        "latency of a batch, median, with its 95 % confidence interval", "energy of one image, with its 95 % interval",
+        "latency of a batch, median, with its 95 % confidence interval",
+        "energy of one image, with its 95 % confidence interval",
     )  # fmt: skip
     assert latency.values[0]["value"] == pytest.approx(4.0), "in ms"
     assert latency.values[0]["low"] == pytest.approx(3.0)
