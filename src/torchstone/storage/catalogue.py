@@ -70,7 +70,10 @@ class SeriesLine(msgspec.Struct, frozen=True):
 
 
 class FindingLine(msgspec.Struct, frozen=True):
-    """One finding of one run. `work`, `settings`: of the Case it is about; "" of the run as a whole."""
+    """One finding of one run. `work`, `settings`: of the Case it is about; "" of the run as a whole.
+
+    `counted`: whether that Case has trials that a history counts.
+    """
 
     id: int
     run_id: str
@@ -82,6 +85,7 @@ class FindingLine(msgspec.Struct, frozen=True):
     advice: str
     work: str
     settings: str
+    counted: bool
 
 
 class _Terms:
@@ -137,6 +141,16 @@ def line_of(connection: sqlite3.Connection, run_id: str) -> RunLine | None:
     """Return one run; None where there is none of that id."""
     row = connection.execute("SELECT * FROM lines WHERE run_id = ?", (run_id,)).fetchone()
     return None if row is None else RunLine(*row)
+
+
+def before(connection: sqlite3.Connection, line: RunLine) -> str | None:
+    """Return the id of the run before this one by the same name; None where it is the first."""
+    found = connection.execute(
+        "SELECT run_id FROM lines WHERE name = ? AND (started_utc, run_id) < (?, ?)"
+        " ORDER BY started_utc DESC, run_id DESC LIMIT 1",
+        (line.name, line.started_utc, line.run_id),
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def beginning_with(connection: sqlite3.Connection, prefix: str, limit: int = 9) -> tuple[str, ...]:
@@ -198,12 +212,13 @@ def finding_lines(
         terms.add("(f.started_utc, f.id) < (?, ?)", before.moment, _number(before.name))
     found = connection.execute(
         "SELECT f.id, f.run_id, f.started_utc, f.check_name, f.severity, f.subject, f.message, f.advice,"  # noqa: S608
-        " coalesce((SELECT c.task || ' ' || c.model FROM cases c WHERE c.run_id = f.run_id AND c.case_id = f.subject), ''),"
-        " coalesce((SELECT c.settings FROM cases c WHERE c.run_id = f.run_id AND c.case_id = f.subject), '')"
-        f" FROM findings f WHERE {terms} ORDER BY f.started_utc DESC, f.id DESC LIMIT ?",
+        " coalesce(c.task || ' ' || c.model, ''), coalesce(c.settings, ''), coalesce(c.counted, 0) > 0"
+        " FROM findings f LEFT JOIN cases c ON c.run_id = f.run_id AND c.place ="
+        " (SELECT min(place) FROM cases WHERE run_id = f.run_id AND case_id = f.subject)"
+        f" WHERE {terms} ORDER BY f.started_utc DESC, f.id DESC LIMIT ?",
         (*terms.values, limit),
     )
-    return tuple(FindingLine(*row) for row in found)
+    return tuple(FindingLine(*row[:-1], bool(row[-1])) for row in found)
 
 
 def _number(text: str) -> int:

@@ -36,6 +36,18 @@ def sync(folder: Path, place: Path | None = None) -> tuple[Problem, ...]:
         return problems
 
 
+def is_stale(connection: sqlite3.Connection, folder: Path, run_id: str) -> bool:
+    """Say whether the record of a run is another than the one that was stored, or is gone."""
+    row = connection.execute("SELECT file, size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        return True
+    try:
+        found = (folder / "records" / row[0]).stat()
+    except FileNotFoundError:
+        return True
+    return (found.st_size, found.st_mtime_ns) != row[1:]
+
+
 def rebuild(folder: Path) -> tuple[Problem, ...]:
     """Rebuild the index from the records."""
     with current(folder, anew=True) as (_, problems):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,16 +16,14 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Added, End, Head, Line
-from torchstone.core.schema.trial import Purpose, Status, Trial
-from torchstone.core.stats.interval import over_trials
+from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
 from torchstone.storage.bounds import bounded
 from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded
-from torchstone.storage.summaries import settings_words
+from torchstone.storage.summaries import RATE, Rate, Rated, rates_of, settings_words
 
 _MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
 _LATEST = 12  # trials that are listed
 _RECENT_S = 600.0  # a record that grew within this may still be written, where the system does not tell
-_RATE = "throughput"
 
 
 class CaseProgress(msgspec.Struct, frozen=True):
@@ -71,6 +70,17 @@ class Progress(msgspec.Struct, frozen=True):
     whole: bool
 
 
+class _Taken(NamedTuple):
+    """What is kept of a trial: no raw values, so that a page that stays open for a day does not grow with the record."""
+
+    case_id: str
+    number: int
+    outcome: Outcome
+    purpose: Purpose
+    rate: float | None
+    duration_s: float
+
+
 class Following:
     """Follows one record. Several threads may look."""
 
@@ -83,8 +93,9 @@ class Following:
         self._offset = 0
         self._head: Head | None = None
         self._cases: dict[str, Case] = {}
-        self._trials: dict[tuple[str, int, Purpose], Trial] = {}
-        self._rates: dict[tuple[str, int, Purpose], float | None] = {}
+        self._trials: dict[int, _Taken] = {}  # by the number of their line
+        self._interrupted: dict[tuple[str, int, Purpose], int] = {}
+        self._lines = 0
         self._end: End | None = None
 
     def look(self) -> Progress:
@@ -101,14 +112,17 @@ class Following:
             file.seek(self._offset)
             while time.monotonic() < until:
                 data = file.readline(MOST_LINE_BYTES + 1)
+                if len(data) > MOST_LINE_BYTES:
+                    raise UsageError(f"{self._path}: a line of more than {MOST_LINE_BYTES} bytes")
                 if not data.endswith(b"\n"):
-                    return not len(data) > MOST_LINE_BYTES
+                    return True
                 self._take(data)
                 self._offset += len(data)
         return False
 
     def _take(self, data: bytes) -> None:
         line: Line = decode(data, Line)
+        self._lines += 1
         if isinstance(line, Head):
             self._head = line
             self._cases.update({case.case_id: case for case in line.plan.cases})
@@ -116,58 +130,60 @@ class Following:
             self._cases[line.case.case_id] = line.case
         elif isinstance(line, Trial):
             self._end = None  # the run was resumed
-            trial = bounded(line)
-            key = (trial.case_id, trial.number, trial.purpose)
-            self._trials.pop(key, None)  # one that was interrupted and is taken again comes last
-            rate = figures(trial).values.get(_RATE)
-            # Raw values are not kept: a page that stays open for a day must not grow with the record.
-            self._trials[key] = msgspec.structs.replace(trial, measurements=(), series=(), facts={})
-            self._rates[key] = rate
+            self._take_trial(bounded(line))
         elif isinstance(line, End):
             self._end = line
+
+    def _take_trial(self, trial: Trial) -> None:
+        key = (trial.case_id, trial.number, trial.purpose)
+        if (before := self._interrupted.pop(key, None)) is not None:
+            del self._trials[before]  # it is taken again
+        if trial.outcome.status == Status.INTERRUPTED:
+            self._interrupted[key] = self._lines
+        rate = figures(trial).values.get(RATE)
+        self._trials[self._lines] = _Taken(*key[:2], trial.outcome, trial.purpose, rate, trial.duration_s)
 
     def _progress(self, whole: bool) -> Progress:
         head = self._head
         if head is None:
             raise UsageError(f"{self._path}: no run has begun in this record")
-        taken = [(key, trial) for key, trial in self._trials.items() if trial.outcome.status != Status.INTERRUPTED]
-        failed = sum(trial.outcome.status != Status.OK for _, trial in taken)
-        cases = tuple(self._case(case_id, case) for case_id, case in self._cases.items())
-        latest = tuple(self._latest(key, trial) for key, trial in reversed(taken[-_LATEST:]))
+        taken = [trial for trial in self._trials.values() if trial.outcome.status != Status.INTERRUPTED]
+        failed = sum(trial.outcome.status != Status.OK for trial in taken)
+        latest = tuple(self._latest(trial) for trial in reversed(taken[-_LATEST:]))
         ended = self._end.status if self._end is not None else None
         return Progress(
-            head.run_id, head.name, head.started_utc, len(taken), failed, _planned(head), cases, latest, ended, whole
+            head.run_id, head.name, head.started_utc, len(taken), failed, _planned(head),
+            self._case_rows(head, taken), latest, ended, whole,
+        )  # fmt: skip
+
+    def _case_rows(self, head: Head, taken: Sequence[_Taken]) -> tuple[CaseProgress, ...]:
+        own: dict[str, list[Rated]] = {case_id: [] for case_id in self._cases}
+        for trial in taken:
+            own.setdefault(trial.case_id, []).append(Rated(trial.outcome, trial.purpose, trial.rate))
+        by_case = [own[case_id] for case_id in self._cases]
+        rates = rates_of(by_case, head.usual.deviation if head.usual is not None else None)
+        return tuple(
+            _case_row(case_id, case, trials, rate)
+            for (case_id, case), trials, rate in zip(self._cases.items(), by_case, rates, strict=True)
         )
 
-    def _case(self, case_id: str, case: Case) -> CaseProgress:
-        own = [(key, trial) for key, trial in self._trials.items() if trial.case_id == case_id]
-        good = [key for key, trial in own if trial.outcome.status == Status.OK]
-        kept = [key for key in good if key[2] == Purpose.REPLICATE] or good
-        rates = [rate for key in kept if (rate := self._rates[key]) is not None and rate > 0.0]
-        rate, low, high = _mean(rates)
-        ended = sum(trial.outcome.status != Status.INTERRUPTED for _, trial in own)
-        return CaseProgress(case_id, _label(case), str(case.placement), len(good), ended - len(good), rate, low, high)
-
-    def _latest(self, key: tuple[str, int, Purpose], trial: Trial) -> LatestTrial:
+    def _latest(self, trial: _Taken) -> LatestTrial:
         case = self._cases.get(trial.case_id)
         label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
-        outcome = trial.outcome
         return LatestTrial(
-            trial.number, label, device, str(outcome.status), outcome.message or "", self._rates[key],
+            trial.number, label, device, str(trial.outcome.status), trial.outcome.message or "", trial.rate,
             trial.duration_s, str(trial.purpose),
         )  # fmt: skip
+
+
+def _case_row(case_id: str, case: Case, trials: Sequence[Rated], rate: Rate) -> CaseProgress:
+    ok = sum(trial.outcome.status == Status.OK for trial in trials)
+    return CaseProgress(case_id, _label(case), str(case.placement), ok, len(trials) - ok, *rate)
 
 
 def _label(case: Case) -> str:
     work = f"{case.workload.task} {model_name(case.workload.model)}"
     return ", ".join(filter(None, (work, settings_words(case.configuration))))
-
-
-def _mean(rates: Sequence[float]) -> tuple[float | None, float | None, float | None]:
-    if not rates:
-        return None, None, None
-    found = over_trials(rates)
-    return found.value, found.low, found.high
 
 
 def _planned(head: Head) -> int | None:

@@ -5,20 +5,22 @@ They are filled as a run is stored and leave with it. No list has to count trial
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from torchstone.core.estimates import priors_of
 from torchstone.core.figures import Figures
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.trial import Status, Trial, ended_well, replicates
+from torchstone.core.schema.trial import Outcome, Purpose, Status, believed, ended_well, replicates
 from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.moderated import Prior
 
-_RATE = "throughput"
+RATE = "throughput"
 _NAMED = 3  # workloads, and devices, that a line of a list names
 _LONGEST = 4000  # characters of a run that a search looks through
 _CUT = 200  # characters of a name or a setting in a list
@@ -31,6 +33,7 @@ TABLES = (
     ok INTEGER NOT NULL, verdict TEXT NOT NULL, work TEXT NOT NULL, devices TEXT NOT NULL, words TEXT NOT NULL,
     PRIMARY KEY (started_utc, run_id)
 ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX lines_by_name ON lines (name, started_utc, run_id)",
     """CREATE TABLE cases (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, case_id TEXT NOT NULL,
     started_utc TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL, settings TEXT NOT NULL,
@@ -77,7 +80,7 @@ NAMES = ("lines", "cases", "findings", "series")
 class CaseRow(msgspec.Struct, frozen=True):
     """One Case of a run. `counted`: its successful replicates, 0 in a live comparison, whose turns are short.
 
-    `rate`: items/s with the 95 % confidence interval over those trials; None where there is none.
+    `rate`: items/s with the 95 % confidence interval over those trials, as `show` has it; None where there is none.
     """
 
     run_id: str
@@ -97,38 +100,63 @@ class CaseRow(msgspec.Struct, frozen=True):
     high: float | None
 
 
+class Rated(NamedTuple):
+    """One trial: how it ended, why it was taken, and its throughput in items/s; None where it has none."""
+
+    outcome: Outcome
+    purpose: Purpose
+    rate: float | None
+
+
+class Rate(NamedTuple):
+    """A throughput in items/s with its 95 % confidence interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Rate]:
+    """Return the throughput of each Case of a run, the same as in its summary (analysis/summary.py).
+
+    `cases`: the trials of each. `usual`: the deviation of the machine's earlier runs (`Head.usual`).
+    """
+    values = [[one.rate for one in believed(ended_well(own)) if one.rate is not None] for own in cases]
+    priors = priors_of([[Figures({RATE: value}, {}) for value in own] for own in values], usual)
+    return [_rate(own, prior.get(RATE)) for own, prior in zip(values, priors, strict=True)]
+
+
+def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
+    if not values:
+        return Rate(None, None, None)
+    found = over_trials(values, prior=prior)
+    return Rate(found.value, found.low, found.high)
+
+
 def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
     """Yield one row a Case. `derived`: the figures of each trial, in the order of the run's trials."""
     head = run.head
-    taken: dict[str, list[tuple[Trial, Figures]]] = {}
+    taken: dict[str, list[Rated]] = {case.case_id: [] for case in head.plan.cases}
     for trial, found in zip(run.trials, derived, strict=True):
-        taken.setdefault(trial.case_id, []).append((trial, found))
+        taken[trial.case_id].append(Rated(trial.outcome, trial.purpose, found.values.get(RATE)))
     noted: dict[str, list[Finding]] = {}
     for finding in run.findings:
         noted.setdefault(finding.subject, []).append(finding)
-    for place, case in enumerate(head.plan.cases):
-        case_id = case.case_id
-        own = taken.get(case_id, [])
-        trials = [trial for trial, _ in own]
-        counted = {id(trial) for trial in replicates(ended_well(trials))} if head.contest is None else set()
-        rate, low, high = _rate([found for trial, found in own if id(trial) in counted])
+    ids = [case.case_id for case in head.plan.cases]
+    rates = rates_of([taken[case_id] for case_id in ids], head.usual.deviation if head.usual is not None else None)
+    for place, (case, case_id, rate) in enumerate(zip(head.plan.cases, ids, rates, strict=True)):
+        own = taken[case_id]
+        counted = len(replicates(ended_well(own))) if head.contest is None else 0
         yield CaseRow(
             head.run_id, place, case_id, head.started_utc, str(case.workload.task),
             model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],
             device_name(head, case)[:_CUT], head.machine.host.hostname[:_CUT],
-            str(_verdict(trials, noted.get(case_id, ()))), len(trials), len(counted), rate, low, high,
+            str(_verdict(own, noted.get(case_id, ()))), len(own), counted,
+            *(rate if counted else Rate(None, None, None)),
         )  # fmt: skip
 
 
-def _rate(derived: Sequence[Figures]) -> tuple[float | None, float | None, float | None]:
-    values = [found.values[_RATE] for found in derived if _RATE in found.values]
-    if not values or not all(0.0 < value < math.inf for value in values):
-        return None, None, None
-    found = over_trials(values)
-    return found.value, found.low, found.high
-
-
-def _verdict(trials: Sequence[Trial], findings: Sequence[Finding]) -> Verdict | str:
+def _verdict(trials: Sequence[Rated], findings: Sequence[Finding]) -> Verdict | str:
     """Return the verdict of a Case; "" before its first trial: a run may still go on."""
     if not trials:
         return ""

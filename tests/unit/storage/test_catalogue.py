@@ -4,14 +4,18 @@ from big_store import big_store, named, tables
 from build import a_case, a_run, a_trial
 from stored import a_stored_run, case, machine, store
 
+from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.run import Usual
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.catalogue import (
-    Key, Wanted, beginning_with, cases_of, checks, devices, finding_lines, line_of, models, run_lines, series_lines,
+    Key, Wanted, before, beginning_with, cases_of, checks, devices, finding_lines, line_of, models, run_lines, series_lines,
 )  # fmt: skip
 from torchstone.storage.database import opened
-from torchstone.storage.index import rebuild, sync
+from torchstone.storage.index import is_stale, rebuild, sync
 from torchstone.storage.measured import measured, measured_of_case
+from torchstone.storage.progress import Following
+from torchstone.storage.query import find
 
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")
 HOT = Finding("throttled", Severity.WARNING, "the clock fell", "cool it", BERT.case_id)
@@ -35,16 +39,16 @@ def names(lines):
     return [int(line.name.split()[1]) for line in lines]
 
 
-def listed(folder, before=None, limit=50, **wanted):
+def listed(folder, behind=None, limit=50, **wanted):
     with opened(folder) as connection:
-        return run_lines(connection, Wanted(**wanted), before, limit)
+        return run_lines(connection, Wanted(**wanted), behind, limit)
 
 
 def test_pages_follow_each_other_without_a_gap_and_without_a_row_twice(folder):
-    seen, before = [], None
-    while page := listed(folder, before, 5):
+    seen, behind = [], None
+    while page := listed(folder, behind, 5):
         seen += names(page)
-        before = Key(page[-1].started_utc, page[-1].run_id)
+        behind = Key(page[-1].started_utc, page[-1].run_id)
     assert seen == list(range(12, 0, -1))
 
 
@@ -169,3 +173,40 @@ def test_the_big_store_is_what_reading_its_records_makes_of_them(tmp_path):
     assert tables(tmp_path) == made, "every record counts as read"
     rebuild(tmp_path)
     assert tables(tmp_path) == made
+
+
+@pytest.mark.parametrize("sizes", [(8,), (8, 16), (8, 16, 32, 64)])
+@pytest.mark.parametrize("usual", [None, Usual(0.05, 9, 3)])
+def test_a_rate_and_its_interval_are_those_of_show(tmp_path, sizes, usual):
+    cases = [(case(batch_size=size), 10.0 * size) for size in sizes]
+    run = a_stored_run(3, cases, machine(), trials=2, noise=0.04, usual=usual)
+    store(tmp_path, [run])
+    shown = [one.estimates["throughput"] for one in summarize(find(tmp_path, run.head.run_id)).cases]
+    with opened(tmp_path) as connection:
+        rows = cases_of(connection, run.head.run_id)
+    followed = Following(tmp_path / "records" / f"{run.head.run_id}.jsonl").look().cases
+    expected = [(one.value, one.low, one.high) for one in shown]
+    assert [(row.rate, row.low, row.high) for row in rows] == expected
+    assert [(row.rate, row.low, row.high) for row in followed] == expected
+
+
+def test_the_run_before_by_the_same_name(tmp_path):
+    runs = [a_stored_run(day, [(case(), 100.0)], machine(), name="ab"[day % 2]) for day in range(1, 5)]
+    store(tmp_path, runs)
+    sync(tmp_path)
+    with opened(tmp_path) as connection:
+        lines = {line.run_id: line for line in run_lines(connection, Wanted())}
+        ids = [run.head.run_id for run in runs]
+        assert [before(connection, lines[run_id]) for run_id in ids] == [None, None, ids[0], ids[1]]
+
+
+def test_a_record_that_was_written_to_since_is_stale(folder):
+    path = max((folder / "records").iterdir())
+    with opened(folder) as connection:
+        assert not is_stale(connection, folder, path.stem)
+        with path.open("ab") as file:
+            file.write(b"\n")
+        assert is_stale(connection, folder, path.stem)
+        path.unlink()
+        assert is_stale(connection, folder, path.stem)
+        assert is_stale(connection, folder, "nothing")

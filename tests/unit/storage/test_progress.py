@@ -97,13 +97,6 @@ def test_another_file_by_the_same_name_is_read_anew(writer):
         following.look()
 
 
-def test_raw_values_are_not_kept(writer):
-    writer.append(trial(0))
-    following = Following(writer.path)
-    following.look()
-    assert all(not kept.measurements and not kept.facts for kept in following._trials.values())
-
-
 def test_a_record_is_being_written_while_its_writer_is_there(writer, tmp_path):
     assert is_written(writer.path)
     other = tmp_path / "other.jsonl"

@@ -34,8 +34,12 @@ class Rates(msgspec.Struct, frozen=True):
 
 def compare_page(site: Site, query: Query) -> Answer:
     """Return the page. `run=…` of a form becomes a=…&b=…; `all=1`: with what is the same in all runs."""
-    if query.all("run"):
-        return redirect(compare_address(query.all("run")))
+    if len(ticked := query.all("run")) > len(_LETTERS):
+        return site.message(
+            "Too many runs", f"{len(ticked)} runs are ticked: {len(_LETTERS)} at most can be compared. Untick some.", 400
+        )
+    if ticked:
+        return redirect(compare_address(ticked))
     ids = tuple(dict.fromkeys(one for letter in _LETTERS if (one := query.get(letter))))
     everything = query.get("all") == "1"
     if len(ids) < 2:

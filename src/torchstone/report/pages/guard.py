@@ -61,12 +61,12 @@ class Guard:
             return self._with_token(path, offered[0], [pair for pair in query if pair[0] != "token"])
         if any(_same(value, self._pass()) for value in _values(cookies, self._cookie)):
             return None
-        return Refusal(401, "Open the address with the token that torchstone serve printed: /?token=…")
+        return Refusal(401, "Add the token to the address, /?token=…: torchstone serve printed it, or it is in its file.")
 
     def _with_token(self, path: str, offered: str, rest: Sequence[tuple[str, str]]) -> Refusal:
         assert self._token is not None
         if not _same(offered, self._token):
-            return Refusal(401, "This token is wrong. Use the one that torchstone serve printed, or that of its file.")
+            return Refusal(401, "This token is wrong. torchstone serve printed the right one, or it is in its file.")
         there = address("/" + path.lstrip("/"), *rest)  # of //elsewhere a browser would make another machine
         cookie = f"{self._cookie}={self._pass()}; Path=/; HttpOnly; SameSite=Strict"
         return Refusal(303, "", {"location": there, "set-cookie": cookie, "cache-control": "no-store"})

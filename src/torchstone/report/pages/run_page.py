@@ -14,14 +14,13 @@ from torchstone.core.errors import UsageError
 from torchstone.report.document import Chart, Document, Part, Section
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.site import Answer, Site, redirect
-from torchstone.storage.catalogue import Key, Wanted, beginning_with, cases_of, line_of, run_lines
-from torchstone.storage.index import CUT_OFF
+from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
+from torchstone.storage.index import CUT_OFF, is_stale
 from torchstone.storage.progress import Progress, is_written
 from torchstone.storage.query import Entry, stored
 from torchstone.storage.summaries import CaseRow, RunLine
 
 _MOST_LINKS = 12  # cases whose history is linked from the top of the page
-_LOOKED_AT = 20  # runs among which one of the same name is looked for
 
 
 class Pictures(msgspec.Struct, frozen=True):
@@ -33,12 +32,13 @@ class Pictures(msgspec.Struct, frozen=True):
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """What the index tells of a run."""
+    """What the index tells of a run. `before`: the run by the same name before it; `stale`: its record has changed since."""
 
     line: RunLine
     entry: Entry
     cases: tuple[CaseRow, ...]
-    before: tuple[RunLine, ...]
+    before: str | None
+    stale: bool
 
 
 def run_page(site: Site, query: Query, run_id: str) -> Answer:
@@ -46,15 +46,16 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
     site.store.freshen()
     found = _read(site, run_id)
     progress = _progress(site, found.line) if isinstance(found, _Read) else None
-    if isinstance(found, _Read) and found.line.status == CUT_OFF and progress is None:  # it may just have ended
+    if isinstance(found, _Read) and found.stale and progress is None:  # it may just have ended
         site.store.freshen(hurry=True)
         found = _read(site, run_id)
     if not isinstance(found, _Read):
         return _another(site, query, found, run_id)
     line, every = found.line, query.get("every") == "1"
+    earlier = compare_address([found.before, run_id]) if found.before is not None else None
     return site.show(
         "run.html", title=line.name, here="/runs", line=line, document=_document(site, found.entry, every=every),
-        every=every, histories=_histories(found.cases), earlier=_earlier(found.before, line), progress=progress,
+        every=every, histories=_histories(found.cases), earlier=earlier, progress=progress,
         polls=query.get("live") != "0", pictures=_pictures(run_id, every=every) if pictures_drawn() else None,
     )  # fmt: skip
 
@@ -65,8 +66,8 @@ def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
         line, entry = line_of(connection, run_id), stored(connection, site.store.folder, run_id)
         if line is None or entry is None:
             return beginning_with(connection, run_id)
-        before = run_lines(connection, Wanted(text=line.name), Key(line.started_utc, run_id), _LOOKED_AT)
-        return _Read(line, entry, cases_of(connection, run_id), before)
+        stale = is_stale(connection, site.store.folder, run_id)
+        return _Read(line, entry, cases_of(connection, run_id), before(connection, line), stale)
 
 
 def live_part(site: Site, _query: Query, run_id: str) -> Answer:
@@ -90,11 +91,12 @@ def run_picture(site: Site, query: Query, run_id: str, number: int) -> Answer:
         entry = stored(connection, site.store.folder, run_id)
     if entry is None:
         raise UsageError(f"no run {run_id}")
-    document = _document(site, entry, every=query.get("every") == "1")
+    every = query.get("every") == "1"
+    document = _document(site, entry, every=every)
     charts = list(_charts(document.parts))
     if not 1 <= number <= len(charts):
         raise UsageError(f"run {run_id} has no picture {number}")
-    return picture(site, (*_state(entry), "picture", number), charts[number - 1])
+    return picture(site, (*_state(entry), "picture", every, number), charts[number - 1])
 
 
 def picture(site: Site, key: object, chart: Chart) -> Answer:
@@ -132,7 +134,7 @@ def _document(site: Site, entry: Entry, *, every: bool) -> Document:
 
 
 def _progress(site: Site, line: RunLine) -> Progress | None:
-    """Return how far a run is; None of one that has ended, or that nobody goes on with."""
+    """Return how far a run is; None of one that has ended, or that was abandoned."""
     path = site.store.folder / "records" / f"{line.run_id}.jsonl"  # of an imported one it may be another: it is whole
     if line.status != CUT_OFF or not is_written(path):
         return None
@@ -147,11 +149,6 @@ def _histories(cases: Sequence[CaseRow]) -> list[tuple[str, str]]:
         for case in cases if case.counted
     }  # fmt: skip
     return list(found.items())[:_MOST_LINKS]
-
-
-def _earlier(before: Sequence[RunLine], line: RunLine) -> str | None:
-    """Return where this run is compared with the one before it by the same name."""
-    return next((compare_address([one.run_id, line.run_id]) for one in before if one.name == line.name), None)
 
 
 def _charts(parts: Sequence[Part]) -> Iterator[Chart]:

@@ -74,7 +74,7 @@ class Site:
 
     def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
         """Return a page that says one thing."""
-        return self.show("message.html", status, headers, title=title, text=text)
+        return self.show("message.html", status, headers, title=title, text=text, here="")
 
     def kept(self, key: object, make: Callable[[], T]) -> T:
         """Return what was made for this key before, or make it. The key names the state of the record, too."""

@@ -17,7 +17,8 @@ from torchstone.storage.index import Problem, sync
 
 _LEAST_S = 2.0  # between two looks at the records
 _SHARE, _MOST_S = 20.0, 60.0  # a look is followed by a pause of 20 times its own time: measuring may go on beside it
-_WAIT_S = 0.1  # most that a page waits for a look
+_WAIT_S, _HURRY_S = 0.1, 2.0  # most that a page waits for a look
+_LONG_S = 1.0  # of a look, after which pages say that lists may not be complete
 
 
 class GoneError(TorchstoneError):
@@ -39,38 +40,41 @@ class Store:
         self._place = folder if self._temporary is None else Path(self._temporary.name)
         with opened(self._place):  # a faulty index ends the command, not its first page
             pass
-        self._asked, self._looked, self._roused = threading.Event(), threading.Event(), threading.Event()
-        self._ended = False
-        self._looking, self._rests_until = False, 0.0
+        self._changed = threading.Condition()  # of everything below
+        self._asked = self._answered = 0  # looks: a look answers all that were asked for before it began
+        self._hurried = self._ended = False
+        self._began_s: float | None = None  # of the look that is under way
+        self._rests_until_s = 0.0
         self._thread = threading.Thread(target=self._keep_up, name="index", daemon=True)
 
     def __enter__(self) -> Store:
-        self._asked.set()
+        self._asked = 1
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended = True
-        self._asked.set()
-        self._roused.set()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
         self._thread.join(timeout=1.0)  # one that reads a large store is ended with the process
         if self._temporary is not None:
             self._temporary.cleanup()
 
     @property
     def is_behind(self) -> bool:
-        """Whether records are being read, so that lists may not be complete."""
-        return self._looking
+        """Whether records have been read for a while, so that lists may not be complete."""
+        began_s = self._began_s
+        return began_s is not None and time.monotonic() - began_s > _LONG_S
 
     def freshen(self, *, hurry: bool = False) -> None:
         """Ask for a look at the records, and wait for it, but not for long. `hurry`: even if the last was just now."""
-        self._looked.clear()
-        self._asked.set()
-        if hurry:
-            self._rests_until = 0.0
-            self._roused.set()
-        if self._thread.is_alive() and time.monotonic() > self._rests_until:
-            self._looked.wait(_WAIT_S)
+        with self._changed:
+            self._asked += 1
+            self._hurried |= hurry
+            self._changed.notify_all()
+            if self._thread.is_alive() and (hurry or time.monotonic() > self._rests_until_s):
+                asked = self._asked
+                self._changed.wait_for(lambda: self._answered >= asked, _HURRY_S if hurry else _WAIT_S)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -82,26 +86,28 @@ class Store:
             yield connection
 
     def _keep_up(self) -> None:
-        while True:
-            self._asked.wait()
-            if self._ended:
-                return
-            self._asked.clear()
-            began = time.monotonic()
-            self._look()
-            pause_s = min(max(_LEAST_S, _SHARE * (time.monotonic() - began)), _MOST_S)
-            self._rests_until = time.monotonic() + pause_s
-            self._looked.set()
-            self._roused.wait(pause_s)
-            self._roused.clear()
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._ended or self._asked > self._answered)
+                if self._ended:
+                    return
+                asked, self._hurried, self._began_s = self._asked, False, time.monotonic()
+                self._changed.release()
+                try:
+                    self._look()
+                finally:
+                    self._changed.acquire()
+                took_s = time.monotonic() - self._began_s
+                self._answered, self._began_s = asked, None
+                pause_s = min(max(_LEAST_S, _SHARE * took_s), _MOST_S)
+                self._rests_until_s = time.monotonic() + pause_s
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._ended or self._hurried, pause_s)
 
     def _look(self) -> None:
-        self._looking = True
         try:
             if self.folder.is_dir():
                 self.problems = sync(self.folder, self._place)
                 self.fault = None
         except Exception as fault:  # the thread goes on: pages show what went wrong, and the next look may succeed
             self.fault = f"{type(fault).__name__}: {fault}"
-        finally:
-            self._looking = False

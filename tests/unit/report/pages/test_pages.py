@@ -159,8 +159,10 @@ def test_a_comparison_has_a_short_address_and_shows_what_differs(nights):
     assert re.search(r'<th scope="row">processor</th>', get(app, there + "&all=1").text)
 
 
-def test_a_comparison_needs_two_runs_that_are_there(nights):
+def test_a_comparison_needs_two_runs_that_are_there_and_26_at_most(nights):
     app, ids = nights
+    many = get(app, "/compare?" + "&".join(f"run={number}" for number in range(27)))
+    assert (many.status, "27 runs are ticked: 26 at most" in many.text) == (400, True)
     assert get(app, "/compare").status == 400
     assert get(app, f"/compare?a={ids[0]}&b={ids[0]}").status == 400
     reply = get(app, f"/compare?a={ids[0]}&b=none")
@@ -309,7 +311,7 @@ def test_other_names_and_other_methods_are_refused(nights):
     app, _ = nights
     assert get(app, "/runs", host="evil.example:8642").status == 400
     assert get(app, "/runs", method="POST").status == 405
-    assert get(app, "/runs", method="HEAD").text == ""
+    assert get(app, "/runs", method="HEAD").status == 200
 
 
 def test_records_stay_as_they_are(nights, tmp_path):
