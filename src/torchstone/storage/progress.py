@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -191,21 +193,21 @@ def _planned(head: Head) -> int | None:
     return None if open_ended else len(head.plan.slots)
 
 
-def is_written(path: Path, locks: Path = Path("/proc/locks")) -> bool:
+def is_written(path: Path, host: str, locks: Path = Path("/proc/locks")) -> bool:
     """Say whether a process is writing this record: its writer holds a lock on it (storage/record_writer.py).
 
-    Read from the kernel's list: trying the lock could be in the way of a writer. Where there is no such list, a record
-    that grew within ten minutes counts as being written.
+    Read from the kernel's list: trying the lock could be in the way of a writer. A list has only the processes of its
+    own machine or container. Where `host`, that of the run, is another, or there is no list: whether the record grew
+    within ten minutes.
     """
     try:
         found = path.stat()
     except OSError:
         return False
-    try:
-        lines = locks.read_text("ascii", "replace").splitlines()
-    except OSError:  # not Linux
-        return time.time() - found.st_mtime < _RECENT_S
-    return any(_locks(line, found.st_ino) for line in lines)
+    if host == socket.gethostname():
+        with contextlib.suppress(OSError):  # not Linux
+            return any(_locks(line, found.st_ino) for line in locks.read_text("ascii", "replace").splitlines())
+    return time.time() - found.st_mtime < _RECENT_S
 
 
 def _locks(line: str, inode: int) -> bool:

@@ -1,4 +1,5 @@
 import os
+import socket
 
 import pytest
 from build import a_case, a_run, a_trial
@@ -97,20 +98,33 @@ def test_another_file_by_the_same_name_is_read_anew(writer):
         following.look()
 
 
+HERE = socket.gethostname()
+
+
 def test_a_record_is_being_written_while_its_writer_is_there(writer, tmp_path):
-    assert is_written(writer.path)
+    assert is_written(writer.path, HERE)
     other = tmp_path / "other.jsonl"
     other.write_bytes(b"")
-    assert not is_written(other)
-    assert not is_written(tmp_path / "nothing.jsonl")
+    assert not is_written(other, HERE)
+    assert not is_written(tmp_path / "nothing.jsonl", HERE)
+    assert not is_written(tmp_path / "nothing.jsonl", "elsewhere")
 
 
-def test_where_the_system_has_no_list_of_locks_a_record_that_grew_just_now_counts(writer, tmp_path):
-    nothing = tmp_path / "locks"
-    assert is_written(writer.path, nothing)
-    os.utime(writer.path, (0, 0))
-    assert not is_written(writer.path, nothing)
-    nothing.write_text("1: POSIX  ADVISORY  WRITE 708 08:01:%d 0 EOF\nshort\n" % writer.path.stat().st_ino)
-    assert not is_written(writer.path, nothing)
-    nothing.write_text("1: FLOCK  ADVISORY  WRITE 708 08:01:%d 0 EOF\n" % writer.path.stat().st_ino)
-    assert is_written(writer.path, nothing)
+def test_of_another_machine_or_without_a_list_of_locks_a_record_that_grew_just_now_counts(tmp_path):
+    path, nothing = tmp_path / "r.jsonl", tmp_path / "nothing"
+    path.write_bytes(b"")
+    assert is_written(path, "elsewhere")
+    assert is_written(path, HERE, nothing)
+    os.utime(path, (0, 0))
+    assert not is_written(path, "elsewhere")
+    assert not is_written(path, HERE, nothing)
+
+
+def test_the_kernels_list_of_locks(tmp_path):
+    path, locks = tmp_path / "r.jsonl", tmp_path / "locks"
+    path.write_bytes(b"")
+    inode = path.stat().st_ino
+    locks.write_text(f"1: POSIX  ADVISORY  WRITE 708 08:01:{inode} 0 EOF\nshort\n")
+    assert not is_written(path, HERE, locks)
+    locks.write_text(f"1: FLOCK  ADVISORY  WRITE 708 08:01:{inode} 0 EOF\n")
+    assert is_written(path, HERE, locks)

@@ -136,7 +136,7 @@ def _document(site: Site, entry: Entry, *, every: bool) -> Document:
 def _progress(site: Site, line: RunLine) -> Progress | None:
     """Return how far a run is; None of one that has ended, or that was abandoned."""
     path = site.store.folder / "records" / f"{line.run_id}.jsonl"  # of an imported one it may be another: it is whole
-    if line.status != CUT_OFF or not is_written(path):
+    if line.status != CUT_OFF or not is_written(path, line.host):
         return None
     progress = site.following(path).look()
     return progress if progress.ended is None else None

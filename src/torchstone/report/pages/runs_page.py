@@ -42,6 +42,6 @@ def _key(line: RunLine) -> str:
 
 def _running(site: Site, lines: Sequence[RunLine]) -> set[str]:
     """Return the ids of those that are being measured now."""
-    unfinished = [line.run_id for line in lines if line.status == CUT_OFF]
+    unfinished = [line for line in lines if line.status == CUT_OFF]
     records = site.store.folder / "records"
-    return {run_id for run_id in unfinished if is_written(records / f"{run_id}.jsonl")}
+    return {line.run_id for line in unfinished if is_written(records / f"{line.run_id}.jsonl", line.host)}
