@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.report.pages.address import Query, address
-from torchstone.report.pages.compare_page import compare_page
+from torchstone.report.pages.compare_page import compare_page, compare_picture
 from torchstone.report.pages.findings_page import findings_page
 from torchstone.report.pages.guard import PUBLIC, SECURITY_HEADERS, Guard
-from torchstone.report.pages.history_page import history_chart, history_page, series_page
+from torchstone.report.pages.history_page import history_page, history_picture, series_page
 from torchstone.report.pages.run_page import live_part, run_page, run_picture
 from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
@@ -33,9 +33,10 @@ _PAGES: Mapping[str, View] = {
     "/runs/{run_id}/live": live_part,
     "/runs/{run_id}/pictures/{number:int}.svg": run_picture,
     "/compare": compare_page,
+    "/compare/pictures/{number:int}.svg": compare_picture,
     "/history": series_page,
     "/history/{case_id}": history_page,
-    "/history/{case_id}/chart.svg": history_chart,
+    "/history/{case_id}/pictures/{number:int}.svg": history_picture,
     "/findings": findings_page,
 }
 

@@ -14,6 +14,7 @@ from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.differences import Fact, facts_of
+from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.query import Entry, read_run, stored
@@ -40,29 +41,45 @@ def compare_page(site: Site, query: Query) -> Answer:
         )
     if ticked:
         return redirect(compare_address(ticked))
-    ids = tuple(dict.fromkeys(one for letter in _LETTERS if (one := query.get(letter))))
-    everything = query.get("all") == "1"
+    ids, everything = _ids(query), query.get("all") == "1"
     if len(ids) < 2:
         return site.message(
             "Choose two runs or more", "Tick their boxes in the list of runs, then press Compare. The first is the "
             "baseline.", 400,
         )  # fmt: skip
+    entries = _entries(site, ids)
     with site.store.reading() as connection:
-        found = [(one, stored(connection, site.store.folder, one)) for one in ids]
-        rows = [cases_of(connection, one) for one in ids]
-    lacking = [one for one, entry in found if entry is None]
-    if lacking:
-        raise UsageError(f"no run {', '.join(lacking)}")
-    entries = [entry for _, entry in found if entry is not None]
+        rates = _rates([cases_of(connection, one) for one in ids])
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
-    rates = _rates(rows)
     return site.show(
-        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids, entries=entries,
+        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids,
         facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
-        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
-        document=document, why=why, other=_other(ids, everything=everything), starts=_starts,
+        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES), document=document,
+        why=why, other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids)),
     )  # fmt: skip
+
+
+def compare_picture(site: Site, query: Query, number: int) -> Answer:
+    """Return a picture of a comparison."""
+    entries = _entries(site, _ids(query))
+    document, why = _judged(site, entries)
+    if document is None:
+        raise UsageError(why)
+    return picture(site, _state(entries), document, number)
+
+
+def _ids(query: Query) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for letter in _LETTERS if (one := query.get(letter))))
+
+
+def _entries(site: Site, ids: Sequence[str]) -> list[Entry]:
+    """Return the runs. Raises UsageError where one is not stored."""
+    with site.store.reading() as connection:
+        found = {one: stored(connection, site.store.folder, one) for one in ids}
+    if lacking := [one for one, entry in found.items() if entry is None]:
+        raise UsageError(f"no run {', '.join(lacking)}")
+    return [entry for entry in found.values() if entry is not None]
 
 
 def _other(ids: Sequence[str], *, everything: bool) -> str:
@@ -95,11 +112,15 @@ def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]
     if sum(sizes) > _MOST_BYTES:
         ids = " ".join(entry.row.run_id for entry in entries)
         return None, f"The records are too large to compare on a page. Type: torchstone compare {ids}"
-    key = ("compared", *((entry.row.run_id, entry.row.trials, entry.row.status) for entry in entries))
     try:
-        return site.kept(key, lambda: _comparison(entries)), ""
+        return site.kept(_state(entries), lambda: _comparison(entries)), ""
     except UsageError as fault:
         return None, str(fault)
+
+
+def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
+    """Return what names the comparison of runs, and changes when a record does."""
+    return "comparison", *((entry.row.run_id, entry.row.trials, entry.row.status) for entry in entries)
 
 
 def _comparison(entries: Sequence[Entry]) -> Document:

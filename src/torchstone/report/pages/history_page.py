@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from torchstone.analysis.recommend.history import Histories, histories_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.metric import FIGURES
 from torchstone.report.charts.history import chart
-from torchstone.report.document import Chart
+from torchstone.report.document import Chart, Document
 from torchstone.report.documents.history import history_document, label
 from torchstone.report.pages.address import Query, address
-from torchstone.report.pages.run_page import picture, pictures_drawn
+from torchstone.report.pages.pictures import charts_of, picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.storage.catalogue import Key, Wanted, devices, models, series_lines
 from torchstone.storage.measured import measured_of_case
@@ -18,6 +20,7 @@ from torchstone.storage.measured import measured_of_case
 _LENGTH = 50  # rows of a page
 _NEWEST = 200  # runs of a case that are looked at: more change points than these show take seconds to look for
 _USUAL = "throughput"
+_SAYS = "Each run with its interval, the levels, and where they changed; the tables below have the same values"
 
 
 def series_page(site: Site, query: Query) -> Answer:
@@ -40,41 +43,44 @@ def series_page(site: Site, query: Query) -> Answer:
 def history_page(site: Site, query: Query, case_id: str) -> Answer:
     """Return the history of a Case on every machine. `figure`: which one; `suspect=1`: with SUSPECT runs."""
     site.store.freshen()
-    metric, suspect = query.get("figure") or _USUAL, query.get("suspect") == "1"
-    told = _histories(site, case_id, metric, suspect=suspect)
+    told, _ = _histories(site, query, case_id)
     one = told.histories[0] if told.histories else None
     pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
     return site.show(
         "history.html", title=label(one) if one is not None else f"Case {case_id}", here="/history", case_id=case_id,
-        document=history_document(told), metric=metric, suspect=suspect, metrics=FIGURES, most=_NEWEST,
-        runs=told.runs, picture=address(f"/history/{case_id}/chart.svg", *pairs) if _drawable(told) else None,
+        document=_document(told), metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES, most=_NEWEST,
+        runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs)),
     )  # fmt: skip
 
 
-def history_chart(site: Site, query: Query, case_id: str) -> Answer:
-    """Return the picture of a history."""
-    metric, suspect = query.get("figure") or _USUAL, query.get("suspect") == "1"
-    told = _histories(site, case_id, metric, suspect=suspect)
-    if not told.histories:
-        raise UsageError(f"no stored run of the case {case_id} has the figure {metric}")
-    newest = tuple(one.points[-1].run_id for one in told.histories)
-    key = ("history", case_id, metric, suspect, told.runs, newest)
-    return picture(site, key, Chart("history", "", chart(told.histories)))
+def history_picture(site: Site, query: Query, case_id: str, number: int) -> Answer:
+    """Return a picture of a history."""
+    told, key = _histories(site, query, case_id)
+    return picture(site, key, _document(told), number)
 
 
-def _histories(site: Site, case_id: str, metric: str, *, suspect: bool) -> Histories:
+def _document(told: Histories) -> Document:
+    """Return the Document of histories, with their picture behind its first part, which is the answer."""
+    document = history_document(told)
+    if charts_of(document.parts) or not any(len(one.points) > 1 for one in told.histories):
+        return document
+    shown = Chart("history", _SAYS, chart(told.histories))
+    return msgspec.structs.replace(document, parts=(*document.parts[:1], shown, *document.parts[1:]))
+
+
+def _is_suspect(query: Query) -> bool:
+    return query.get("suspect") == "1"
+
+
+def _histories(site: Site, query: Query, case_id: str) -> tuple[Histories, object]:
+    """Return the histories of a Case on each machine, and what names them and changes when a run is added."""
+    metric, suspect = query.get("figure") or _USUAL, _is_suspect(query)
     if metric not in FIGURES:
         raise unknown("figure", metric, FIGURES)
     with site.store.reading() as connection:
         readings = measured_of_case(connection, case_id, (metric,), _NEWEST)
     if not readings:
         raise UsageError(f"no stored run has a result of the case {case_id}")
-    state = (len(readings), readings[-1].run_id, sum(len(one.trials) for one in readings))
-    found = site.kept(
-        ("histories", case_id, metric, suspect, state), lambda: histories_of(readings, metric, suspect=suspect)
-    )
-    return Histories(metric, found, len(readings))
-
-
-def _drawable(told: Histories) -> bool:
-    return any(len(one.points) > 1 for one in told.histories) and pictures_drawn()
+    key = ("history", case_id, metric, suspect, len(readings), readings[-1].run_id, sum(len(one.trials) for one in readings))
+    found = site.kept(key, lambda: histories_of(readings, metric, suspect=suspect))
+    return Histories(metric, found, len(readings)), key

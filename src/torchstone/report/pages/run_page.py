@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from torchstone.analysis.summary import summarize
-from torchstone.core.charts.drawing import as_svg
 from torchstone.core.errors import UsageError
-from torchstone.report.document import Chart, Document, Part, Section
+from torchstone.report.document import Document
 from torchstone.report.pages.address import Query, address, compare_address
+from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
 from torchstone.storage.index import CUT_OFF, is_stale
@@ -20,15 +18,7 @@ from torchstone.storage.progress import Progress, is_written
 from torchstone.storage.query import Entry, stored
 from torchstone.storage.summaries import CaseRow, RunLine
 
-_MOST_LINKS = 12  # cases whose history is linked from the top of the page
-
-
-class Pictures(msgspec.Struct, frozen=True):
-    """Where the pictures of a Document are, by number."""
-
-    address: str
-    query: str
-    numbers: Iterator[int]
+_MOST_LINKS = 12  # cases whose history is linked
 
 
 class _Read(msgspec.Struct, frozen=True):
@@ -51,13 +41,17 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
         found = _read(site, run_id)
     if not isinstance(found, _Read):
         return _another(site, query, found, run_id)
-    line, every = found.line, query.get("every") == "1"
+    line, every = found.line, _is_every(query)
     earlier = compare_address([found.before, run_id]) if found.before is not None else None
     return site.show(
         "run.html", title=line.name, here="/runs", line=line, document=_document(site, found.entry, every=every),
         every=every, histories=_histories(found.cases), earlier=earlier, progress=progress,
-        polls=query.get("live") != "0", pictures=_pictures(run_id, every=every) if pictures_drawn() else None,
+        polls=query.get("live") != "0", pictures=pictures(f"/runs/{run_id}{'?every=1' * every}"),
     )  # fmt: skip
+
+
+def _is_every(query: Query) -> bool:
+    return query.get("every") == "1"
 
 
 def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
@@ -86,32 +80,13 @@ def live_part(site: Site, _query: Query, run_id: str) -> Answer:
 
 
 def run_picture(site: Site, query: Query, run_id: str, number: int) -> Answer:
-    """Return a picture of a run's Document, the first is 1."""
+    """Return a picture of a run's Document."""
     with site.store.reading() as connection:
         entry = stored(connection, site.store.folder, run_id)
     if entry is None:
         raise UsageError(f"no run {run_id}")
-    every = query.get("every") == "1"
-    document = _document(site, entry, every=every)
-    charts = list(_charts(document.parts))
-    if not 1 <= number <= len(charts):
-        raise UsageError(f"run {run_id} has no picture {number}")
-    return picture(site, (*_state(entry), "picture", every, number), charts[number - 1])
-
-
-def picture(site: Site, key: object, chart: Chart) -> Answer:
-    """Return a chart as SVG, drawn once. Raises MissingError without the library that draws."""
-    data = site.kept(key, lambda: as_svg(chart.picture).encode())
-    return Answer(data, media_type="image/svg+xml")
-
-
-def pictures_drawn() -> bool:
-    """Say whether the library that draws is here. It is not loaded: that takes longer than a page."""
-    return importlib.util.find_spec("vl_convert") is not None
-
-
-def _pictures(run_id: str, *, every: bool) -> Pictures:
-    return Pictures(f"/runs/{run_id}/pictures", "?every=1" if every else "", itertools.count(1))
+    every = _is_every(query)
+    return picture(site, _state(entry, every=every), _document(site, entry, every=every), number)
 
 
 def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
@@ -123,14 +98,14 @@ def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
     return site.message("No such run", f"No run has the id {word}, or begins with it.", 404)
 
 
-def _state(entry: Entry) -> tuple[object, ...]:
-    """Return what changes when the record does."""
-    return entry.row.run_id, entry.row.status, entry.row.trials, entry.row.ok, len(entry.findings)
+def _state(entry: Entry, *, every: bool) -> tuple[object, ...]:
+    """Return what names the Document of a run, and changes when its record does."""
+    row = entry.row
+    return "run", row.run_id, row.status, row.trials, row.ok, len(entry.findings), every
 
 
 def _document(site: Site, entry: Entry, *, every: bool) -> Document:
-    key = (*_state(entry), "document", every)
-    return site.kept(key, lambda: site.document_of(summarize(entry), every=every))
+    return site.kept(_state(entry, every=every), lambda: site.document_of(summarize(entry), every=every))
 
 
 def _progress(site: Site, line: RunLine) -> Progress | None:
@@ -149,11 +124,3 @@ def _histories(cases: Sequence[CaseRow]) -> list[tuple[str, str]]:
         for case in cases if case.counted
     }  # fmt: skip
     return list(found.items())[:_MOST_LINKS]
-
-
-def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
-    for part in parts:
-        if isinstance(part, Chart):
-            yield part
-        elif isinstance(part, Section):
-            yield from _charts(part.parts)
