@@ -18,6 +18,7 @@ from torchstone.storage.progress import Following
 from torchstone.storage.query import find
 
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")
+SETTINGS = "batch_size 8, learning_rate 0.001"
 HOT = Finding("throttled", Severity.WARNING, "the clock fell", "cool it", BERT.case_id)
 
 
@@ -133,7 +134,7 @@ def test_a_record_that_grows_is_counted_once(folder):
 def test_findings_of_all_runs_newest_first(folder):
     with opened(folder) as connection:
         (found,) = finding_lines(connection, Wanted())
-        assert (found.check, found.severity, found.work, found.settings) == ("throttled", "warning", "train bert", "batch_size 8")
+        assert (found.check, found.severity, found.work, found.settings) == ("throttled", "warning", "train bert", SETTINGS)
         assert finding_lines(connection, Wanted(severity="error")) == ()
         assert finding_lines(connection, Wanted(check="throttled", text="CLOCK", since="2026-01-06")) == (found,)
         assert finding_lines(connection, Wanted(), Key(found.started_utc, str(found.id))) == ()
