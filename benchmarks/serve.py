@@ -74,7 +74,9 @@ def pages(runs: int) -> Mapping[str, Address]:
         "cases, searched": lambda dice: f"/history?q={dice.choice(models)}%20{dice.choice(HOSTS)}",
         "history of a case": lambda dice: f"/history/{case_id(dice)}",
         "findings, newest": lambda _: "/findings",
-        "findings of a check": lambda dice: f"/findings?check=drift&severity=warning&until=2024-0{dice.randint(1, 9)}-28",
+        "findings of a check": lambda dice: (
+            f"/findings?check=drift&severity=warning&until=2024-0{dice.randint(1, 9)}-28"
+        ),
         "findings, nothing matches": lambda dice: f"/findings?q=nothing{dice.random()}",
         "a run in progress, update": lambda _: f"/runs/{LIVE}/live",
     }

@@ -73,7 +73,9 @@ def _template(number: int, model: str, host: str, torch: str, pace: float, cases
 
 def _finding(of: Case, number: int) -> Finding:
     severity = Severity.WARNING if number % 2 else Severity.INFO
-    return Finding("drift", severity, f"the step time rose by {number % 9 + 1} %", "let it cool, measure again", of.case_id)
+    return Finding(
+        "drift", severity, f"the step time rose by {number % 9 + 1} %", "let it cool, measure again", of.case_id
+    )
 
 
 def _write_templates(folder: Path, templates: Sequence[Run]) -> None:

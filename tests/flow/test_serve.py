@@ -20,7 +20,7 @@ TOKEN = "a-token-of-some-length"
 
 @pytest.fixture
 def folder(outputs):
-    store(outputs, [a_stored_run(number, [(case(), 100.0)], machine(), name=f"night {number}") for number in range(3)])
+    store(outputs, [a_stored_run(number, [(case(), 100.0)], machine(), name=f"night-{number}") for number in range(3)])
     return outputs
 
 
@@ -41,7 +41,7 @@ def test_it_serves_this_machine_alone_and_ends_at_ctrl_c(folder):
         assert "token" not in found.address
         reply, page = asked(found.address, "/runs")
         assert reply.status == 200
-        assert "night 2" in page
+        assert "night-2" in page
         assert reply.getheader("content-security-policy", "").startswith("default-src 'none'")
         assert reply.getheader("server") is None
         assert asked(found.address, "/runs", Host="evil.example")[0].status == 400

@@ -34,13 +34,15 @@ def runs():
         newer = number >= 6
         cases = [(bert, 110.0 if newer else 100.0)] + ([(resnet, 5000.0)] if number % 3 == 0 else [])
         on = machine("cuda" if number % 3 == 0 else "cpu", torch="2.13.0" if newer else "2.12.0")
-        yield a_stored_run(number, cases, on, noise=0.002, name=f"night {number}", findings=[warned] * (number == 4))
+        yield a_stored_run(number, cases, on, noise=0.002, name=f"night-{number}", findings=[warned] * (number == 4))
 
 
 def evil_run():
     bad = case(model=f"hf:{EVIL}")
     on = msgspec.structs.replace(machine(), host=Host(EVIL, EVIL, EVIL, 4, 8, 2**30), software={EVIL: EVIL})
-    return a_stored_run(40, [(bad, 100.0)], on, name=EVIL, findings=[Finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)])
+    return a_stored_run(
+        40, [(bad, 100.0)], on, name=EVIL, findings=[Finding("drift", Severity.ERROR, EVIL, EVIL, bad.case_id)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +89,8 @@ def test_filter_back_and_forward(page, place):
     page.get_by_label("Model").select_option("resnet50")
     page.wait_for_url("**/runs?model=resnet50")
     page.wait_for_function("document.querySelectorAll('tbody th a').length === 4")
-    assert names(page) == ["night 9", "night 6", "night 3", "night 0"]
-    page.get_by_label("Search").fill("night 6")
+    assert names(page) == ["night-9", "night-6", "night-3", "night-0"]
+    page.get_by_label("Search").fill("night-6")
     page.wait_for_function("document.querySelectorAll('tbody th a').length === 1")
     page.go_back()
     page.wait_for_function("document.querySelectorAll('tbody th a').length === 4")
@@ -100,11 +102,11 @@ def test_filter_back_and_forward(page, place):
 
 def test_compare_what_was_ticked_before_and_after_a_filter(page, place):
     page.goto(place[1] + "/runs")
-    page.get_by_role("row", name="night 11").get_by_role("checkbox").check()
-    page.get_by_label("Search").fill("night 2")
+    page.get_by_role("row", name="night-11").get_by_role("checkbox").check()
+    page.get_by_label("Search").fill("night-2")
     page.wait_for_function("document.querySelectorAll('tbody th a').length === 2")
-    assert names(page) == ["night 11", "night 2"], "what is ticked stays"
-    page.get_by_role("row", name="night 2").get_by_role("checkbox").check()
+    assert names(page) == ["night-11", "night-2"], "what is ticked stays"
+    page.get_by_role("row", name="night-2").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare").click()
     page.wait_for_url("**/compare?a=*&b=*")
     assert page.get_by_role("heading", level=1).text_content() == "Comparison of 2 runs"
@@ -122,15 +124,15 @@ def test_without_javascript(browser, place):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(place[1] + "/runs")
-    page.get_by_label("Search").fill("night 7")
+    page.get_by_label("Search").fill("night-7")
     page.get_by_role("button", name="Show").click()
-    assert page.url == place[1] + "/runs?q=night%207"
-    assert names(page) == ["night 7"]
+    assert page.url == place[1] + "/runs?q=night-7"
+    assert names(page) == ["night-7"]
     page.get_by_role("checkbox").check()
-    page.get_by_label("Search").fill("night 8")
+    page.get_by_label("Search").fill("night-8")
     page.get_by_role("button", name="Show").click()
-    assert names(page) == ["night 7", "night 8"]
-    page.get_by_role("row", name="night 8").get_by_role("checkbox").check()
+    assert names(page) == ["night-7", "night-8"]
+    page.get_by_role("row", name="night-8").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare").click()
     assert "/compare?a=" in page.url
     context.close()
@@ -144,9 +146,9 @@ def test_the_keyboard_alone(page, place):
     assert page.evaluate("document.activeElement.id || location.hash") in ("main", "#main")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "q"
-    page.keyboard.type("night 3")
+    page.keyboard.type("night-3")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/runs?q=night%203")
+    page.wait_for_url("**/runs?q=night-3")
     page.get_by_role("checkbox").first.focus()
     page.keyboard.press("Space")
     assert page.get_by_role("checkbox").first.is_checked()
@@ -202,12 +204,12 @@ def addresses(folder):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_page_fits_executes_nothing_of_a_record_and_axe_finds_no_serious_fault(browser, place, size, dark, tmp_path):
+def test_every_page_fits_executes_nothing_of_a_record_and_axe_finds_no_serious_fault(
+    browser, place, size, dark, tmp_path
+):
     folder, address = place
     width, height = SIZES[size]
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-    )
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     page = context.new_page()
     page.on("dialog", lambda dialog: pytest.fail(f"executed: {dialog.message}"))
     shots = os.environ.get("TORCHSTONE_SCREENSHOTS")
@@ -217,7 +219,11 @@ def test_every_page_fits_executes_nothing_of_a_record_and_axe_finds_no_serious_f
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{name} is {wide} pixels too wide"
         found = axe_library.Axe().run(page).response["violations"]
-        serious = {one["id"]: [node["html"][:200] for node in one["nodes"]][:3] for one in found if one["impact"] in ("serious", "critical")}
+        serious = {
+            one["id"]: [node["html"][:200] for node in one["nodes"]][:3]
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        }
         assert serious == {}, name
         if shots:
             page.screenshot(path=f"{shots}/{name}-{size}-{'dark' if dark else 'light'}.png", full_page=True)
@@ -231,9 +237,9 @@ def test_the_store_goes_while_the_page_is_open(browser, tmp_path):
         page = browser.new_page()
         page.goto(found.address + "runs")
         folder.rename(tmp_path / "moved")
-        page.get_by_role("link", name="night 3").click()
+        page.get_by_role("link", name="night-3").click()
         page.get_by_text("is not there any more").wait_for()
         (tmp_path / "moved").rename(folder)
         page.reload()
-        page.get_by_role("heading", name="night 3").wait_for()
+        page.get_by_role("heading", name="night-3").wait_for()
         page.close()

@@ -179,7 +179,9 @@ def series_lines(
     for column, value in (("model", wanted.model), ("device_name", wanted.device), ("task", wanted.task)):
         if value:
             terms.add(f"{column} = ?", value)
-    terms.containing("lower(case_id || ' ' || host || ' ' || device_name || ' ' || model || ' ' || settings)", wanted.text)
+    terms.containing(
+        "lower(case_id || ' ' || host || ' ' || device_name || ' ' || model || ' ' || settings)", wanted.text
+    )
     if before is not None:
         terms.add("(newest_utc, id) < (?, ?)", before.moment, _number(before.name))
     found = connection.execute(

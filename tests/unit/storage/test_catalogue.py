@@ -9,7 +9,18 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Usual
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.catalogue import (
-    Key, Wanted, before, beginning_with, cases_of, checks, devices, finding_lines, line_of, models, run_lines, series_lines,
+    Key,
+    Wanted,
+    before,
+    beginning_with,
+    cases_of,
+    checks,
+    devices,
+    finding_lines,
+    line_of,
+    models,
+    run_lines,
+    series_lines,
 )  # fmt: skip
 from torchstone.storage.database import opened
 from torchstone.storage.index import is_stale, rebuild, sync
@@ -134,7 +145,12 @@ def test_a_record_that_grows_is_counted_once(folder):
 def test_findings_of_all_runs_newest_first(folder):
     with opened(folder) as connection:
         (found,) = finding_lines(connection, Wanted())
-        assert (found.check, found.severity, found.work, found.settings) == ("throttled", "warning", "train bert", SETTINGS)
+        assert (found.check, found.severity, found.work, found.settings) == (
+            "throttled",
+            "warning",
+            "train bert",
+            SETTINGS,
+        )
         assert finding_lines(connection, Wanted(severity="error")) == ()
         assert finding_lines(connection, Wanted(check="throttled", text="CLOCK", since="2026-01-06")) == (found,)
         assert finding_lines(connection, Wanted(), Key(found.started_utc, str(found.id))) == ()
@@ -144,11 +160,18 @@ def test_findings_of_all_runs_newest_first(folder):
 def test_a_verdict_is_that_of_show(tmp_path):
     probe = msgspec.structs.replace(a_trial(trial_id="p"), purpose=Purpose.PROBE)
     crashed = a_trial(trial_id="c", status=Status.CRASHED)
-    kinds = {"good": ([a_trial()], "VALID", 1), "probe": ([probe], "VALID", 0), "crashed": ([crashed], "INVALID", 0), "none": ([], "", 0)}
+    kinds = {
+        "good": ([a_trial()], "VALID", 1),
+        "probe": ([probe], "VALID", 0),
+        "crashed": ([crashed], "INVALID", 0),
+        "none": ([], "", 0),
+    }
     runs = []
     for number, (name, (trials, _, _)) in enumerate(kinds.items()):
         run = a_run(trials)
-        runs.append(msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, run_id=f"r{number}", name=name)))
+        runs.append(
+            msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, run_id=f"r{number}", name=name))
+        )
     store(tmp_path, runs)
     sync(tmp_path)
     with opened(tmp_path) as connection:

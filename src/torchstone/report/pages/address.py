@@ -29,7 +29,9 @@ class Query:
     def wanted(self) -> Wanted:
         """Return which rows are wanted. Days that are none are left out."""
         values = {name: self.get(name) for name in _FILTERS}
-        return Wanted(**{**values, "text": self.get("q"), "since": _day(values["since"]), "until": _day(values["until"])})
+        return Wanted(
+            **{**values, "text": self.get("q"), "since": _day(values["since"]), "until": _day(values["until"])}
+        )
 
     def before(self) -> Key | None:
         """Return where the page before ended."""

@@ -37,7 +37,9 @@ def compare_page(site: Site, query: Query) -> Answer:
     """Return the page. `run=…` of a form becomes a=…&b=…; `all=1`: with what is the same in all runs."""
     if len(ticked := query.all("run")) > len(_LETTERS):
         return site.message(
-            "Too many runs", f"{len(ticked)} runs are ticked: {len(_LETTERS)} at most can be compared. Untick some.", 400
+            "Too many runs",
+            f"{len(ticked)} runs are ticked: {len(_LETTERS)} at most can be compared. Untick some.",
+            400,
         )
     if ticked:
         return redirect(compare_address(ticked))

@@ -61,7 +61,9 @@ class Guard:
             return self._with_token(path, offered[0], [pair for pair in query if pair[0] != "token"])
         if any(_same(value, self._pass()) for value in _values(cookies, self._cookie)):
             return None
-        return Refusal(401, "Add the token to the address, /?token=…: torchstone serve printed it, or it is in its file.")
+        return Refusal(
+            401, "Add the token to the address, /?token=…: torchstone serve printed it, or it is in its file."
+        )
 
     def _with_token(self, path: str, offered: str, rest: Sequence[tuple[str, str]]) -> Refusal:
         assert self._token is not None

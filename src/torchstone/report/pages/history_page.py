@@ -81,6 +81,14 @@ def _histories(site: Site, query: Query, case_id: str) -> tuple[Histories, objec
         readings = measured_of_case(connection, case_id, (metric,), _NEWEST)
     if not readings:
         raise UsageError(f"no stored run has a result of the case {case_id}")
-    key = ("history", case_id, metric, suspect, len(readings), readings[-1].run_id, sum(len(one.trials) for one in readings))
+    key = (
+        "history",
+        case_id,
+        metric,
+        suspect,
+        len(readings),
+        readings[-1].run_id,
+        sum(len(one.trials) for one in readings),
+    )
     found = site.kept(key, lambda: histories_of(readings, metric, suspect=suspect))
     return Histories(metric, found, len(readings)), key

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,10 @@ def serve(folder: Path, where: Listening, document_of: DocumentOf, say: Callable
             ws="none", server_header=False, proxy_headers=False, limit_concurrency=_MOST_AT_ONCE,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
-        say(address_of(where.host, port, token if where.token_file is None else None))
-        _until_signal(uvicorn.Server(config), bound)
+        server = uvicorn.Server(config)
+        with _ending(server):
+            say(address_of(where.host, port, token if where.token_file is None else None))
+            server.run(sockets=[bound])
 
 
 def _libraries() -> Any:
@@ -106,15 +109,19 @@ def address_of(host: str, port: int, token: str | None) -> str:
     return f"http://{name}:{port}/" + (f"?token={token}" if token is not None else "")
 
 
-def _until_signal(server: Any, bound: socket.socket) -> None:
-    """Run the server. It ends by itself at Ctrl-C or SIGTERM, and then sends itself the signal once more."""
-    before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+@contextlib.contextmanager
+def _ending(server: Any) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end the server from now on: it listens to them itself only while it runs.
+
+    What ended it, it sends itself once more when it is done.
+    """
+
+    def end(_number: int, _frame: Any) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        server.run(sockets=[bound])
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _nothing(_number: int, _frame: Any) -> None:
-    """Do nothing."""

@@ -66,7 +66,9 @@ class Site:
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._followed: OrderedDict[Path, Following] = OrderedDict()
 
-    def show(self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any) -> Answer:
+    def show(
+        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
+    ) -> Answer:
         """Return the page that a template makes of these values."""
         about = {"store": self.store, "numbers": itertools.count(1), **context}
         text = self._templates.get_template(template).render(about)

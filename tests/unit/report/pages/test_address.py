@@ -18,7 +18,9 @@ def test_what_would_break_an_address_is_escaped(text):
 
 
 def test_what_is_wanted_is_bounded_and_what_is_no_day_is_left_out():
-    asked = Query([("q", " a  b "), ("model", "m" * 1000), ("since", "2026-11-31"), ("until", "2026-11-30"), ("x", "y")])
+    asked = Query(
+        [("q", " a  b "), ("model", "m" * 1000), ("since", "2026-11-31"), ("until", "2026-11-30"), ("x", "y")]
+    )
     wanted = asked.wanted()
     assert (wanted.text, len(wanted.model), wanted.since, wanted.until) == ("a  b", 300, "", "2026-11-30")
 

@@ -16,7 +16,9 @@ def test_this_machine_is_asked_by_address_or_as_localhost(host):
     assert judged(Guard((), None, 8642), host) is None
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "localhost.evil.example", "", None, "[", "::", "1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8642", "localhost.evil.example", "", None, "[", "::", "1"]
+)
 def test_a_name_that_resolves_to_it_is_refused(host):
     refused = judged(Guard((), None, 8642), host)
     if host == "::":
