@@ -122,7 +122,7 @@ def test_a_run_that_goes_takes_its_rows_with_it(folder):
     for other in sorted((folder / "records").iterdir()):
         other.unlink()
     sync(folder)
-    assert tables(folder) == dict.fromkeys(before, [])
+    assert tables(folder) == {key: [] for key in before}
     path.write_bytes(whole)
     sync(folder)
     assert len(tables(folder)["series"]) == 2

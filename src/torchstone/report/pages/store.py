@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 from torchstone.core.errors import TorchstoneError
 from torchstone.storage.database import opened
@@ -47,7 +48,7 @@ class Store:
         self._rests_until_s = 0.0
         self._thread = threading.Thread(target=self._keep_up, name="index", daemon=True)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         self._asked = 1
         self._thread.start()
         return self
