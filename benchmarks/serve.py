@@ -59,7 +59,8 @@ def pages(runs: int) -> Mapping[str, Address]:
         "runs, behind any": lambda dice: f"/runs?before={behind(dice)}",
         "runs of a model": lambda dice: f"/runs?model={dice.choice(models)}",
         "runs, four filters": lambda dice: (
-            f"/runs?model={dice.choice(models)}&device=NVIDIA%20H200&verdict=SUSPECT&since=2024-0{dice.randint(1, 9)}-01"
+            f"/runs?model={dice.choice(models)}&device=NVIDIA%20H200&verdict=SUSPECT"
+            f"&since=2024-0{dice.randint(1, 9)}-01"
         ),
         "runs, nothing matches": lambda dice: f"/runs?q=nothing{dice.random()}",
         "runs, no such model": lambda dice: f"/runs?model={quote(str(dice.random()))}",

@@ -113,23 +113,25 @@ def _copy(connection: sqlite3.Connection, folder: Path, template: Run, number: i
 _STATEMENTS = (
     (
         "INSERT INTO runs SELECT :new, name, :utc, status, host, device, cases, trials, ok, :file, :size, :mtime,"
-        " replace(replace(head, :old, :new), :was, :utc), findings, answer, comparison FROM runs WHERE run_id = :old"
+        " replace(replace(head, :old, :new), :was, :utc), findings, answer, comparison FROM runs"
+        " WHERE run_id = :old"
     ),
     (
-        "INSERT INTO trials SELECT :new, place, trial_id, case_id, number, ord, purpose, status, message, duration_s, facts,"
-        " figures FROM trials WHERE run_id = :old"
+        "INSERT INTO trials SELECT :new, place, trial_id, case_id, number, ord, purpose, status, message, duration_s,"
+        " facts, figures FROM trials WHERE run_id = :old"
     ),
     (
         "INSERT INTO lines SELECT :utc, :new, name, status, host, cases, trials, ok, verdict, work, devices,"
         " replace(words, :old, :new) FROM lines WHERE run_id = :old"
     ),
     (
-        "INSERT INTO cases SELECT :new, place, case_id, :utc, task, model, settings, device_name, host, verdict, trials,"
-        " counted, rate, low, high FROM cases WHERE run_id = :old"
+        "INSERT INTO cases SELECT :new, place, case_id, :utc, task, model, settings, device_name, host, verdict,"
+        " trials, counted, rate, low, high FROM cases WHERE run_id = :old"
     ),
     (
         "INSERT INTO findings (run_id, started_utc, check_name, severity, subject, message, advice)"
-        " SELECT :new, :utc, check_name, severity, subject, message, advice FROM findings WHERE run_id = :old ORDER BY id"
+        " SELECT :new, :utc, check_name, severity, subject, message, advice FROM findings"
+        " WHERE run_id = :old ORDER BY id"
     ),
 )
 

@@ -131,12 +131,12 @@ def test_without_javascript(browser, place):
     page = context.new_page()
     page.goto(place[1] + "/runs")
     page.get_by_label("Search").fill("night-7")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Apply").click()
     assert page.url == place[1] + "/runs?q=night-7"
     assert names(page) == ["night-7"]
     page.get_by_role("checkbox").check()
     page.get_by_label("Search").fill("night-8")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Apply").click()
     assert names(page) == ["night-7", "night-8"]
     page.get_by_role("row", name="night-8").get_by_role("checkbox").check()
     page.get_by_role("button", name="Compare").click()

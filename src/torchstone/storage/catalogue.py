@@ -127,7 +127,7 @@ def run_lines(
             of_case.add(f"+c.{column} = ?", value)
     if of_case.conditions:
         # A plus keeps SQLite from walking all cases of a model for each run: the few cases of a run are read.
-        terms.add(f"EXISTS (SELECT 1 FROM cases c WHERE c.run_id = lines.run_id AND {of_case})", *of_case.values)
+        terms.add(f"EXISTS (SELECT 1 FROM cases c WHERE c.run_id = lines.run_id AND {of_case})", *of_case.values)  # noqa: S608
     if before is not None:
         terms.add("(started_utc, run_id) < (?, ?)", *before)
     found = connection.execute(

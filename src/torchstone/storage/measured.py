@@ -109,7 +109,7 @@ def measured_of_case(
 ) -> tuple[Measured, ...]:
     """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
     rows = connection.execute(
-        f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"
+        f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"  # noqa: S608 -- names only
         " ORDER BY started_utc DESC LIMIT ?) ORDER BY started_utc, run_id",
         (case_id, newest),
     ).fetchall()

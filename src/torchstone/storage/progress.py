@@ -73,7 +73,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class _Taken(NamedTuple):
-    """What is kept of a trial: no raw values, so that a page that stays open for a day does not grow with the record."""
+    """What is kept of a trial: no raw values, so that an open page does not grow with the record."""
 
     case_id: str
     number: int

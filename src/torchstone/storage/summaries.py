@@ -179,7 +179,7 @@ def settings_words(configuration: Mapping[str, Scalar]) -> str:
 
 
 class RunLine(msgspec.Struct, frozen=True):
-    """One run in a list. `verdict`: the worst of its cases', "" before the first trial; `words`: what a search finds."""
+    """One run in a list. `verdict`: the worst of its cases', "" before the first trial; `words`: what is searched."""
 
     started_utc: str
     run_id: str

@@ -55,10 +55,10 @@ def compare_page(site: Site, query: Query) -> Answer:
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
-        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids,
+        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids, document=document, why=why,
         facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
-        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES), document=document,
-        why=why, other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids)),
+        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
+        other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids)),
     )  # fmt: skip
 
 

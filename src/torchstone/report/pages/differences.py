@@ -27,7 +27,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 def facts_of(heads: Sequence[Head]) -> tuple[Fact, ...]:
-    """Return everything that is recorded of the runs beside their figures, group by group, in the order of the first."""
+    """Return all that is recorded of the runs beside their figures, group by group, in the order of the first."""
     told = [dict(_facts(head)) for head in heads]
     names = dict.fromkeys(key for one in told for key in one)
     groups = list(dict.fromkeys(group for group, _ in names))
@@ -73,6 +73,8 @@ def _procedure(told: Mapping[str, object]) -> Iterator[tuple[tuple[str, str], st
 
 
 def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return units.MISSING if value is None else str(value)
 
 

@@ -22,7 +22,7 @@ _MOST_LINKS = 12  # cases whose history is linked
 
 
 class _Read(msgspec.Struct, frozen=True):
-    """What the index tells of a run. `before`: the run by the same name before it; `stale`: its record has changed since."""
+    """What the index tells of a run. `before`: the run by the same name before it; `stale`: its record has changed."""
 
     line: RunLine
     entry: Entry

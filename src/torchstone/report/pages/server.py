@@ -105,7 +105,7 @@ def _names(host: str) -> set[str]:
 
 def address_of(host: str, port: int, token: str | None) -> str:
     """Return what to open. Of 0.0.0.0, which is every address of the machine, by the machine's name."""
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
     return f"http://{name}:{port}/" + (f"?token={token}" if token is not None else "")
 
 
