@@ -72,7 +72,7 @@ class SeriesLine(msgspec.Struct, frozen=True):
 class FindingLine(msgspec.Struct, frozen=True):
     """One finding of one run. `work`, `settings`: of the Case it is about; "" of the run as a whole.
 
-    `counted`: whether that Case has trials that a history counts.
+    `counted`: trials of that Case that a history counts.
     """
 
     id: int
@@ -85,7 +85,7 @@ class FindingLine(msgspec.Struct, frozen=True):
     advice: str
     work: str
     settings: str
-    counted: bool
+    counted: int
 
 
 class _Terms:
@@ -214,13 +214,13 @@ def finding_lines(
         terms.add("(f.started_utc, f.id) < (?, ?)", before.moment, _number(before.name))
     found = connection.execute(
         "SELECT f.id, f.run_id, f.started_utc, f.check_name, f.severity, f.subject, f.message, f.advice,"  # noqa: S608
-        " coalesce(c.task || ' ' || c.model, ''), coalesce(c.settings, ''), coalesce(c.counted, 0) > 0"
+        " coalesce(c.task || ' ' || c.model, ''), coalesce(c.settings, ''), coalesce(c.counted, 0)"
         " FROM findings f LEFT JOIN cases c ON c.run_id = f.run_id AND c.place ="
         " (SELECT min(place) FROM cases WHERE run_id = f.run_id AND case_id = f.subject)"
         f" WHERE {terms} ORDER BY f.started_utc DESC, f.id DESC LIMIT ?",
         (*terms.values, limit),
     )
-    return tuple(FindingLine(*row[:-1], bool(row[-1])) for row in found)
+    return tuple(FindingLine(*row) for row in found)
 
 
 def _number(text: str) -> int:

@@ -45,7 +45,8 @@ def is_stale(connection: sqlite3.Connection, folder: Path, run_id: str) -> bool:
         found = (folder / "records" / row[0]).stat()
     except FileNotFoundError:
         return True
-    return (found.st_size, found.st_mtime_ns) != row[1:]
+    _, size, mtime_ns = row
+    return bool((found.st_size, found.st_mtime_ns) != (size, mtime_ns))
 
 
 def rebuild(folder: Path) -> tuple[Problem, ...]:

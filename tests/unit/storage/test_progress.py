@@ -37,7 +37,8 @@ def test_each_look_finds_what_was_added(writer):
     assert (found.done, found.failed, found.ended, found.whole) == (3, 1, None, True)
     first, second = found.cases
     assert (first.label, first.ok, first.failed) == ("train cnn, batch_size 16", 2, 0)
-    assert first.low < first.rate < first.high
+    low, rate, high = (value or 0.0 for value in (first.low, first.rate, first.high))
+    assert 0.0 < low < rate < high
     assert (second.ok, second.failed, second.rate) == (0, 1, None)
     assert [one.status for one in found.latest] == ["out_of_memory", "ok", "ok"]
     writer.append(End("2026-11-21T10:01:00Z", "done"))

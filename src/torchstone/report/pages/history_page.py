@@ -31,12 +31,13 @@ def series_page(site: Site, query: Query) -> Answer:
     wanted, before = query.wanted(), query.before()
     with site.store.reading() as connection:
         found = series_lines(connection, wanted, before, _LENGTH + 1)
-        offered = {"models": models(connection), "devices": devices(connection)}
+        offered = models(connection), devices(connection)
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
         "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
         older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title="History",
-        here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), **offered,
+        here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), models=offered[0],
+        devices=offered[1],
     )  # fmt: skip
 
 

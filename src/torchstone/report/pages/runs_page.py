@@ -26,13 +26,14 @@ def runs_page(site: Site, query: Query) -> Answer:
     with site.store.reading() as connection:
         found = run_lines(connection, wanted, before, LENGTH + 1)
         chosen = [line for one in query.all("run")[:_MOST_CHOSEN] if (line := line_of(connection, one)) is not None]
-        offered = {"models": models(connection), "devices": devices(connection)}
+        offered = models(connection), devices(connection)
     shown = [line for line in found[:LENGTH] if line not in chosen]
     older = _key(found[LENGTH - 1]) if len(found) > LENGTH else None
     return site.show(
         "runs.html", wanted=wanted, rows=shown, chosen=chosen, older=older, newest=before is None,
         running=_running(site, [*chosen, *shown]), tasks=[str(task) for task in Task],
-        verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title="Runs", here="/runs", **offered,
+        verdicts=[str(one) for one in Verdict], is_filtered=wanted != Wanted(), title="Runs", here="/runs",
+        models=offered[0], devices=offered[1],
     )  # fmt: skip
 
 

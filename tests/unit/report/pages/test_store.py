@@ -41,7 +41,12 @@ def test_between_two_looks_it_rests_unless_it_is_hurried(tmp_path):
 
 def test_it_looks_only_when_it_is_asked_and_once_for_all_who_ask(tmp_path, monkeypatch):
     looks = []
-    monkeypatch.setattr(module, "sync", lambda *_: looks.append(1) or ())
+
+    def look(*_):
+        looks.append(1)
+        return ()
+
+    monkeypatch.setattr(module, "sync", look)
     monkeypatch.setattr(module, "_LEAST_S", 0.05)
     with Store(tmp_path) as kept:
         until(lambda: len(looks) == 1)
