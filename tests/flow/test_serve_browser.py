@@ -186,6 +186,7 @@ def test_a_run_is_followed_until_it_ends(page, place):
         assert page.locator(".running").count() == 1
         page.get_by_role("link", name="live", exact=True).click()
         page.get_by_text("0 of 3 trials").wait_for()
+        assert not page.get_by_text("Nothing was measured").is_visible(), "the index is behind"
         for number, trial in enumerate(run.trials, 1):
             writer.append(trial)
             page.get_by_text(f"{number} of 3 trials").wait_for(timeout=8000)
@@ -248,3 +249,13 @@ def test_the_store_goes_while_the_page_is_open(browser, tmp_path):
         page.reload()
         page.get_by_role("heading", name="night-3").wait_for()
         page.close()
+
+
+def test_the_picture_of_a_history_is_drawn_on_the_server(page, place):
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert (pip install 'torchstone[charts]')")
+    page.goto(f"{place[1]}/history/{case().case_id}")
+    image = page.locator("main img")
+    image.scroll_into_view_if_needed()
+    playwright.expect(image).to_have_js_property("complete", True, timeout=30_000)
+    assert image.evaluate("image => image.naturalWidth") > 300
+    assert image.get_attribute("alt")
