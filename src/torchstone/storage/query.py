@@ -97,15 +97,25 @@ def find(folder: Path, word: str) -> Entry:
         row = _row(connection, word)
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
-        path = folder / "records" / row.file
-        head, findings, answer, comparison = connection.execute(
-            "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
-        ).fetchone()
-        return Entry(
-            row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
-            _trials(connection, row.run_id), decode(answer.encode(), TuneResult) if answer is not None else None,
-            decode(comparison.encode(), Comparison) if comparison is not None else None,
-        )  # fmt: skip
+        return _entry(connection, folder, row)
+
+
+def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry | None:
+    """Return a run by its id from an index that is open, as it is; None where there is none."""
+    row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
+    return None if row is None else _entry(connection, folder, RunRow(*row))
+
+
+def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:
+    head, findings, answer, comparison = connection.execute(
+        "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
+    ).fetchone()
+    return Entry(
+        row, folder / "records" / row.file, decode(head.encode(), Head),
+        decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
+        decode(answer.encode(), TuneResult) if answer is not None else None,
+        decode(comparison.encode(), Comparison) if comparison is not None else None,
+    )  # fmt: skip
 
 
 def trainings(folder: Path) -> tuple[Path, ...]:

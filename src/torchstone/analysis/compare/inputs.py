@@ -91,6 +91,13 @@ def _only(run: Run, wanted: Callable[[Case], bool]) -> Run:
     return msgspec.structs.replace(run, head=head, trials=trials, findings=findings)
 
 
+def of_runs(runs: Sequence[Run]) -> list[ComparedInput]:
+    """Return a participant a run, by their ids; the first is the baseline. Raises UsageError for fewer than two."""
+    if not 2 <= len(runs) <= len(_LETTERS):
+        raise UsageError(f"{len(runs)} runs cannot be compared: choose 2 to {len(_LETTERS)}")
+    return _lettered([run.head.run_id for run in runs], [(run,) for run in runs])
+
+
 def _path_of(word: str) -> Path:
     """Return the path that a word is; of the metrics of a training their folder, which holds all of it."""
     path = Path(word)

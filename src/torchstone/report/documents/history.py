@@ -10,7 +10,7 @@ import msgspec
 from torchstone.analysis.recommend.history import Change, Histories, History
 from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.segmentation import FEWEST
 from torchstone.report.charts.history import chart
 from torchstone.report.document import (
@@ -27,6 +27,7 @@ from torchstone.report.document import (
     paragraphs,
 )
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
+from torchstone.storage.summaries import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed
@@ -178,11 +179,7 @@ def _run_columns(one: History) -> Iterator[Column]:
 
 def label(one: History) -> str:
     """Return a few words for a Case: task, model, batch size, and what is not as usual."""
-    told = {
-        axis: value for axis, value in one.configuration.items()
-        if axis == "batch_size" or (axis in AXES and value != AXES[axis].default)
-    }  # fmt: skip
-    return ", ".join((f"{one.task} {one.model}", *(f"{axis} {value}" for axis, value in told.items())))
+    return ", ".join(filter(None, (f"{one.task} {one.model}", settings_words(one.configuration))))
 
 
 # ── histories without a change ──────────────────────────────────────────────────────────────────────────────
