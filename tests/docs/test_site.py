@@ -48,7 +48,7 @@ def test_the_interface_of_python_is_written_out(site):
     page = (site / "docs" / "reference" / "python.html").read_text(encoding="utf-8")
     import torchstone
 
-    assert [name for name in torchstone.__all__ if f'>{name}<' not in page] == []
+    assert [name for name in torchstone.__all__ if f">{name}<" not in page] == []
 
 
 def test_the_navigation_has_a_part_for_each_section():
