@@ -15,11 +15,15 @@ from torchstone.core.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "docs" / "README.md"
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")})
+PAGES = sorted(
+    {*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")}
+)
 FENCE = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_TYPED = re.compile(r"[…|\[]|\.\.\.|\b(?!HEAD\b)[A-Z]{3,}\b")  # a synopsis: RUN…, [--json], speed|energy, FILE
 
-ids = {"ids": lambda page: str(page.relative_to(ROOT))}
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 def links(page: Path) -> list[str]:
@@ -77,10 +81,10 @@ def test_every_page_is_found_from_the_first_one():
         new = {one for one in there if one.suffix == ".md"} - reached
         reached |= new
         todo += new
-    assert {str(page.relative_to(ROOT)) for page in set(PAGES) - reached} == set()
+    assert {name_of(page) for page in set(PAGES) - reached} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, **ids)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_link_is_dead(page):
     dead = []
     for link in links(page):
@@ -91,12 +95,12 @@ def test_no_link_is_dead(page):
     assert dead == []
 
 
-@pytest.mark.parametrize("page", PAGES, **ids)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_can_be_typed(page):
     assert [found for typed in commands(page) if (found := fault(typed))] == []
 
 
-@pytest.mark.parametrize("page", PAGES, **ids)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_piece_of_python_compiles(page):
     for language, code in FENCE.findall(page.read_text(encoding="utf-8")):
         if language in ("python", "py"):

@@ -1,4 +1,4 @@
-"""Each trap's wrong version is wrong by a margin that no noise explains, its right version right, and its page shows both."""
+"""Each wrong version is wrong by a margin that no noise explains, each right one right, and the page shows both."""
 
 import inspect
 import itertools

@@ -17,7 +17,7 @@ def wrong(step: Callable[[], object], steps: int, clock: Callable[[], float]) ->
 
 
 def right(step: Callable[[], object], clock: Callable[[], float], tick_s: float) -> float:
-    """Return the seconds of a step, from a window of 1,000 ticks or more. `tick_s`: time.get_clock_info(…).resolution."""
+    """Return the seconds of a step, from a window of 1,000 ticks or more."""
     steps = 1
     while True:
         start_s = clock()

@@ -10,7 +10,10 @@ Batch = TypeVar("Batch")
 
 
 def wrong(
-    batches: Iterator[Batch], step: Callable[[Batch], object], steps: int, clock: Callable[[], float] = time.perf_counter
+    batches: Iterator[Batch],
+    step: Callable[[Batch], object],
+    steps: int,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Return the seconds of a step on one batch, again and again."""
     batch = next(batches)
