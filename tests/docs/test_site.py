@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import torchstone
+import torchstone.extend
 from torchstone.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -28,13 +30,13 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.xdist_group("site")  # one build for all of them
 def test_it_is_built_without_a_warning(site):
     assert (site / "docs" / "README.html").is_file()
     assert "docs/README.html" in (site / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.xdist_group("site")  # one build for all of them
 def test_nothing_comes_from_elsewhere(site):
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
@@ -43,12 +45,12 @@ def test_nothing_comes_from_elsewhere(site):
         assert [one for one in loaded if "//" in one] == []
 
 
-@pytest.mark.long
-def test_the_interface_of_python_is_written_out(site):
-    page = (site / "docs" / "reference" / "python.html").read_text(encoding="utf-8")
-    import torchstone
-
-    assert [name for name in torchstone.__all__ if f">{name}<" not in page] == []
+@pytest.mark.xdist_group("site")
+@pytest.mark.parametrize(("page", "module"), [("python", torchstone), ("extend", torchstone.extend)])
+def test_the_interface_of_python_is_written_out(site, page, module):
+    text = (site / "docs" / "reference" / f"{page}.html").read_text(encoding="utf-8")
+    shown = set(re.findall(r'<span class="sig-name descname"><span class="pre">(\w+)<', text))
+    assert {name for name in module.__all__ if callable(getattr(module, name))} <= shown
 
 
 def test_the_navigation_has_a_part_for_each_section():
@@ -62,3 +64,20 @@ def test_every_command_and_word_of_a_command_is_in_the_reference():
     titles = re.findall(r"^##+ torchstone (.*)$", CONF["command_reference"](), re.MULTILINE)
     assert [title for title in titles if " " not in title] == list(COMMANDS)
     assert {"machine check", "machine peaks"} <= set(titles)
+
+
+def test_the_fields_of_a_docstring_become_definitions():
+    lines = [
+        "Measure: what is there.",
+        "",
+        "Parameters",
+        "----------",
+        "batch, loss: two of them",
+        "    and more.",
+        "Raises",
+    ]
+    CONF["_docstring"](None, "", "", None, None, lines)
+    assert lines == [
+        "Measure: what is there.", "", "", ".. rubric:: Parameters", "", "`batch, loss`", "    two of them",
+        "    and more.", "Raises",
+    ]  # fmt: skip
