@@ -46,11 +46,12 @@ html_additional_pages = {"index": "to_start.html"}
 
 
 def navigation(page: str) -> str:
-    """Return the hidden tables of contents of a page that lists others: one for each of its sections, in its order."""
+    """Return the hidden tables of contents of a page: the links of its tables, a part for each of its sections."""
     told = set[str]()
     tables = []
     for title, text in re.findall(r"^##? (.*)\n((?:(?!##? ).*\n?)*)", page, re.MULTILINE):
-        links = [link for link in re.findall(r"\]\(([^)#:]+\.md)\)", text) if link not in told]
+        rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+        links = [link for link in re.findall(r"\]\(([^)#:]+\.md)\)", rows) if link not in told]
         told.update(links)
         if links:
             entries = "\n".join(dict.fromkeys(links))
@@ -117,7 +118,7 @@ def _docstring(_app: Any, _what: str, _name: str, _thing: Any, _options: Any, li
 
 def setup(app: Any) -> None:
     """Register with Sphinx."""
-    os.environ["COLUMNS"] = "100"  # the width of help
+    os.environ["COLUMNS"] = "90"  # the width of help
     app.add_lexer("tree", import_module("pygments.lexers.special").TextLexer)
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _docstring)

@@ -54,7 +54,8 @@ def test_the_interface_of_python_is_written_out(site, page, module):
 
 
 def test_the_navigation_has_a_part_for_each_section():
-    page = "# Home\n\n[a](a.md) [far](https://a.md)\n\n## More\n\n| [b](b.md#x) | [c](../c.md) | [a](a.md) |\n"
+    page = "# Home\n\n| [a](a.md) | [far](https://a.md) |\nSee [d](d.md).\n"
+    page += "\n## More\n\n| [c](../c.md) [b](b.md#x) | [a](a.md) |\n"
     assert re.findall(r":caption: (.*)\n\n((?:.+\n)*)```", CONF["navigation"](page)) == [
         ("Home", "a.md\n"), ("More", "../c.md\n"),
     ]  # fmt: skip
