@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,16 @@ def test_every_piece_of_python_compiles(page):
     for language, code in FENCE.findall(page.read_text(encoding="utf-8")):
         if language in ("python", "py"):
             ast.parse(code, str(page))
+
+
+def test_the_program_of_the_first_page_runs(monkeypatch):
+    ((_, code),) = [one for one in FENCE.findall((ROOT / "docs/start.md").read_text(encoding="utf-8")) if one[0]]
+    program: dict[str, Any] = {}
+    exec(compile(code, "mine.py", "exec"), program)
+    monkeypatch.setattr(program["time"], "sleep", lambda _: None)
+    model, rows, loss = program["load"]()
+    x, label = rows[len(rows) - 1]
+    assert loss(model(x), program["torch"].tensor(label)).item() > 0.0
 
 
 def test_a_wrong_command_and_a_remark_are_told_apart(tmp_path):
