@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all manifest verify-manifest release test test-long acceptance mutations test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all manifest verify-manifest release test test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -43,7 +43,7 @@ $(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve,dev]'
+	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve,docs,dev]'
 	@touch $@
 
 setup-pre-commit: setup-dev ## check every commit before it is made
@@ -80,6 +80,10 @@ verify-manifest: setup ## is every file in outputs as it was?
 
 release: setup ## the latest run in the folder release: reports, figures, record, environment, README, SHA256SUMS
 	@$(BIN)/torchstone release latest --output release
+
+docs: setup-dev ## build the docs site into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	@echo "build/docs/index.html"
 
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
