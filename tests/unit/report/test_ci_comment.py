@@ -93,6 +93,8 @@ def test_what_is_typed_is_one_line_in_which_nothing_can_be_added():
     assert shlex.split(line)[4:] == list(words)
     assert "torchstone ab " not in with_words("--config", HOSTILE), "words that cannot be printed are left out"
     assert "torchstone ab " not in with_words("--config", *("x" * 300 for _ in range(4)))
+    coarser = comment_text(assessed({"a": (1.2, 1.1, 1.3)}, margin=0.05))
+    assert "--config bench.yaml --axis batch_size=1 --margin 5%\n" in coarser, "the margin of ab is 2 %"
 
 
 def visible_with_fences(text: str) -> str:
