@@ -9,7 +9,15 @@ from torchstone.core import units
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.comparison import Judgement
 from torchstone.report.charts.ratios import forest
-from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
+from torchstone.report.diagnosis_wording import (
+    answer_words,
+    gain_words,
+    in_own_code,
+    limit_words,
+    live_words,
+    memory_words,
+    open_remedies,
+)
 from torchstone.report.document import (
     Chart,
     Column,
@@ -43,7 +51,7 @@ def diagnosis_document(
 
 
 def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
-    yield Text(_answer(diagnosis), Role.HEADLINE)
+    yield Text(answer_words(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if not diagnosis.causes:
         yield from _facts([
@@ -61,17 +69,6 @@ def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
         yield Text("run with these settings:")
         yield Command(command)
     yield from _facts(list(_observations(diagnosis)))
-
-
-def _answer(diagnosis: Diagnosis) -> str:
-    """Return the cause with what it costs, and what was measured to help, in two sentences."""
-    if not diagnosis.causes:
-        return "No cause was found: the step was not measured in its phases, or has none."
-    first, applied = diagnosis.causes[0], diagnosis.applied
-    text = f"{first.title[:1].upper()}{first.title[1:]}: {limit_words(first)}."
-    if applied is not None and applied.gain is not None:
-        return f"{text} With {applied.what_if.name} it is {gain_words(applied)} times as fast, measured live."
-    return text
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
@@ -159,7 +156,8 @@ def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
 def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
     applied, first = diagnosis.applied, diagnosis.causes[0]
     if applied is not None and applied.gain is not None:
-        yield "gain", f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
+        known = f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
+        yield "gain", live_words(applied) if applied.gain.is_wide else known
         if applied.loss is not None and applied.loss != "the same":
             still = "it still learns" if diagnosis.case.workload.task == Task.TRAIN else "its answers are still good"
             yield "", f"it changes what is computed ({applied.loss}): check that {still}"
