@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,9 +24,27 @@ _MOST_ROWS = 300  # of a table of values: of more, as many that are evenly space
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
 _MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
+_MOST_OTHER_AXES = 12  # drawings of a page: each takes its time and place
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
 _AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
 _ENDS = ("low", "high")
+
+
+class Drawings:
+    """Counts the drawings of a page: each has ids of its own, and only the first ones are offered over other axes."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._left = _MOST_OTHER_AXES
+
+    def prefix(self) -> str:
+        """Return what the ids of the next drawing begin with."""
+        return f"p{next(self._numbers)}-"
+
+    def may_offer_more(self) -> bool:
+        """Say whether a picture may be drawn once more over other axes, and count it."""
+        self._left -= 1
+        return self._left >= 0
 
 
 class Plot(NamedTuple):
@@ -60,8 +79,8 @@ class Figure(NamedTuple):
     missing: str | None
 
 
-def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
-    """Return the drawings of a chart, or its values and what to install for drawings. `pictures`: numbers for ids."""
+def figure(chart: Chart, drawn: Drawings) -> Figure:
+    """Return the drawings of a chart, or its values and what to install for drawings. `drawn`: those of the page."""
     missing = None
     try:
         library()
@@ -73,7 +92,7 @@ def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
         title = ": ".join(filter(None, (panel.group, panel.title, panel.subtitle)))
         is_drawn = missing is None and panel.marks
         label = f"{chart.says} {title}".strip()
-        plots, wide = _plots(picture, panel, label, pictures) if is_drawn else ((), False)
+        plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
         values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
@@ -83,18 +102,18 @@ def figure(chart: Chart, pictures: Iterator[int]) -> Figure:
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plots(picture: Picture, panel: Panel, label: str, pictures: Iterator[int]) -> tuple[tuple[Plot, ...], bool]:
+def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
     bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
     alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
     spec = _pointed(vega_lite(alone))
-    first = inline(library().vegalite_to_svg(spec), f"p{next(pictures)}-", label)
+    first = inline(library().vegalite_to_svg(spec), drawn.prefix(), label)
     given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
     plots = [Plot(_AXES[given], first.markup)]
-    if len(first.markup) <= _MOST_BYTES:
-        for more in _broad(panel, given):
+    for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
+        if drawn.may_offer_more():
             axes = _AXES["".join(sorted({*given, *more}))]
-            drawn = library().vegalite_to_svg(_over(spec, more))
-            plots.append(Plot(axes, inline(drawn, f"p{next(pictures)}-", f"{label}, {axes}").markup))
+            file = library().vegalite_to_svg(_over(spec, more))
+            plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}").markup))
     return tuple(plots), first.width > _WIDE
 
 

@@ -7,7 +7,7 @@ from itertools import count, groupby
 from typing import Any, NamedTuple, assert_never
 
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
-from torchstone.report.renderers.html.charts import figure
+from torchstone.report.renderers.html.charts import Drawings, figure
 from torchstone.report.renderers.html.forest import FOREST_COLUMNS, forest
 from torchstone.report.renderers.html.legend import legend_section, with_legend
 from torchstone.report.renderers.html.tables import grid
@@ -77,7 +77,7 @@ class _Layout:
     def __init__(self) -> None:
         self.columns = 1
         self._sections = count(1)
-        self._pictures = count(1)
+        self._drawn = Drawings()
         self._forests = count(1)
 
     def blocks(self, parts: Sequence[Part], title: str, level: int) -> Iterator[Block]:
@@ -109,7 +109,7 @@ class _Layout:
                 self.columns = max(self.columns, len(part.columns))
                 return Block("table", grid(part, title))
             case Chart():
-                drawn = figure(part, self._pictures)
+                drawn = figure(part, self._drawn)
                 self.columns = max([self.columns, *(len(one.values.heads) for one in drawn.panels)])
                 return Block("chart", drawn)
             case Ratios():

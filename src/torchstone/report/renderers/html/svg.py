@@ -24,9 +24,21 @@ _ATTRIBUTES = frozenset((
     "opacity", "text-anchor", "font-size", "font-weight", "font-style",
 ))  # fmt: skip
 _NUMBER = re.compile(r"(?<=: )-?\d+\.\d+(?=;|$| to )|(?<= to )-?\d+\.\d+(?=;|$)")
-_DIGITS = re.compile(r"(\d\.\d\d)\d+")  # a hundredth of a point is enough
+_DIGITS = re.compile(r"(\d\.\d)\d+")  # a tenth of a point is enough
 _POINTED_AT = re.compile(r"url\(#([^)]*)\)")
 _GEOMETRY = frozenset(("d", "transform", "x", "y", "x1", "x2", "y1", "y2", "width", "height"))
+_DOT = re.compile(r"M(\d[\d.]*),0A\1,\1,0,1,1,-\1,0A\1,\1,0,1,1,\1,0")
+_USUAL = frozenset(
+    (
+        ("opacity", "1"),
+        ("stroke-width", "1"),
+        ("font-weight", "normal"),
+        ("font-size", "11px"),
+        ("x2", "0"),
+        ("y2", "0"),
+        ("clip-path", ""),
+    )
+)  # say nothing (font-size: page.css)
 
 
 class Svg(NamedTuple):
@@ -56,23 +68,37 @@ def _element(one: ET.Element, prefix: str) -> Iterator[str]:
     tag = one.tag.rpartition("}")[2]
     if tag not in _TAGS:
         return
+    if tag == "path" and (dot := _DOT.fullmatch(one.get("d", ""))):
+        tag = "circle"
+        one.set("r", _DIGITS.sub(r"\1", dot[1]))
+        del one.attrib["d"]
     attributes = "".join(_attributes(one, tag, prefix))
     bare = tag == "g" and not attributes
+    if tag in _MARKS and not len(one):
+        yield f"<{tag}{attributes}/>"
+        return
     if not bare:
         yield f"<{tag}{attributes}>"
     if one.text and tag in ("text", "tspan"):
         yield str(escape(plain(one.text)))
     for child in one:
-        yield from _element(child, prefix)
+        if tag == "clipPath" or _is_seen(child):
+            yield from _element(child, prefix)
     if not bare:
         yield f"</{tag}>"
+
+
+def _is_seen(one: ET.Element) -> bool:
+    """Say whether an element draws something; a path without any colour does not."""
+    drawn = one.get("fill") or one.get("stroke") or one.get("aria-label")
+    return not one.tag.endswith("}path") or bool(one.get("d") and drawn)
 
 
 def _attributes(one: ET.Element, tag: str, prefix: str) -> Iterator[str]:
     if told := _told(one, tag):
         yield f' data-v="{escape(plain(told))}"'
     for name, value in one.attrib.items():
-        if name not in _ATTRIBUTES or (name == "transform" and value == "translate(0,0)"):
+        if name not in _ATTRIBUTES or (name, value) in _USUAL or (name == "transform" and value == "translate(0,0)"):
             continue
         kept = _DIGITS.sub(r"\1", value) if name in _GEOMETRY else value
         kept = f"{prefix}{kept}" if name == "id" else _POINTED_AT.sub(rf"url(#{prefix}\1)", kept)
