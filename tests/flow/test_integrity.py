@@ -13,6 +13,7 @@ import pytest
 from reported import edited_record
 
 from torchstone.cli import main
+from torchstone.report.rendering import formats
 
 pytestmark = pytest.mark.xdist_group("integrity")  # one measurement serves all its tests
 
@@ -87,6 +88,31 @@ def test_a_second_release_has_the_same_bytes(measured, capfd):
     assert main(["verify", str(measured / "again.zip"), "--json"]) == 0
     (found,) = json.loads(capfd.readouterr().out)["files"]
     assert (found["faults"], found["cases"]) == ([], 2)
+
+
+@pytest.mark.skipif("html" not in formats(), reason="there are no HTML reports")
+def test_a_page_is_verified_by_what_it_carries(measured, tmp_path, capfd):
+    words = [
+        "report",
+        "small",
+        "--format",
+        "html",
+        "--output",
+        str(tmp_path),
+        "--output-dir",
+        str(measured / "outputs"),
+    ]
+    assert main(words) == 0
+    (page,) = tmp_path.glob("*.html")
+    capfd.readouterr()
+    assert main(["verify", str(page)]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "every figure and verdict follows from its record (1 run, 2 cases, " in shown
+    assert "were not compared" not in shown
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text.replace("Fastest: ", "Fastest by far: "), encoding="utf-8")
+    assert main(["verify", str(page)]) == 1
+    assert "text “Fastest by far: " in " ".join(capfd.readouterr().out.split())
 
 
 def test_a_release_goes_nowhere_where_something_is(measured, refused, tmp_path):
