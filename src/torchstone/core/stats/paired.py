@@ -47,7 +47,7 @@ def moderated(one: Rounds, other: Rounds, prior: Prior | None, level: float = 0.
 
 
 def prior_of(among: Sequence[Rounds]) -> Prior | None:
-    """Return what the residual spread of three and more cases says of the ratio of two; None of fewer, or without it."""
+    """Return what the residual spread of three and more cases says of the ratio of two; None where there is none."""
     several = [case for case in among if len(case) > 1]
     if len(several) < 3:
         return None
