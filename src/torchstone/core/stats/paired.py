@@ -47,11 +47,7 @@ def moderated(one: Rounds, other: Rounds, prior: Prior | None, level: float = 0.
 
 
 def prior_of(among: Sequence[Rounds]) -> Prior | None:
-<<<<<<< HEAD
-    """Return what the residual spread of three or more cases says of the ratio of two; None of fewer."""
-=======
     """Return what the residual spread of three and more cases says of the ratio of two; None where there is none."""
->>>>>>> serve
     several = [case for case in among if len(case) > 1]
     if len(several) < 3:
         return None
