@@ -35,6 +35,7 @@ _REST = "The report continues: torchstone report --format md"
 _MOST_CHARACTERS, _MOST_OF_A_TITLE = 4_000, 300
 _SIZE, _SIZE_OF_TITLES = 9.5, 17.0  # points, as in pages.typ
 _NAMES, _MOST_OF_NAMES = 60.0, 150.0  # points for the names of facts: at least, at most
+_FEW_FACTS, _SHORT_FACTS = 12, 1_200  # facts, and characters of their values, that stay on one page
 _LABELS, _SCALE, _GUTTER = 170.0, 190.0, 8.0  # points of a forest plot: its names, its scale, right of both
 _SIZE_IN_PLOTS = 8.0
 _MOST_RATIOS = 60
@@ -160,7 +161,9 @@ class _Draft(Drafting):
         width = min(max(widest, _NAMES), _MOST_OF_NAMES)
         values = [self.broken(self.text(value), room=ACROSS - width) for _, value in rows]
         shown = [self.broken(name, room=width) for name in names]
-        return {"kind": "facts", "width": width, "rows": [list(row) for row in zip(shown, values, strict=True)]}
+        together = len(rows) <= _FEW_FACTS and sum(map(len, values)) <= _SHORT_FACTS
+        pairs = [list(row) for row in zip(shown, values, strict=True)]
+        return {"kind": "facts", "width": width, "together": together, "rows": pairs}
 
     def _doubt(self, part: Doubt) -> Block:
         label = "Note" if part.severity == Severity.INFO else str(part.severity).capitalize()

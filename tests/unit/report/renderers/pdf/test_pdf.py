@@ -217,3 +217,11 @@ def test_without_typst_it_says_what_to_install(monkeypatch):
 def test_two_pictures_of_one_row_stand_on_a_page():
     pytest.importorskip("vl_convert")
     assert len(opened(Document("t", (Section("Pictures", (CHART, CHART)),))).pages) == 1
+
+
+def test_a_few_facts_stay_on_one_page():
+    facts = Facts(tuple((f"name {n}", "value") for n in range(9)))
+    pages = opened(Document("t", tuple(Section(f"device {n}", (facts,)) for n in range(8)))).pages
+    told = [page.extract_text() for page in pages]
+    assert len(told) > 1
+    assert all(page.count("device") == page.count("name 0") == page.count("name 8") for page in told)
