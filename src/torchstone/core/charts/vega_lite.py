@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
@@ -42,6 +43,7 @@ _STYLE = {
 }  # fmt: skip
 _FEW = 30  # places along x: with more, the dots of a line run into one another
 _RIM = {"stroke": "white", "strokeWidth": 4}
+_FEW_TICKS = 10
 _SHORT = 4  # characters of names that stand upright below a matrix
 _SPACING = 28
 _MARGIN = 60  # points that an axis and its title take beside a panel
@@ -79,11 +81,12 @@ def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
 
 def _panel(panel: Panel) -> Spec:
     title = _title(panel.title, panel.subtitle, panel.width + _MARGIN, "panel")
+    marks = sorted(panel.marks, key=lambda mark: not isinstance(mark, Failure))  # their words hide no point of others
     return {
         **({"title": title if panel.subtitle else title["text"]} if panel.title else {}),
         "width": panel.width, "height": panel.height,
         "data": {"values": list(panel.values)}, "encoding": {"x": _x(panel.x, panel)},
-        "layer": [layer for mark in panel.marks for layer in _layers(mark, panel)],
+        "layer": [layer for mark in marks for layer in _layers(mark, panel)],
     }  # fmt: skip
 
 
@@ -138,10 +141,18 @@ def _x(along: Coordinate, panel: Panel) -> Spec:
         found["scale"] = _scale(along)
     else:
         if along.whole:
-            found["axis"] = {"tickMinStep": 1, "format": "d"}
+            found["axis"] = {"tickMinStep": 1, "format": "d", **_ticks(along, panel)}
         if not along.from_zero:
             found["scale"] = {"zero": False, "nice": False, "padding": 12}
     return found
+
+
+def _ticks(along: Coordinate, panel: Panel) -> Spec:
+    """Return the ticks of what is counted, where they are few: Vega would label a half of 1 and 2 as 2, too."""
+    counted = [value[along.column] for value in panel.values if isinstance(value.get(along.column), int | float)]
+    if not counted or max(counted) - min(counted) > _FEW_TICKS:
+        return {}
+    return {"values": list(range(math.floor(min(counted)), math.ceil(max(counted)) + 1))}
 
 
 def _y(along: Coordinate, panel: Panel) -> Spec:
@@ -239,9 +250,8 @@ def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Pan
             yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
         case Failure():
             upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 11}
-            said = {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}
-            yield {**data, "mark": {**upright, **_RIM}, "encoding": said}  # other curves may pass there
-            yield {**data, "mark": upright, "encoding": said}
+            yield {**data, "mark": upright,
+                   "encoding": {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}}  # fmt: skip
 
 
 def _line(mark: Line, panel: Panel) -> Iterator[Spec]:
