@@ -24,10 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from records import copy_of, real_run
+from records import real_run
 
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
+from torchstone.core.schema.trial import Trial
 from torchstone.plugins.checking import look
 from torchstone.storage.index import sync
 from torchstone.storage.record_reader import record_path
@@ -70,7 +71,7 @@ def write_run(model: Run, folder: Path, asked: Asked) -> None:
     slots = tuple(Slot(place, number) for number in range(asked.trials) for place in range(len(cases)))
     head = msgspec.structs.replace(model.head, run_id=_RUN_ID, plan=Plan(cases, slots))
     trials = tuple(
-        copy_of(model.trials[0], cases[slot.case].case_id, slot.number, order, dice) for order, slot in enumerate(slots)
+        scaled(model.trials[0], cases[slot.case].case_id, slot.number, order, dice) for order, slot in enumerate(slots)
     )
     findings = look(Run(head, trials, (), None))
     lines = [head, *trials, *map(Noted, findings), End(head.started_utc, "done")]
@@ -79,6 +80,21 @@ def write_run(model: Run, folder: Path, asked: Asked) -> None:
     problems = sync(folder)
     if problems:
         raise ValueError(f"the store cannot be read: {problems}")
+
+
+def scaled(trial: Trial, case_id: str, number: int, order: int, dice: random.Random) -> Trial:
+    """Return the trial with another id, all its times by one factor: the parts still sum to the whole."""
+    factor = dice.lognormvariate(0.0, 0.05)
+    measurements = tuple(
+        msgspec.structs.replace(m, values=tuple(value * factor for value in m.values))
+        if m.metric.endswith("_time_s")
+        else m
+        for m in trial.measurements
+    )
+    trial_id = f"{dice.getrandbits(48):012x}"
+    return msgspec.structs.replace(
+        trial, trial_id=trial_id, case_id=case_id, number=number, order=order, measurements=measurements
+    )
 
 
 def report(folder: Path) -> tuple[float, int, int]:

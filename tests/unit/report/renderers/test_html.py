@@ -206,6 +206,22 @@ def test_what_many_cases_explain_in_the_same_words_is_said_once_and_what_differs
     assert many.text.index("What the figures are") < many.text.index("case 0")
 
 
+def test_the_figures_of_very_many_cases_are_one_table_and_what_else_is_told_of_a_case_stays():
+    def told(n):
+        names = ("speed", "size") if n else ("speed",)
+        rows = Table((
+            Column("", names, left=True), Column("", tuple(f"{n} {name}" for name in names)),
+            Column("", tuple(f"the {name}" for name in names), left=True),
+        ))  # fmt: skip
+        return Section(f"case {n}", (*((Text("it is odd"),) if n == 7 else ()), Section("FIGURES", (rows,))))
+
+    page = Page(text_of(Document("t", (Section("REPORT", (Text("x"), *map(told, range(48)))),))))
+    assert page.rows[:3] == [["case", "speed", "size"], ["case 0", "0 speed", ""], ["case 1", "1 speed", "1 size"]]
+    assert page.rows[49:] == [["figure", "what it is"], ["speed", "the speed"], ["size", "the size"]]
+    assert [title for _, title in page.headings][-2:] == ["What the figures are", "case 7"]
+    assert page.text.count("it is odd") == 1
+
+
 def test_a_page_of_many_sections_has_contents():
     sections = tuple(Section(f"part {n}", (Text("x"),)) for n in range(4))
     page = Page(text_of(Document("t", sections)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, assert_never
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers.html.charts import Drawings, figure
 from torchstone.report.renderers.html.forest import FOREST_COLUMNS, forest
-from torchstone.report.renderers.html.legend import legend_section, with_legend
+from torchstone.report.renderers.html.legend import gathered
 from torchstone.report.renderers.html.tables import grid
 
 _CROWD = 3  # sections of sections, from which on they are folded below the first level: those of each case
@@ -85,9 +85,7 @@ class _Layout:
         flat = list(_flat(parts))
         crowd = level > 2 and sum(map(_has_sections, flat)) >= _CROWD
         if crowd:
-            words, found_parts = with_legend(flat)
-            first = next(n for n, part in enumerate(flat) if _has_sections(part))
-            flat = [*found_parts[:first], *([legend_section(words)] if words else []), *found_parts[first:]]
+            flat = gathered(flat)
         for kind, group in groupby(flat, key=_kind):
             found = list(group)
             texts = [part.text for part in found if isinstance(part, Text)]

@@ -28,17 +28,10 @@ _DIGITS = re.compile(r"(\d\.\d)\d+")  # a tenth of a point is enough
 _POINTED_AT = re.compile(r"url\(#([^)]*)\)")
 _GEOMETRY = frozenset(("d", "transform", "x", "y", "x1", "x2", "y1", "y2", "width", "height"))
 _DOT = re.compile(r"M(\d[\d.]*),0A\1,\1,0,1,1,-\1,0A\1,\1,0,1,1,\1,0")
-_USUAL = frozenset(
-    (
-        ("opacity", "1"),
-        ("stroke-width", "1"),
-        ("font-weight", "normal"),
-        ("font-size", "11px"),
-        ("x2", "0"),
-        ("y2", "0"),
-        ("clip-path", ""),
-    )
-)  # say nothing (font-size: page.css)
+# Attributes that say nothing (font-size: page.css).
+_USUAL = frozenset((
+    ("opacity", "1"), ("stroke-width", "1"), ("font-weight", "normal"), ("font-size", "11px"), ("clip-path", ""),
+))  # fmt: skip
 
 
 class Svg(NamedTuple):
