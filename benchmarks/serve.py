@@ -191,8 +191,8 @@ def main() -> int:
         times = " ".join(f"{row[name]:7.3f}s" for name in ("first_s", "median_s", "max_s", "median_cpu_s"))
         print(f"{row['page']:28} {times} {row['bytes']:9,}")
     if options.json:
-        load = os.getloadavg()[0]
-        found = {"cores": os.cpu_count(), "load_average": load, "trials": options.runs * 50, "pages": rows}
+        used = {"cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
+        found = {**used, "trials": options.runs * 50, "pages": rows}
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     slow = [row["page"] for row in rows if float(str(row["median_s"])) > PROMISED_S]
     return 1 if slow else 0
