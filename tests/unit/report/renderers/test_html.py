@@ -31,6 +31,7 @@ from torchstone.report.document import (
     Document,
     Doubt,
     Facts,
+    Ratio,
     Ratios,
     Role,
     Section,
@@ -347,7 +348,7 @@ def test_ratios_are_a_forest_with_what_is_decided_first():
 
 @pytest.mark.parametrize("ends", [(1e-9, 1e9), (0.0, 1.0), (float("nan"), 1.0), (1.0, float("inf")), (-1.0, 2.0)])
 def test_an_interval_of_any_size_is_drawn_within_its_axis(ends):
-    rows = (a_ratio("a", 0.9, 1.1), web_pages.Ratio("b", "f", 1.0, *ends, "unclear", higher_is_better=True))
+    rows = (a_ratio("a", 0.9, 1.1), Ratio("b", "f", 1.0, ends[0], ends[1], "unclear", higher_is_better=True))
     text = text_of(Document("t", (Ratios(rows, 0.02, 0.95),)))
     places = [float(found) for found in re.findall(r'(?:x1|x2|cx|x)="(-?[\d.]+)%"', text)]
     assert places

@@ -19,7 +19,7 @@ if CHROMIUM is None:
     pytest.skip("needs Chromium: apt install chromium", allow_module_level=True)
 
 PHONE = {"width": 360, "height": 740}
-NOTHING = {"requests": [], "faults": [], "dialogs": []}
+NOTHING: dict[str, list[str]] = {"requests": [], "faults": [], "dialogs": []}
 NAMED = dict(ZOO)
 DOCUMENTS = [*ZOO, ("pictures", pictured), ("ratios", compared)]
 NUMBERS = Document("t", (Section("speeds", (Table((
@@ -49,13 +49,14 @@ def opened(browser, tmp_path):
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         contexts.append(context)
         page = context.new_page()
-        seen = {name: [] for name in NOTHING}
+        seen: dict[str, list[str]] = {name: [] for name in NOTHING}
         file = tmp_path / f"{next(numbers)}.html"
         file.write_bytes(RENDERER.render(document))
         page.on("request", lambda r: seen["requests"].append(r.url) if r.url != file.as_uri() else None)
         page.on("console", lambda m: seen["faults"].append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda fault: seen["faults"].append(str(fault)))
-        page.on("dialog", lambda d: (seen["dialogs"].append(d.message), d.dismiss()))
+        page.on("dialog", lambda d: seen["dialogs"].append(d.message))
+        page.on("dialog", lambda d: d.dismiss())
         page.goto(file.as_uri())
         page.seen = seen
         return page
@@ -190,6 +191,8 @@ def test_the_verdicts_of_another_margin_are_those_of_torchstone(opened, seed):
         margin = float(percent) / 100.0
         for case, word in told:
             one = of[case]
+            assert one.low is not None
+            assert one.high is not None
             assert word == judge(one.low, one.high, margin, higher_is_better=one.higher_is_better), (case, percent)
             given.add(word)
         assert page.locator(".moved").is_visible() == (margin != MARGIN)
@@ -280,9 +283,11 @@ def test_axe_finds_no_serious_fault(opened, name, scheme):
 
 
 def test_a_reader_without_scripts_misses_no_text(opened):
-    document = Document(
-        "t", (*NUMBERS.parts, *compared().parts, Chart("c", "it rises", pictured().parts[1].parts[0].picture))
-    )
+    section = pictured().parts[1]
+    assert isinstance(section, Section)
+    (chart, *_) = section.parts
+    assert isinstance(chart, Chart)
+    document = Document("t", (*NUMBERS.parts, *compared().parts, Chart("c", "it rises", chart.picture)))
     page = opened(document, java_script_enabled=False)
     assert page.locator("tbody tr").count() > 30
     assert page.locator("button").count() == 0
