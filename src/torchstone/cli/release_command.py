@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_of(options)
     summaries = [summarize(find(folder, word)) for word in options.runs]
     title = options.title or ", ".join(dict.fromkeys(summary.name for summary in summaries))
-    made = release_of(summaries, lambda summary: document_of(summary, every=True), title, options.author)
+    made = release_of(summaries, lambda summary: document_of(summary, every=True, pictures=True), title, options.author)
     path = write_release(made, options.output)
     for line in made.left_out:
         print(plain(f"torchstone: left out: {line}"), file=sys.stderr)

@@ -28,7 +28,10 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.bundle import read_bundle
     from torchstone.report.verification import verify
 
-    verified = [verify(read_bundle(path), lambda summary: document_of(summary, every=True)) for path in options.files]
+    verified = [
+        verify(read_bundle(path), lambda summary: document_of(summary, every=True, pictures=True))
+        for path in options.files
+    ]
     if options.json:
         from torchstone.cli._json import print_json
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.charts.picture import Picture
-from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
@@ -25,7 +25,12 @@ def library() -> Any:
 
 def as_svg(picture: Picture) -> str:
     """Return the text of an SVG file, the same for the same picture. Raises MissingError without vl-convert."""
-    drawn = str(library().vegalite_to_svg(vega_lite(picture)))
+    return svg_of(vega_lite(picture))
+
+
+def svg_of(spec: Spec) -> str:
+    """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
+    drawn = str(library().vegalite_to_svg(spec))
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
 

@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup
 
 from torchstone.core import units
-from torchstone.core.charts.drawing import library
+from torchstone.core.charts.drawing import library, svg_of
 from torchstone.core.charts.picture import Bars, Cells, Coordinate, Interval, Kind, Panel, Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
@@ -106,13 +106,13 @@ def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple
     bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
     alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
     spec = _pointed(vega_lite(alone))
-    first = inline(library().vegalite_to_svg(spec), drawn.prefix(), label)
+    first = inline(svg_of(spec), drawn.prefix(), label)
     given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
     plots = [Plot(_AXES[given], first.markup)]
     for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():
             axes = _AXES["".join(sorted({*given, *more}))]
-            file = library().vegalite_to_svg(_over(spec, more))
+            file = svg_of(_over(spec, more))
             plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}").markup))
     return tuple(plots), first.width > _WIDE
 
