@@ -31,8 +31,9 @@ def characters(picture: Picture, width: int) -> Iterator[str]:
 
 
 def _panel(panel: Panel, line: Line, width: int) -> Iterator[str]:
-    heading = ", ".join(filter(None, (panel.group, panel.title)))
-    yield from wrapped(f"{heading}: {line.y.title} by {panel.x.title}", width)
+    what = "" if panel.title == line.y.title else panel.title
+    heading = ", ".join(filter(None, (panel.group, what)))
+    yield from wrapped(f"{heading}{': ' * bool(heading)}{line.y.title} by {panel.x.title}", width)
     curves = panel.colours.names if panel.colours is not None else ("",)
     column = panel.colours.column if panel.colours is not None else ""
     most = max((_high(value, line.y.column) for value in panel.values), default=0.0)
