@@ -208,7 +208,7 @@ def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]
 def entry_of(run: Run, path: Path) -> Entry:
     """Return a run that was read whole (from `path`) as the index would know it."""
     head = run.head
-    trials = tuple(_trial_row(trial) for trial in run.trials)
+    trials = tuple(trial_row(trial) for trial in run.trials)
     row = RunRow(
         head.run_id, head.name, head.started_utc, run.end.status if run.end else CUT_OFF,
         head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
@@ -217,7 +217,8 @@ def entry_of(run: Run, path: Path) -> Entry:
     return Entry(row, path, head, run.findings, trials, run.answer, run.comparison)
 
 
-def _trial_row(t: Trial) -> TrialRow:
+def trial_row(t: Trial) -> TrialRow:
+    """Return a trial as the index holds it: without raw values."""
     duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
     outcome = Outcome(t.outcome.status, t.outcome.message)
     return TrialRow(t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose)
