@@ -11,7 +11,6 @@ from pathlib import Path
 
 import comparable
 import pytest
-import web_pages
 from build import a_sweep
 from stored import store
 from web_pages import Page, a_ratio, compared, pictured
