@@ -234,7 +234,7 @@ def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
     pytest.importorskip("vl_convert")
     page = opened(pictured())
     panel = page.locator(".panel").first
-    mark = panel.locator(".plot:not([hidden]) path[data-v]").last
+    mark = panel.locator(".plot:not([hidden]) circle[data-v]").last
     mark.hover()
     tip = page.locator(".tip")
     assert tip.is_visible()
