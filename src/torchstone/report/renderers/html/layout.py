@@ -119,7 +119,7 @@ class _Layout:
                 inside = tuple(self.blocks(part.parts, part.title, min(level + 1, 6)))
                 return Block("section", Placed(place, part.title or "more", level, folded, inside))
             case Text() | Doubt():
-                raise ValueError(f"a {_kind(part)} is laid out with those around it")
+                raise ValueError(f"a {_kind(part)} is laid out with the texts beside it")
             case _:
                 assert_never(part)
 
