@@ -11,7 +11,7 @@ from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
-_CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<="url\(#)clip\d+(?=\)")')
+_ID = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<="url\(#)(clip|gradient_)\d+(?=\)")')
 
 
 def library() -> Any:
@@ -32,7 +32,7 @@ def svg_of(spec: Spec) -> str:
     """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
     drawn = str(library().vegalite_to_svg(spec))
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
-    return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
+    return _ID.sub(lambda found: ids.setdefault(found[0], f"{found[1] or found[2]}{len(ids)}"), drawn)
 
 
 def as_png(picture: Picture) -> bytes:

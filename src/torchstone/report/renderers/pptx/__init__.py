@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from torchstone.report.document import Document
-from torchstone.report.renderers.pptx.drawing import presentation
-from torchstone.report.renderers.pptx.outline import slides
 
 
 class Pptx:
@@ -15,6 +13,9 @@ class Pptx:
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without python-pptx."""
+        from torchstone.report.renderers.pptx.drawing import presentation  # `list` describes all formats, draws none
+        from torchstone.report.renderers.pptx.outline import slides
+
         return presentation(slides(document), document.title)
 
 
