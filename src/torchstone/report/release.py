@@ -71,15 +71,28 @@ def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, No
     return {**files, **figures}
 
 
+def check_output(output: Path) -> None:
+    """Raise UsageError where a release cannot go because something is there: known before the reports are made."""
+    if not output.exists():
+        return
+    if _is_zip(output):
+        raise UsageError(f"--output {output} exists already; name another file")
+    if not output.is_dir() or any(output.iterdir()):
+        raise UsageError(f"--output {output} exists and is not an empty folder; name another one")
+
+
+def _is_zip(output: Path) -> bool:
+    return output.suffix.lower() == ".zip"
+
+
 def write_release(release: Release, output: Path) -> Path:
     """Write a release as a folder, or as a zip file where that is what `output` is called; return its path.
 
     Raises UsageError where there is something already, or it cannot be written. Then nothing of it is left.
     """
-    if output.suffix.lower() == ".zip":
+    check_output(output)
+    if _is_zip(output):
         return _write_zip(release, output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"--output {output} exists and is not an empty folder; name another one")
     parent = output.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +115,6 @@ def write_release(release: Release, output: Path) -> Path:
 
 
 def _write_zip(release: Release, output: Path) -> Path:
-    if output.exists():
-        raise UsageError(f"--output {output} exists already; name another file")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for name, content in release.files.items():
