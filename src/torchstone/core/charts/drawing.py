@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from torchstone.core.charts.picture import Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
+_KEPT = 256  # drawings: those of a report in several formats; a page's are some 20 kB each
 _CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<="url\(#)clip\d+(?=\)")')
 
 
@@ -30,14 +34,21 @@ def as_svg(picture: Picture) -> str:
 
 def svg_of(spec: Spec) -> str:
     """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
-    drawn = str(library().vegalite_to_svg(spec))
+    library()  # what was drawn before does not hide that it is missing
+    return _drawn(msgspec.json.encode(spec))
+
+
+@lru_cache(maxsize=_KEPT)
+def _drawn(spec: bytes) -> str:
+    """Return the SVG of a specification as JSON: 50 ms and more for a panel, so that each is drawn once."""
+    drawn = str(library().vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
 
 
 def as_png(picture: Picture) -> bytes:
     """Return the bytes of a PNG file, two pixels a point. Raises MissingError without vl-convert."""
-    return bytes(library().vegalite_to_png(vega_lite(picture), scale=_PIXELS_A_POINT))
+    return bytes(library().svg_to_png(as_svg(picture), scale=_PIXELS_A_POINT))
 
 
 def draw(picture: Picture, path: Path) -> Path:
