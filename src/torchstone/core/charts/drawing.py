@@ -14,7 +14,7 @@ from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
-_KEPT = 256  # drawings: those of a report in several formats; a page's are some 20 kB each
+_KEPT, _KEPT_PNGS = 128, 32  # drawings, of a report in several formats: some 20 kB each, and 200 kB
 _CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<="url\(#)clip\d+(?=\)")')
 
 
@@ -48,7 +48,12 @@ def _drawn(spec: bytes) -> str:
 
 def as_png(picture: Picture) -> bytes:
     """Return the bytes of a PNG file, two pixels a point. Raises MissingError without vl-convert."""
-    return bytes(library().svg_to_png(as_svg(picture), scale=_PIXELS_A_POINT))
+    return _pixels(as_svg(picture))
+
+
+@lru_cache(maxsize=_KEPT_PNGS)
+def _pixels(svg: str) -> bytes:
+    return bytes(library().svg_to_png(svg, scale=_PIXELS_A_POINT))
 
 
 def draw(picture: Picture, path: Path) -> Path:
