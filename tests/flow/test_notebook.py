@@ -11,6 +11,8 @@ nbclient = pytest.importorskip("nbclient", reason="notebooks are executed with n
 pytest.importorskip("ipykernel", reason="notebooks are executed with ipykernel, of the extra dev")
 pytest.importorskip("vl_convert", reason="its pictures are drawn with vl-convert-python, of the extra charts")
 
+pytestmark = pytest.mark.xdist_group("notebook")  # one execution serves its tests
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 
 
