@@ -59,7 +59,10 @@ class TrialRow(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One run as the index knows it. `path` is its record (or document)."""
+    """One run as the index knows it. `path` is its record (or document).
+
+    `stamp`: size in bytes and time of change in ns of that file, as it was when the index read it.
+    """
 
     row: RunRow
     path: Path
@@ -68,6 +71,7 @@ class Entry(msgspec.Struct, frozen=True):
     trials: tuple[TrialRow, ...]
     answer: TuneResult | None = None
     comparison: Comparison | None = None
+    stamp: tuple[int, int] | None = None
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -107,14 +111,14 @@ def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry |
 
 
 def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:
-    head, findings, answer, comparison = connection.execute(
-        "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
+    head, findings, answer, comparison, *stamp = connection.execute(
+        "SELECT head, findings, answer, comparison, size, mtime_ns FROM runs WHERE run_id = ?", (row.run_id,)
     ).fetchone()
     return Entry(
         row, folder / "records" / row.file, decode(head.encode(), Head),
         decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
         decode(answer.encode(), TuneResult) if answer is not None else None,
-        decode(comparison.encode(), Comparison) if comparison is not None else None,
+        decode(comparison.encode(), Comparison) if comparison is not None else None, (stamp[0], stamp[1]),
     )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]
 
 def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
     """Return what names the comparison of runs, and changes when a record does."""
-    return "comparison", *((entry.row.run_id, entry.row.trials, entry.row.status) for entry in entries)
+    return "comparison", *((entry.row.run_id, entry.stamp) for entry in entries)
 
 
 def _comparison(entries: Sequence[Entry]) -> Document:

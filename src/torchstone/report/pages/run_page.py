@@ -154,7 +154,7 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
     if found.st_size > _MOST_BYTES:
         how = f"torchstone report {entry.row.run_id} --format html"
         return Document("", (Text("The record is too large to draw on a page. Type:"), Command(how))), ()
-    key = "pictures", entry.row.run_id, found.st_size, found.st_mtime_ns
+    key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
     return site.kept(key, lambda: Document("", run_pictures(_summary(site, entry), read_run(entry.path)))), key
 
 
@@ -169,8 +169,7 @@ def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
 
 def _state(entry: Entry, asked: int | None) -> tuple[object, ...]:
     """Return what names the Document of a run, and changes when its record does."""
-    row = entry.row
-    return "run", row.run_id, row.status, row.trials, row.ok, len(entry.findings), asked
+    return "run", entry.row.run_id, entry.stamp, asked
 
 
 def _document(site: Site, entry: Entry, asked: int | None) -> Document:

@@ -1,4 +1,4 @@
-"""Pictures on pages: each has an address, is drawn when it is asked for, and is not sent twice; many cases have pages."""
+"""Pictures on pages: each has an address, is drawn when it is asked for, and not sent twice. Many cases have pages."""
 
 import os
 import re
@@ -72,7 +72,6 @@ def test_a_picture_is_sent_again_only_when_its_record_has_changed(tmp_path):
     store(tmp_path, [a_sweep(factor=2.0)])
     os.utime(path, ns=(1, 1))
     sync(tmp_path)
-    app = application(Site(Store(tmp_path), document_of), Guard((), None, 8642))
     changed = get(app, address, if_none_match=known)
     assert changed.status == 200
     assert changed.headers["etag"] != known
@@ -97,7 +96,11 @@ def test_names_in_a_picture_are_text(tmp_path):
     for address in found:
         reply = get(app, address)
         assert reply.status == 200
-        assert {one.tag.rpartition("}")[2] for one in ET.fromstring(reply.text).iter()} & {"script", "a", "image"} == set()
+        assert {one.tag.rpartition("}")[2] for one in ET.fromstring(reply.text).iter()} & {
+            "script",
+            "a",
+            "image",
+        } == set()
         assert reply.headers["content-security-policy"].startswith("default-src 'none'")
 
 
