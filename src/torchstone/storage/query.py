@@ -61,7 +61,7 @@ class TrialRow(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """One run as the index knows it. `path` is its record (or document).
 
-    `stamp`: size in bytes and time of change in ns of that file, as it was when the index read it.
+    `stamp`: size in bytes and time of change in ns of that file, as it was when the index read it (`stored`).
     """
 
     row: RunRow
@@ -105,20 +105,23 @@ def find(folder: Path, word: str) -> Entry:
 
 
 def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry | None:
-    """Return a run by its id from an index that is open, as it is; None where there is none."""
+    """Return a run by its id from an index that is open, as it is, with its stamp; None where there is none."""
     row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _entry(connection, folder, RunRow(*row))
+    if row is None:
+        return None
+    size, mtime_ns = connection.execute("SELECT size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    return msgspec.structs.replace(_entry(connection, folder, RunRow(*row)), stamp=(size, mtime_ns))
 
 
 def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:
-    head, findings, answer, comparison, *stamp = connection.execute(
-        "SELECT head, findings, answer, comparison, size, mtime_ns FROM runs WHERE run_id = ?", (row.run_id,)
+    head, findings, answer, comparison = connection.execute(
+        "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
     ).fetchone()
     return Entry(
         row, folder / "records" / row.file, decode(head.encode(), Head),
         decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
         decode(answer.encode(), TuneResult) if answer is not None else None,
-        decode(comparison.encode(), Comparison) if comparison is not None else None, (stamp[0], stamp[1]),
+        decode(comparison.encode(), Comparison) if comparison is not None else None,
     )  # fmt: skip
 
 
