@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from torchstone.core.schema.run import Added, End, Head, Line
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.storage.bounds import bounded
 from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded
-from torchstone.storage.summaries import RATE, Rate, Rated, rates_of, settings_words
+from torchstone.storage.summaries import RATE, Rate, Rated, believed_rates, rates_of_values, settings_words
 
 _MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
 _LATEST = 12  # trials that are listed
@@ -97,6 +96,7 @@ class Following:
         # Of an interrupted trial nothing is kept: it is taken again. Of the others no raw values are, so that an open
         # page does not grow with the record.
         self._rated: dict[str, list[Rated]] = {}
+        self._rates: dict[str, tuple[list[float], int]] = {}  # of a Case without a trial since: its rates, and failures
         self._latest: deque[_Taken] = deque(maxlen=_LATEST)
         self._done = self._failed = 0
         self._end: End | None = None
@@ -141,6 +141,7 @@ class Following:
             return
         rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE))
         self._rated.setdefault(trial.case_id, []).append(rated)
+        self._rates.pop(trial.case_id, None)
         self._latest.append(_Taken(trial.case_id, trial.number, rated, trial.duration_s))
         self._done += 1
         self._failed += trial.outcome.status != Status.OK
@@ -157,12 +158,17 @@ class Following:
         )  # fmt: skip
 
     def _case_rows(self, head: Head) -> tuple[CaseProgress, ...]:
-        by_case = [self._rated.get(case_id, []) for case_id in self._cases]
-        rates = rates_of(by_case, head.usual.deviation if head.usual is not None else None)
-        return tuple(
-            _case_row(case_id, case, trials, rate)
-            for (case_id, case), trials, rate in zip(self._cases.items(), by_case, rates, strict=True)
-        )
+        for case_id in self._cases.keys() - self._rates.keys():
+            own = self._rated.get(case_id, [])
+            self._rates[case_id] = believed_rates(own), sum(one.outcome.status != Status.OK for one in own)
+        values = [self._rates[case_id][0] for case_id in self._cases]
+        rates = rates_of_values(values, head.usual.deviation if head.usual is not None else None)
+        return tuple(self._row(*case, rate) for case, rate in zip(self._cases.items(), rates, strict=True))
+
+    def _row(self, case_id: str, case: Case, rate: Rate) -> CaseProgress:
+        failed = self._rates[case_id][1]
+        ok = len(self._rated.get(case_id, ())) - failed
+        return CaseProgress(case_id, _label(case), str(case.placement), ok, failed, *rate)
 
     def _listed(self, trial: _Taken) -> LatestTrial:
         case, rated = self._cases.get(trial.case_id), trial.rated
@@ -171,11 +177,6 @@ class Following:
             trial.number, label, device, str(rated.outcome.status), rated.outcome.message or "", rated.rate,
             trial.duration_s, str(rated.purpose),
         )  # fmt: skip
-
-
-def _case_row(case_id: str, case: Case, trials: Sequence[Rated], rate: Rate) -> CaseProgress:
-    ok = sum(trial.outcome.status == Status.OK for trial in trials)
-    return CaseProgress(case_id, _label(case), str(case.placement), ok, len(trials) - ok, *rate)
 
 
 def _label(case: Case) -> str:
