@@ -16,7 +16,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.codec import encode
-from torchstone.report.attached import OCTETS
+from torchstone.report.attached import MOST_FILES, OCTETS
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
 from torchstone.storage.index import CUT_OFF
@@ -81,27 +81,36 @@ def with_record(document: Document, summary: RunSummary) -> Document:
 
 
 def carrying(document: Document, files: Mapping[str, bytes]) -> Document:
-    """Return a Document that carries the files of a run and their SHA-256; with a note where they are too large."""
-    why = next(filter(None, map(_too_large, files.values())), None)
-    if why is None:
-        whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
-        return msgspec.structs.replace(document, attachments=attachments(whole))
+    """Return a Document that carries the files of its runs and their SHA-256; with a note where they are too large."""
+    why = _too_large(files)
+    if why is not None:
+        return with_note(document, why)
+    whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
+    return msgspec.structs.replace(document, attachments=attachments(whole))
+
+
+def with_note(document: Document, why: str) -> Document:
+    """Return a Document that says why it carries no record."""
     note = Text(f"This report carries no record, so that `torchstone verify` cannot check it: {why}.", Role.NOTE)
     return msgspec.structs.replace(document, parts=(*document.parts, note))
 
 
-def _too_large(content: bytes) -> str | None:
-    """Return why a report does not carry a file; None where it does."""
-    size = len(content)
+def _too_large(files: Mapping[str, bytes]) -> str | None:
+    """Return why a report does not carry its files; None where it does."""
+    records = sum(name.startswith(f"{RECORDS}/") for name in files)
+    if len(files) >= MOST_FILES:
+        return f"it shows {records} runs, more than {(MOST_FILES - 2) // 2}"
+    size = sum(map(len, files.values()))
     if size <= MOST_PACKED_BYTES:
         return None
+    have = "its record has" if records == 1 else f"its {records} records have"
     if size > MOST_RAW_BYTES:
-        return f"its record has {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
-    packed = len(zlib.compress(content, 1))  # in a fourth of the time, and hardly larger
+        return f"{have} {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
+    packed = sum(len(zlib.compress(one, 1)) for one in files.values())  # in a fourth of the time, and hardly larger
     if packed <= MOST_PACKED_BYTES:
         return None
     most = units.quantity(MOST_PACKED_BYTES, "bytes")
-    return f"its record has {units.quantity(packed, 'bytes')} when compressed, more than {most}"
+    return f"{have} {units.quantity(packed, 'bytes')} when compressed, more than {most}"
 
 
 def attachments(files: Mapping[str, bytes]) -> tuple[Attachment, ...]:
