@@ -24,8 +24,9 @@ from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.record_writer import record_lines
+from torchstone.storage.training.metrics_log import TrainingMetrics, metrics_of
 
-RECORDS, CLAIMS = "records", "claims"  # folders
+RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders
 CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them
 MOST_RAW_BYTES, MOST_PACKED_BYTES = 256 * 2**20, 20 * 2**20  # of a record that a report carries
 _KINDS = {".jsonl": "application/jsonl", ".json": "application/json", "": "text/plain"}
@@ -39,6 +40,11 @@ def record_name(run_id: str) -> str:
 def claims_name(run_id: str) -> str:
     """Return the name under which the claims of a run are carried."""
     return f"{CLAIMS}/{run_id}.json"
+
+
+def training_name(run_id: str) -> str:
+    """Return the name under which the epochs of a training are carried: its record has none of them."""
+    return f"{TRAININGS}/{run_id}.json"
 
 
 def record_bytes(summary: RunSummary) -> bytes:
@@ -75,9 +81,21 @@ def claim_files(summary: RunSummary, record: bytes) -> dict[str, bytes]:
     return {record_name(summary.run_id): record, claims_name(summary.run_id): encode(claims) + b"\n"}
 
 
+def training_file(metrics: TrainingMetrics) -> dict[str, bytes]:
+    """Return the epochs of a training by the name of their file."""
+    return {training_name(metrics.run_id): encode(metrics) + b"\n"}
+
+
+def files_of_run(summary: RunSummary) -> dict[str, bytes]:
+    """Return all that a report of a run follows from, by name. Raises UsageError where a file cannot be read."""
+    metrics = metrics_of(summary.run_id, summary.procedure.fit)
+    epochs = training_file(metrics) if metrics is not None else {}
+    return {**claim_files(summary, record_bytes(summary)), **epochs}
+
+
 def with_record(document: Document, summary: RunSummary) -> Document:
     """Return the Document of a run with what it follows from. Raises UsageError where the record cannot be read."""
-    return carrying(document, claim_files(summary, record_bytes(summary)))
+    return carrying(document, files_of_run(summary))
 
 
 def carrying(document: Document, files: Mapping[str, bytes]) -> Document:

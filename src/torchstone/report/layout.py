@@ -10,6 +10,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
 from torchstone.report.document import Document
+from torchstone.storage.training.metrics_log import TrainingMetrics
 
 LAYOUT = "report.json"  # the file of it in a report
 
@@ -36,5 +37,16 @@ class Layout(msgspec.Struct, frozen=True, tag="report", tag_field="record"):
     sides: tuple[Side, ...]
 
 
-# Makes the Document of a layout from its runs, their summaries and (of a combined report) Documents, by their ids.
-DocumentAgain = Callable[[Layout, Mapping[str, Run], Mapping[str, RunSummary], Mapping[str, Document]], Document]
+class Known(msgspec.Struct, frozen=True):
+    """What a report of several runs carries, by the ids of the runs.
+
+    `documents`: of each run of a combined report; `trainings`: the epochs of those that are trainings.
+    """
+
+    runs: Mapping[str, Run]
+    summaries: Mapping[str, RunSummary]
+    documents: Mapping[str, Document]
+    trainings: Mapping[str, TrainingMetrics]
+
+
+DocumentAgain = Callable[[Layout, Known], Document]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
@@ -13,12 +15,12 @@ from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import SCHEMA, Run
-from torchstone.report.carried import carrying, claim_files, record_bytes, with_note
+from torchstone.report.carried import carrying, claim_files, files_of_run, training_file
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.documents.comparison_pictures import comparison_pictures
-from torchstone.report.layout import LAYOUT, Kind, Layout, Side
+from torchstone.report.layout import LAYOUT, Kind, Known, Layout, Side
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import record_lines
@@ -32,13 +34,13 @@ def comparison_of(participants: Sequence[ComparedInput]) -> Document:
 
 def carrying_compared(document: Document, participants: Sequence[ComparedInput], folder: Path) -> Document:
     """Return the report of a comparison with the records of all its runs. `folder`: the store."""
-    if any(one.trainings for one in participants):
-        return with_note(document, "it shows files of trainings that are in no record (training_metrics.json)")
     files: dict[str, bytes] = {}
     for run in (run for one in participants for run in one.runs):
         record = _record_of(run, folder)
         sha256 = hashlib.sha256(record).hexdigest()
         files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
+    for metrics in (metrics for one in participants for metrics in one.trainings.values()):
+        files |= training_file(metrics)
     sides = tuple(Side(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
     return carrying(document, {**files, LAYOUT: _layout(Kind.COMPARISON, sides)})
 
@@ -47,25 +49,28 @@ def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Do
     """Return a combined report with the records of all its runs. Raises UsageError where one cannot be read."""
     files: dict[str, bytes] = {}
     for summary in summaries:
-        files |= claim_files(summary, record_bytes(summary))
+        files |= files_of_run(summary)
     sides = tuple(Side(summary.name, (summary.run_id,)) for summary in summaries)
     return carrying(document, {**files, LAYOUT: _layout(Kind.COMBINED, sides)})
 
 
-def document_again(
-    layout: Layout, runs: Mapping[str, Run], summaries: Mapping[str, RunSummary], documents: Mapping[str, Document]
-) -> Document:
-    """Return the Document that a layout gives of these runs, all by their ids. `documents`: of a combined report.
+def document_again(layout: Layout, known: Known) -> Document:
+    """Return the Document that a layout gives of these runs.
 
     Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
     """
     named = [run_id for side in layout.sides for run_id in side.runs]
-    if sorted(named) != sorted(runs) or not all(side.runs for side in layout.sides):
+    if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
         raise UsageError(f"{LAYOUT} does not name each run that is carried once")
     if layout.kind == Kind.COMBINED:
-        return combined_document([summaries[one] for one in named], [documents[one] for one in named])
-    sides = [tuple(runs[run_id] for run_id in side.runs) for side in layout.sides]
-    return comparison_of(labelled([side.label for side in layout.sides], sides))
+        return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
+    sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
+    return comparison_of([
+        msgspec.structs.replace(one, trainings={
+            run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings
+        })
+        for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
+    ])  # fmt: skip
 
 
 def _layout(kind: Kind, sides: Sequence[Side]) -> bytes:

@@ -18,15 +18,17 @@ from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.report.bundle import Bundle, sum_faults
-from torchstone.report.carried import CLAIMS, claims_name, record_name
+from torchstone.report.carried import CLAIMS, claims_name, record_name, training_name
 from torchstone.report.claims import Claims, claims_of, differences, libraries
-from torchstone.report.layout import LAYOUT, DocumentAgain, Kind, Layout
+from torchstone.report.layout import LAYOUT, DocumentAgain, Kind, Known, Layout
 from torchstone.report.page_checks import Reported, Told, Written, check_page
 from torchstone.report.release_checks import check_reports, first_line_apart
 from torchstone.report.release_files import DocumentOf, environment_files
+from torchstone.report.training_checks import placed, training_of
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
+from torchstone.storage.training.metrics_log import TrainingMetrics
 from torchstone.workflows.ab import recomputed as ab
 from torchstone.workflows.tune import recomputed as tune
 
@@ -91,10 +93,12 @@ def verify(bundle: Bundle, document_of: DocumentOf, document_again: DocumentAgai
 
 
 class _Run(msgspec.Struct, frozen=True):
-    """A run of a bundle whose record could be read."""
+    """A run of a bundle whose record could be read. `placed`: its summary, for the Document of its report."""
 
     run: Run
     summary: RunSummary
+    placed: RunSummary
+    training: TrainingMetrics | None
     claimed: Claims | None
     carried: Mapping[str, bytes]
 
@@ -131,13 +135,15 @@ def _verify_run(bundle: Bundle, name: str, path: Path, told: _Counted) -> _Run |
         _of_versions(claimed, run, told)
         for line in differences(claimed, claims_of(summary, sha256)):
             told.wrong(f"{run_id}: {line}")
-    carried = {one: bundle.files[one] for one in (name, claims_name(run_id)) if one in bundle.files}
-    return _Run(run, summary, claimed, carried)
+    training = training_of(bundle.files, run, told)
+    names = (name, claims_name(run_id), training_name(run_id))
+    carried = {one: bundle.files[one] for one in names if one in bundle.files}
+    return _Run(run, summary, placed(summary, training, path.with_suffix("")), training, claimed, carried)
 
 
 def _shown(bundle: Bundle, one: _Run, document_of: DocumentOf, told: _Counted) -> None:
     """Compare what shows a run: the page that carries it, or the files of a release."""
-    run, written = Reported(one.run_id, document_of(one.summary), one.carried), _written(one.claimed)
+    run, written = Reported(one.run_id, document_of(one.placed), one.carried), _written(one.claimed)
     check_reports(bundle.files, run, written, told)
     for name, made in environment_files(one.summary).items():
         if name in bundle.files:
@@ -161,14 +167,16 @@ def _shown_together(
     try:
         layout: Layout = decode(bundle.files[LAYOUT], Layout)
         combined = layout.kind == Kind.COMBINED
-        documents = {one.run_id: document_of(one.summary) for one in verified} if combined else {}
-        runs = {one.run_id: one.run for one in verified}
-        summaries = {one.run_id: one.summary for one in verified}
-        document = document_again(layout, runs, summaries, documents)
+        document = document_again(layout, Known(
+            {one.run_id: one.run for one in verified}, {one.run_id: one.placed for one in verified},
+            {one.run_id: document_of(one.placed) for one in verified} if combined else {},
+            {one.run_id: one.training for one in verified if one.training is not None},
+        ))  # fmt: skip
     except UsageError as fault:
         told.wrong(f"{LAYOUT}: {fault}")
         return
-    carried = {name: data for one in verified for name, data in one.carried.items()} | {LAYOUT: bundle.files[LAYOUT]}
+    ours = {name for one in verified for name in one.carried} | {LAYOUT}
+    carried = {name: data for name, data in bundle.files.items() if name in ours}
     written = _written(verified[0].claimed if verified else None)
     check_page(Path(bundle.name).name, bundle.page, Reported("report", document, carried), written, told)
 

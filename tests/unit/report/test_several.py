@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import charted
 import msgspec
 import pytest
+from build import a_run
 from reported import (
     Files,
     PageRenderer,
@@ -22,12 +24,14 @@ from reported import (
 )
 
 from torchstone.analysis.compare.inputs import gather
+from torchstone.core.schema.fit import Fit
 from torchstone.report import page_checks, several
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.documents.combined import combined_document
 from torchstone.report.verification import verify
 
+FITTING = msgspec.structs.replace(a_run().head.procedure, fit=Fit(folder="away"))
 FIRST, SECOND = "20261121-100000-abcd", "20261122-100000-beef"
 
 
@@ -136,12 +140,26 @@ def test_another_kind_of_report_is_named(combined, compared, tmp_path):
     assert any("the record gives" in fault for fault in faults_of(as_page(tmp_path / "r.html", combined, files)))
 
 
-def test_what_is_not_carried_is_told(summaries, outputs, monkeypatch):
-    participants = gather([FIRST, SECOND], outputs)
-    with_training = [msgspec.structs.replace(participants[0], trainings={FIRST: None}), participants[1]]
-    document = several.carrying_compared(Document("x", ()), with_training, outputs)
-    assert document.attachments == ()
-    assert "cannot check it: it shows files of trainings that are in no record" in str(document.parts[-1])
+def _called(one, run_id):
+    (run,), (metrics,) = one.runs, one.trainings.values()
+    run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, run_id=run_id, procedure=FITTING))
+    trainings = {run_id: msgspec.structs.replace(metrics, run_id=run_id)}
+    return msgspec.structs.replace(one, runs=(run,), trainings=trainings)
+
+
+def test_trainings_that_are_compared_bring_their_epochs(outputs, tmp_path):
+    participants = [_called(one, f"run{number}") for number, one in enumerate(charted.two_trainings())]
+    document = several.carrying_compared(several.comparison_of(participants), participants, outputs)
+    names = [name for name in files_of(document) if name.startswith("trainings/")]
+    assert len(names) == 2
+    path = tmp_path / "report.html"
+    path.write_bytes(a_page(document))
+    found = verify(read_bundle(path), document_of, several.document_again)
+    assert [fault for fault in found.faults if "finding" not in fault] == [], "these runs were looked at by no check"
+    assert "Trainings compared" in a_page(document).decode()
+
+
+def test_what_is_not_carried_is_told(summaries, monkeypatch):
     monkeypatch.setattr("torchstone.report.carried.MOST_FILES", 5)
     many = several.carrying_combined(Document("x", ()), summaries)
     assert many.attachments == ()
