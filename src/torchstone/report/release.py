@@ -17,7 +17,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.flushing import flush_folder
-from torchstone.report.carried import claim_files, record_bytes
+from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme
 from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
@@ -55,7 +55,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
 
 def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
     """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
-    carried = claim_files(summary, record_bytes(summary))
+    carried = files_of_run(summary)
     files = {**carried, **environment_files(summary)}
     document, figures = document_of(summary), dict[str, bytes]()
     try:
