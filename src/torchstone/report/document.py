@@ -86,6 +86,32 @@ class Chart(msgspec.Struct, frozen=True, tag="chart", tag_field="kind"):
     suffix: str = ".svg"
 
 
+class Ratio(msgspec.Struct, frozen=True):
+    """Candidate ÷ baseline of one figure of one case, with its confidence interval; None where there is none.
+
+    `verdict`: better, worse, same or unclear, as the comparison gave it with the margin of the Ratios.
+    """
+
+    case: str
+    figure: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    higher_is_better: bool
+
+
+class Ratios(msgspec.Struct, frozen=True, tag="ratios", tag_field="kind"):
+    """What a forest plot shows, for renderers that can draw one; a Table beside it has the same figures in words.
+
+    `margin`: differences of less than this share are equal (the equivalence margin).
+    """
+
+    rows: tuple[Ratio, ...]
+    margin: float
+    level: float
+
+
 class Doubt(msgspec.Struct, frozen=True, tag="doubt", tag_field="kind"):
     """A Finding: what a number should not be believed for, of what, and what to do."""
 
@@ -107,14 +133,26 @@ class Section(msgspec.Struct, frozen=True, tag="section", tag_field="kind"):
     how: str = "--full"
 
 
-Part = Text | Command | Facts | Table | Chart | Doubt | Section
+Part = Text | Command | Facts | Table | Chart | Ratios | Doubt | Section
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """A file that a report carries, such as the record that it was computed from."""
+
+    name: str
+    media_type: str
+    content: bytes
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What a command says. `title` names the thing that it speaks of, for renderers that head a page with it."""
+    """What a command says. `title` names the thing that it speaks of, for renderers that head a page with it.
+
+    `attachments`: for formats that can carry files; others leave them out.
+    """
 
     title: str
     parts: tuple[Part, ...]
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def headline(self) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers._table import fitting, table
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
 
@@ -61,6 +61,8 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
+        case Ratios():
+            return  # the table beside it has the same figures
         case Doubt():
             about = "note:" if part.severity == Severity.INFO else part.severity
             yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
