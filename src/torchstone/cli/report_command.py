@@ -10,6 +10,8 @@ from torchstone.cli._parsing import words_of
 from torchstone.core.errors import UsageError
 from torchstone.report.rendering import formats, renderer
 
+_FOR_PROGRAMS = (".json", ".csv")  # always English
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of report."""
@@ -33,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
+    from torchstone.report.translation.documents import in_spoken_language
     from torchstone.storage.query import find
 
     folder = folder_of(options)
@@ -46,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
             document = document_of(summary, every=True)
             for one in renderers:
                 path = there / f"{summary.run_id}{one.suffix}"
-                path.write_bytes(one.render(document))
+                path.write_bytes(one.render(document if one.suffix in _FOR_PROGRAMS else in_spoken_language(document)))
                 written.append(path)
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
