@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torchstone
+from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
-from torchstone.plugins.axes import AXES
 from torchstone.report.translation.catalogue import LOCALE
 from torchstone.report.translation.translator import bare
 
@@ -33,11 +33,11 @@ BESIDE = (
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
 )  # fmt: skip
 _TEXTS = {"Text", "Column", "Section", "Remedy", "Advice", "Coordinate", "Quantity", "Document", "Picture", "Panel", "Doubt",
-          "WhatIf", "Finding", "Bars", "Divider", "Failure", "Cells"}  # fmt: skip
+          "WhatIf", "Finding", "Bars", "Divider", "Failure", "Cells", "Condition", "_graded", "_untold", "_named", "_section"}  # fmt: skip
 _NO_TEXTS = {"get", "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "replace", "split",
              "compile", "sub", "search", "fullmatch", "match", "open", "strftime", "getattr", "hasattr", "setting", "load",
              "struct", "partial", "UsageError", "MissingError", "TorchstoneError", "unknown", "fault", "TypeVar",
-             "_changed", "values", "quantity", "add", "_say"}  # fmt: skip
+             "values", "quantity", "add", "_say", "stage", "tell"}  # fmt: skip
 _ENDINGS = {"", "s", "es", "is", "are", "was", "were", "has", "have", "its", "their", "it", "them", "does", "do", "an", "a"}
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")
 _WORD = re.compile(r"[A-Za-z]{2,}")
@@ -121,6 +121,9 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name == "_counted" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+            self.found.append((f"{{0}} {node.args[1].value}(s)", node.lineno))
+            return
         if name == "WhatIf":  # its second is words
             self._all(node.args[1:2], words=True)
             return

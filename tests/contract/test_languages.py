@@ -1,0 +1,143 @@
+"""What every catalogue owes: an entry for each text of the source, and Documents without a word of English."""
+
+import gettext
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po
+from translatable import msgids
+from zoo import ZOO
+
+from torchstone.core.charts.picture import Picture
+from torchstone.core.plain_text import plain
+from torchstone.core.schema.axis import AXES
+from torchstone.plugins import registry
+from torchstone.report.document import Command, Document, Facts, Part, Section, Table
+from torchstone.report.renderers._text import cells
+from torchstone.report.renderers.terminal import terminal
+from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages
+from torchstone.report.translation.documents import translated
+
+OTHERS = languages()[1:]
+each_language = pytest.mark.parametrize("language", OTHERS)
+PLACE = re.compile(r"\{\d+\}")
+# Particles whose form depends on the last sound before them, right behind a place or a code.
+PARTICLE = re.compile(r"(\{\d+\}|`)(은|는|이|가|을|를|과|와|으로|로)(?=[\s,.;:()]|$)")
+
+
+def catalogue_of(language: str) -> Catalog:
+    with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po").open("rb") as file:
+        return read_po(file)
+
+
+@each_language
+def test_every_text_of_the_source_has_an_entry_and_no_other_has(language):
+    entries = {message.id: message for message in catalogue_of(language) if message.id}
+    wanted = msgids()
+    assert len(wanted) > 800
+    assert sorted(wanted.keys() - entries.keys()) == [], "python tests/translatable.py prints them"
+    assert sorted(entries.keys() - wanted.keys()) == [], "nothing writes these any more"
+    assert [m for m in entries.values() if m.fuzzy or not str(m.string).strip()] == []
+
+
+@each_language
+def test_a_translation_has_the_places_of_its_text(language):
+    for message in catalogue_of(language):
+        assert sorted(set(PLACE.findall(str(message.string)))) == sorted(set(PLACE.findall(str(message.id)))), message.id
+
+
+def test_no_korean_particle_depends_on_what_is_in_a_place():
+    assert [m.string for m in catalogue_of("ko") if PARTICLE.search(str(m.string))] == []
+
+
+@each_language
+def test_the_compiled_catalogue_is_that_of_the_text(language):
+    with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)
+    entries = [message for message in catalogue_of(language) if message.id]
+    assert [m.id for m in entries if compiled.gettext(m.id) != m.string] == [], "see docs/decisions/0030"
+    assert len(compiled._catalog) == len(entries) + 1
+
+
+# What stays as it is: units, names of libraries, formats and devices, what is typed, and verdicts.
+KEPT = set(
+    "VALID SUSPECT INVALID OOM NaN CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP FLOPs GB GiB MiB KiB TiB MB kB GHz MHz kHz ms ns min "
+    "items tokens samples images sequences Pareto Holm Benjamini Hochberg Welch Student torch PyTorch python Python torchstone "
+    "DataLoader Dataset AMP SSD AdamW adamw sgd adam bf16 fp16 fp32 tf32 train infer generate load per".split()
+)  # fmt: skip
+TYPED = re.compile(
+    r"`[^`]*`|--[\w-]+(?:[= ][\w.:,%-]+)?|\b[\w.-]*[_=/\\:@#<>\d][\w.:/=,-]*|\btorchstone(?: \w+)+|\w+\(\)?|https?:\S+"
+)
+NAMES = {axis.replace("_", " ") for axis in AXES} | set(registry.names("checks"))
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Every text that a reader sees, but commands, file names and what to type."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from texts_of(one)
+    elif not isinstance(value, Command | Picture) and hasattr(value, "__struct_fields__"):
+        for name in value.__struct_fields__:
+            if name not in ("role", "name", "suffix", "severity", "language"):
+                yield from texts_of(getattr(value, name))
+
+
+OURS = [(name, make) for name, make in ZOO if not any(word in name for word in ("hostile", "wide", "long names"))]
+
+
+@pytest.mark.parametrize("make", [make for _, make in OURS], ids=[name for name, _ in OURS])
+def test_no_english_word_is_left_in_korean(make):
+    left = {}
+    for text in texts_of(translated(make(), "ko")):
+        words = [w for w in re.findall(r"[A-Za-z]{2,}", TYPED.sub(" ", text)) if w not in KEPT]
+        if words:
+            left[text] = words
+    assert left == {}
+
+
+each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])
+
+
+def parts_of(parts: tuple[Part, ...]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        if isinstance(part, Section):
+            yield from parts_of(part.parts)
+
+
+def copied(document: Document) -> Iterator[str]:
+    """What a terminal has to leave whole (test_documents.py)."""
+    for part in parts_of(document.parts):
+        if isinstance(part, Command):
+            yield part.words
+        elif isinstance(part, Section | Table):
+            yield part.how
+        elif isinstance(part, Facts):
+            yield from (value for _, value in part.rows if len(plain(value).split()) == 1)
+
+
+@each
+@each_language
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_line_is_wider_than_the_terminal(make, language, width):
+    document = translated(make(), language)
+    whole = {plain(text).strip() for text in copied(document)}
+    wide = [line for line in terminal(document, width, every=True).splitlines() if cells(line) > width]
+    assert [line for line in wide if line.strip() not in whole and line.split()[-1] not in whole] == []
+
+
+@each
+@each_language
+def test_numbers_and_commands_are_those_of_the_english_document(make, language):
+    english = make()
+    document = translated(english, language)
+    assert document.language == language
+    commands = [[p.words for p in parts_of(d.parts) if isinstance(p, Command)] for d in (english, document)]
+    assert commands[0] == commands[1]
+    numbers = [Counter(re.findall(r"\d+(?:[.,]\d+)*", " ".join(texts_of(d.parts)))) for d in (english, document)]
+    assert numbers[0] - numbers[1] == Counter()
