@@ -1,23 +1,26 @@
 """Every text of the source that a Document may bring to a reader, as the msgids of the catalogues.
 
-`python tests/translatable.py` prints those that a catalogue lacks, as entries to fill in, and those that it has and
-nothing writes any more.
+`python tests/translatable.py` brings the catalogues up to date: what is new has an empty entry, and is printed; what is not
+needed any more is marked obsolete; the compiled form is written beside the text.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import sys
-from collections.abc import Iterator
+from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torchstone
+from babel.messages.catalog import Catalog, Message
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
-from torchstone.report.translation.catalogue import LOCALE
+from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.translator import bare
 
 ROOT = Path(torchstone.__file__).parent
@@ -41,6 +44,7 @@ _NO_TEXTS = {"get", "startswith", "endswith", "removeprefix", "removesuffix", "p
 _ENDINGS = {"", "s", "es", "is", "are", "was", "were", "has", "have", "its", "their", "it", "them", "does", "do", "an", "a"}
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")
 _WORD = re.compile(r"[A-Za-z]{2,}")
+_WRITTEN = datetime(2026, 11, 23, tzinfo=UTC)  # the same again from the same texts
 UNITS = {"ms", "GB", "MB", "KB", "GiB", "MiB", "KiB", "TiB", "GHz", "MHz", "kHz", "Hz", "FLOP", "ln", "min", "kJ", "mJ"}
 
 
@@ -229,19 +233,39 @@ def _ending(node: ast.expr) -> str | None:
     return None
 
 
-def main() -> None:
-    """Print what the catalogue of each language lacks."""
-    from babel.messages.pofile import read_po
+def update(language: str, given: Mapping[str, str] | None = None) -> list[str]:
+    """Write the catalogue of a language and its compiled form; return the msgids that have no translation yet.
 
-    for path in sorted(LOCALE.glob("*/LC_MESSAGES/*.po")):
-        with path.open("rb") as file:
-            there = {message.id for message in read_po(file) if message.string}
-        wanted = msgids()
-        for msgid in sorted(wanted.keys() - there, key=wanted.__getitem__):
-            quoted = msgid.replace("\\", "\\\\").replace('"', '\\"')
-            print(f'#: {wanted[msgid]}\nmsgid "{quoted}"\nmsgstr ""\n')
-        for msgid in sorted(there - wanted.keys() - {""}):
-            print(f"# not written any more: {msgid}", file=sys.stderr)
+    Translations are those of the catalogue, of entries that it once needed (they are kept, marked obsolete), and `given`.
+    """
+    folder = LOCALE / language / "LC_MESSAGES"
+    there = read(language)
+    known = {message.id: str(message.string) for message in (*there.obsolete.values(), *there)} | dict(given or {})
+    wanted = msgids()
+    made = Catalog(language, project="torchstone", fuzzy=False, creation_date=_WRITTEN, revision_date=_WRITTEN)
+    for msgid in sorted(wanted):
+        made.add(msgid, known.get(msgid, ""), locations=[(wanted[msgid], None)])
+    for msgid in sorted(known.keys() - wanted.keys() - {""}):
+        if known[msgid]:
+            made.obsolete[msgid] = Message(msgid, known[msgid])
+    with (folder / f"{DOMAIN}.po").open("wb") as file:
+        write_po(file, made, width=0, sort_by_file=True, include_lineno=False)
+    with (folder / f"{DOMAIN}.mo").open("wb") as file:
+        write_mo(file, made)
+    return [msgid for msgid in wanted if not known.get(msgid)]
+
+
+def read(language: str) -> Catalog:
+    """Return the catalogue of a language."""
+    with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po").open("rb") as file:
+        return read_po(file, language)
+
+
+def main() -> None:
+    """Bring the catalogues of all languages up to date, and print what they lack."""
+    for path in sorted(LOCALE.glob(f"*/LC_MESSAGES/{DOMAIN}.po")):
+        for msgid in update(path.parts[-3]):
+            print(f"{path.parts[-3]}: {msgid}")
 
 
 if __name__ == "__main__":

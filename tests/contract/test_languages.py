@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from babel.messages.catalog import Catalog
-from babel.messages.pofile import read_po
-from translatable import msgids
+from translatable import msgids, read
 from zoo import ZOO
 
 from torchstone.core.charts.picture import Picture
@@ -28,14 +26,9 @@ PLACE = re.compile(r"\{\d+\}")
 PARTICLE = re.compile(r"(\{\d+\}|`)(은|는|이|가|을|를|과|와|으로|로)(?=[\s,.;:()]|$)")
 
 
-def catalogue_of(language: str) -> Catalog:
-    with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po").open("rb") as file:
-        return read_po(file)
-
-
 @each_language
 def test_every_text_of_the_source_has_an_entry_and_no_other_has(language):
-    entries = {message.id: message for message in catalogue_of(language) if message.id}
+    entries = {message.id: message for message in read(language) if message.id}
     wanted = msgids()
     assert len(wanted) > 800
     assert sorted(wanted.keys() - entries.keys()) == [], "python tests/translatable.py prints them"
@@ -45,19 +38,19 @@ def test_every_text_of_the_source_has_an_entry_and_no_other_has(language):
 
 @each_language
 def test_a_translation_has_the_places_of_its_text(language):
-    for message in catalogue_of(language):
+    for message in read(language):
         assert sorted(set(PLACE.findall(str(message.string)))) == sorted(set(PLACE.findall(str(message.id)))), message.id
 
 
 def test_no_korean_particle_depends_on_what_is_in_a_place():
-    assert [m.string for m in catalogue_of("ko") if PARTICLE.search(str(m.string))] == []
+    assert [m.string for m in read("ko") if PARTICLE.search(str(m.string))] == []
 
 
 @each_language
 def test_the_compiled_catalogue_is_that_of_the_text(language):
     with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
-    entries = [message for message in catalogue_of(language) if message.id]
+    entries = [message for message in read(language) if message.id]
     assert [m.id for m in entries if compiled.gettext(m.id) != m.string] == [], "see docs/decisions/0030"
     assert len(compiled._catalog) == len(entries) + 1
 

@@ -1,23 +1,25 @@
 """Translates texts that were put together in English, by the catalogue's templates.
 
-A text that a template does not match whole is cut where texts are put together: at the ends of sentences, at "; ", ": ",
-", " and at parentheses, and each piece is translated by itself. What no template matches stays as it is: names, numbers,
-commands, and what strangers wrote. Texts come from records, so the work on each is bounded.
+A text that no template matches whole is cut where texts are put together: at the ends of sentences, at "; ", ": ", ", " and
+at parentheses, and each piece is translated by itself. What no template matches stays as it is: names, numbers, commands,
+and what strangers wrote. Texts come from records, so the work on each is bounded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 from torchstone.report.translation.catalogue import Catalogue, Span, Template, catalogue
 
-_LONGEST = 4000  # characters of a text; a longer one stays as it is
+_LONGEST = 2000  # characters of a text; a longer one stays as it is
 _DEEPEST = 8  # places in places
-_MOST = 160  # pieces of one text that are looked up; the rest stays as it is
-_EDGES = re.compile(r"^([\s,;:.]*)(.*?)([\s,;:.]*)$", re.DOTALL)
+_MOST, _WORK = 120, 12_000  # pieces of one text that are taken apart, and their characters; the rest stays as it is
+_JOINTS = 100  # of one piece: no text of ours has as many
+_PUNCTUATION = " ,;:."
+_NESTED = 3  # parentheses around a text
 _WORD = re.compile(r"[A-Za-z]{2}")
 _QUANTITY = re.compile(r"[±+–-]?[\d.,]+(?:e[+-]?\d+)?×?(?: \S+)?")
 _SENTENCE = re.compile(r"\. (?=[A-Z0-9`\"'])")
@@ -25,10 +27,10 @@ _SEMICOLON, _COLON, _COMMA = (re.compile(re.escape(joint)) for joint in ("; ", "
 _AND = re.compile(r" (?:and|or) ")
 _OPENING, _CLOSING = "([{", ")]}"
 
-Joints = list[Span]
+Joints = Sequence[Span]
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def translation(text: str, language: str) -> str:
     """Return a text in a language; what of it has no translation stays as it is. Raises UsageError: see catalogue."""
     known = catalogue(language)
@@ -44,36 +46,39 @@ def exact(text: str, language: str) -> str:
 
 def bare(text: str) -> tuple[str, str, str]:
     """Return what stands before a text, the text itself, and what stands behind it: punctuation, and parentheses."""
-    found = _EDGES.match(text)
-    if found is None:  # never: every text matches
-        return "", text, ""
-    before, core, after = found.groups()
-    if core.startswith("(") and core.endswith(")") and _closing(core) == len(core) - 1:
-        inner = bare(core[1:-1])
-        return f"{before}({inner[0]}", inner[1], f"{inner[2]}){after}"
-    return before, core, after
+    begin, end = 0, len(text)
+    for _ in range(_NESTED):
+        core = text[begin:end]
+        begin, end = end - len(core.lstrip(_PUNCTUATION)), begin + len(core.rstrip(_PUNCTUATION))
+        core = text[begin:end]
+        if not core.startswith("(") or _closing(core) != len(core) - 1:
+            break
+        begin, end = begin + 1, end - 1
+    return text[:begin], text[begin:end], text[max(begin, end) :]
 
 
 class _Attempt:
-    """The translation of one text. `piece` and what it calls return None where nothing is known of a text."""
+    """The translation of one text. Its functions return None where nothing is known of a text."""
 
     def __init__(self, known: Catalogue) -> None:
         self._known = known
-        self._left = _MOST
+        self._pieces, self._characters = _MOST, _WORK
 
     def piece(self, text: str, depth: int) -> str | None:
         before, core, after = bare(text)
         if not _WORD.search(core):
             return None
         found = self._whole(core)
-        if found is None and " " in core and depth < _DEEPEST and self._left > 0 and not _QUANTITY.fullmatch(core):
-            self._left -= 1
-            found = self._parts(core, depth)
+        if found is None and " " in core and depth < _DEEPEST and not _QUANTITY.fullmatch(core):
+            self._pieces -= 1
+            self._characters -= len(core)
+            if self._pieces >= 0 and self._characters >= 0:
+                found = self._parts(core, depth)
         return None if found is None else f"{before}{found}{after}"
 
     def _whole(self, core: str) -> str | None:
         found = self._known.whole.get(core)
-        return found if found is not None else self._known.whole.get(core[:1].swapcase() + core[1:])
+        return found if found is not None else self._known.whole.get(core[:1].lower() + core[1:])
 
     def _parts(self, core: str, depth: int) -> str | None:
         depths = _depths(core)
@@ -81,7 +86,8 @@ class _Attempt:
             [found.span() for found in joint.finditer(core) if depths[found.start()] == 0]
             for joint in (_SENTENCE, _SEMICOLON, _COLON, _COMMA)
         )
-        asides = _asides(core)
+        if len(ends) + len(halves) + len(colons) + len(commas) > _JOINTS:
+            return None
         tries: tuple[Callable[[], str | None], ...] = (
             lambda: self._matched(core, depth, (*ends, *halves), colons, commas),
             lambda: self._cut(core, ends, depth),
@@ -89,21 +95,18 @@ class _Attempt:
             lambda: self._cut(core, colons, depth),
             lambda: self._matched(core, depth, (), (), commas) if ends or halves or colons else None,
             lambda: self._cut(core, commas, depth),
-            lambda: self._cut(core, asides, depth),
+            lambda: self._cut(core, list(_asides(core)), depth),
             lambda: self._cut(core, [found.span() for found in _AND.finditer(core)], depth, _listed),
         )
         return next((found for one in tries if (found := one()) is not None), None)
 
-    def _matched(
-        self, core: str, depth: int, never: tuple[Span, ...], colons: Joints | tuple[()], commas: Joints
-    ) -> str | None:
+    def _matched(self, core: str, depth: int, never: Joints, colons: Joints, commas: Joints) -> str | None:
         """Return the translation by the template with the longest fixed text that matches.
 
         No place may reach over a joint of `never`, the first place of a text over none of `colons`, and those of a weak
         template over any: else a clause would end up inside another.
         """
-        small = core[:1].lower() + core[1:]
-        for shown in dict.fromkeys((core, small)):
+        for shown in dict.fromkeys((core, core[:1].lower() + core[1:])):
             for template in [one for one in self._known.templates if one.needle in shown]:
                 spans = template.spans(shown)
                 if spans is None or _over(spans, never) or (spans[0][0] == 0 and _over(spans[:1], colons)):
@@ -116,6 +119,7 @@ class _Attempt:
         return None
 
     def _filled(self, template: Template, contents: list[str], depth: int) -> str | None:
+        """Return the translation with these contents; None for a weak template where one of them may be anything."""
         told: dict[int, str] = {}
         for number, content in zip(template.numbers, contents, strict=True):
             found = self.piece(content, depth + 1)
@@ -128,7 +132,7 @@ class _Attempt:
         self, core: str, joints: Joints, depth: int, joined: Callable[[str], str] = lambda joint: joint
     ) -> str | None:
         """Return the text with the pieces between the joints translated; None where none of them is known."""
-        if not joints:
+        if not joints or len(joints) > _JOINTS:
             return None
         bounds = [(0, 0), *joints, (len(core), len(core))]
         pieces = [core[end:start] for (_, end), (start, _) in pairwise(bounds)]
@@ -141,11 +145,11 @@ class _Attempt:
 
 
 def _listed(joint: str) -> str:
-    """Return what stands between the members of a list: no conjunction, which would need to agree with them."""
+    """Return what stands between the members of a list: no conjunction, which would have to agree with them."""
     return ", " if joint == " and " else " / "
 
 
-def _over(spans: tuple[Span, ...], joints: Joints | tuple[Span, ...]) -> bool:
+def _over(spans: Joints, joints: Joints) -> bool:
     return any(start <= first and last <= end for start, end in spans for first, last in joints)
 
 
@@ -161,7 +165,7 @@ def _depths(text: str) -> list[int]:
 
 
 def _closing(text: str) -> int:
-    """Return where the parenthesis that opens a text closes; -1 where it does not."""
+    """Return where the parenthesis that a text begins with closes; -1 where it does not."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -170,12 +174,8 @@ def _closing(text: str) -> int:
     return -1
 
 
-def _asides(text: str) -> Joints:
-    """Return where parentheses begin and end that stand behind a blank: " (…)" is a piece of its own."""
-    return list(_aside_edges(text))
-
-
-def _aside_edges(text: str) -> Iterator[Span]:
+def _asides(text: str) -> Iterator[Span]:
+    """Yield where parentheses behind a blank begin and end: " (…)" is a piece of its own."""
     at = text.find(" (")
     while at >= 0:
         end = _closing(text[at + 1 :])
