@@ -28,7 +28,7 @@ ROOT = Path(torchstone.__file__).parent
 SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/*_wording.py", "analysis/advice/*.py", "analysis/compare/*.py",
     "analysis/recommend/*.py", "analysis/roofline/*.py", "plugins/checks/*.py", "workflows/diagnose/**/*.py",
-    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
+    "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py", "report/pictures.py",
 )  # fmt: skip
 # What renderers add, and texts of lower layers that Documents have.
 BESIDE = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-import msgspec
+from msgspec.structs import asdict, replace
 
-from torchstone.core.charts.picture import Colours, Coordinate, Divider, Failure, Kind, Panel, Picture
+from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture
 from torchstone.report.document import (
     Chart, Column, Command, Document, Doubt, Facts, Part, Ratios, Section, Table, Text,
 )  # fmt: skip
@@ -36,7 +36,7 @@ def translated(document: Document, language: str) -> Document:
     def say(text: str) -> str:
         return translation(text, language)
 
-    return msgspec.structs.replace(
+    return replace(
         document, title=say(document.title), parts=_parts(document.parts, say, language), language=language
     )
 
@@ -51,7 +51,6 @@ def _parts(parts: tuple[Part, ...], say: Say, language: str) -> tuple[Part, ...]
 
 
 def _part(part: Part, say: Say, language: str) -> Part:
-    replace = msgspec.structs.replace
     match part:
         case Text():
             return replace(part, text=say(part.text))
@@ -76,43 +75,48 @@ def _part(part: Part, say: Say, language: str) -> Part:
 
 def _column(column: Column, say: Say) -> Column:
     cells = column.cells if column.shorten or column.title in _NAMES else tuple(map(say, column.cells))
-    return msgspec.structs.replace(column, title=say(column.title), cells=cells)
+    return replace(column, title=say(column.title), cells=cells)
 
 
 def _picture(picture: Picture, say: Say, language: str) -> Picture:
     panels = tuple(_panel(panel, say, lambda text: exact(text, language)) for panel in picture.panels)
-    return msgspec.structs.replace(picture, title=say(picture.title), subtitle=say(picture.subtitle), panels=panels)
+    return replace(picture, title=say(picture.title), subtitle=say(picture.subtitle), panels=panels)
 
 
 def _panel(panel: Panel, say: Say, name: Say) -> Panel:
     """Return a panel whose titles are said, and whose names along axes and in legends are, where they are ours."""
-    replace = msgspec.structs.replace
-    named = {axis.column for axis in _axes(panel) if axis.kind != Kind.NUMBERS}
+    axes = [panel.x, *(one for mark in panel.marks for one in asdict(mark).values() if isinstance(one, Coordinate))]
+    named = {axis.column for axis in axes if axis.kind != Kind.NUMBERS}
     named |= {panel.colours.column} if panel.colours is not None else set()
-    marks = []
-    for mark in panel.marks:
-        changed: dict[str, Any] = {"y": _axis(mark.y, say, name)} if not isinstance(mark, Divider | Failure) else {}
-        if isinstance(mark, Divider | Failure):
-            changed["values"] = _values(mark.values, {mark.word}, say)
-        elif hasattr(mark, "title"):
-            changed["title"] = say(mark.title)
-        marks.append(replace(mark, **changed))
     return replace(
-        panel, title=say(panel.title), subtitle=say(panel.subtitle), group=say(panel.group), marks=tuple(marks),
-        x=_axis(panel.x, say, name), values=_values(panel.values, named, name), colours=_colours(panel.colours, name),
+        panel, title=say(panel.title), subtitle=say(panel.subtitle), group=say(panel.group),
+        x=_axis(panel.x, say, name), marks=tuple(_mark(mark, named, say, name) for mark in panel.marks),
+        values=_values(panel.values, named, name), colours=_colours(panel.colours, name),
     )  # fmt: skip
 
 
-def _axes(panel: Panel) -> list[Coordinate]:
-    return [panel.x, *(mark.y for mark in panel.marks if not isinstance(mark, Divider | Failure))]
+def _mark(mark: Mark, named: set[str], say: Say, name: Say) -> Mark:
+    """Return a mark, of whatever kind: its axes, its title, its own values, and its word, or the column of words."""
+    fields = asdict(mark)
+    new: dict[str, Any] = {key: _axis(one, say, name) for key, one in fields.items() if isinstance(one, Coordinate)}
+    if "title" in fields:
+        new["title"] = say(fields["title"])
+    if "values" in fields:
+        new["values"] = _values(fields["values"], named, name)
+        word = fields.get("word", "")
+        if any(word in row for row in fields["values"]):
+            new["values"] = _values(new["values"], {word}, say)
+        elif word:
+            new["word"] = say(word)
+    return replace(mark, **new)
 
 
 def _axis(axis: Coordinate, say: Say, name: Say) -> Coordinate:
-    return msgspec.structs.replace(axis, title=say(axis.title), places=tuple(map(name, axis.places)))
+    return replace(axis, title=say(axis.title), places=tuple(map(name, axis.places)))
 
 
 def _colours(colours: Colours | None, name: Say) -> Colours | None:
-    return None if colours is None else msgspec.structs.replace(colours, names=tuple(map(name, colours.names)))
+    return None if colours is None else replace(colours, names=tuple(map(name, colours.names)))
 
 
 def _values(values: tuple[Mapping[str, Any], ...], columns: set[str], say: Say) -> tuple[Mapping[str, Any], ...]:
