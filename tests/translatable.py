@@ -11,17 +11,21 @@ import re
 from datetime import UTC, datetime
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torchstone
-from babel.messages.catalog import Catalog, Message
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po, write_po
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.translator import bare
+from torchstone.workflows.diagnose.diagnosis import Kind
+from torchstone.workflows.machine_check.conditions import Fitness
+from torchstone.workflows.memory.answer import Verdict as Fits
+
+if TYPE_CHECKING:
+    from babel.messages.catalog import Catalog
 
 ROOT = Path(torchstone.__file__).parent
 # Where texts of Documents are made, and those of findings and advice, which records keep.
@@ -35,17 +39,33 @@ BESIDE = (
     "note", "warning", "error", "and {0} more", "hidden (terminal too narrow)",
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
 )  # fmt: skip
+# Titles and names of facts that the source has as keys, or in loops; and clauses that are joined to others.
+_TITLES = (
+    "min max mean platform processor cores vendor compute driver runtime bus document table folder written weights gradients "
+    "activations inputs temporaries workspace reserved loader transfer communication launch memory unknown class counted"
+).split()  # fmt: skip
+_JOINED = (
+    "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}", "or {0}",
+    "{0} {1} is labelled the best {2}, but {3} has {4}",
+    "a step of the {0} window takes {1}, but all {2} take {3}: only a few steps wait for the device",
+)  # fmt: skip
 _TEXTS = {"Text", "Column", "Section", "Remedy", "Advice", "Coordinate", "Quantity", "Document", "Picture", "Panel", "Doubt",
           "WhatIf", "Finding", "Bars", "Divider", "Failure", "Cells", "Condition", "_graded", "_untold", "_named", "_section"}  # fmt: skip
 _NO_TEXTS = {"get", "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "replace", "split",
              "compile", "sub", "search", "fullmatch", "match", "open", "strftime", "getattr", "hasattr", "setting", "load",
              "struct", "partial", "UsageError", "MissingError", "TorchstoneError", "unknown", "fault", "TypeVar",
-             "values", "quantity", "add", "_say", "stage", "tell"}  # fmt: skip
+             "values", "quantity", "add"}  # fmt: skip
+_SILENT = {"_say", "stage", "tell"}  # of progress
 _ENDINGS = {"", "s", "es", "is", "are", "was", "were", "has", "have", "its", "their", "it", "them", "does", "do", "an", "a"}
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _WRITTEN = datetime(2026, 11, 23, tzinfo=UTC)  # the same again from the same texts
-UNITS = {"ms", "GB", "MB", "KB", "GiB", "MiB", "KiB", "TiB", "GHz", "MHz", "kHz", "Hz", "FLOP", "ln", "min", "kJ", "mJ"}
+_NOT_SHOWN = {  # compared with, or handed on
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "DataLoader worker", "auto", "custom", "default", "gh200 480gb", "mib", "number", "of the loader",
+    "random", "reduce-overhead", "resident", "steady", "token", "tune", "value", "word",
+}  # fmt: skip
+# Words that are the same in every language: units, names, and what is looked for by its name.
+UNITS = {"TTFT", "TPOT", "INVALID", "SUSPECT", "VALID", "Train", "Val", "torch", "vs", "pid", "NaN", "OOM", "ms", "GB", "MB", "KB", "GiB", "MiB", "KiB", "TiB", "GHz", "MHz", "kHz", "Hz", "FLOP", "ln", "min", "kJ", "mJ"}
 
 
 def msgids() -> dict[str, str]:
@@ -70,13 +90,14 @@ def _of_tables() -> Iterator[str]:
         yield from (metric.title, metric.meaning)
     yield from (group.heading for group in MetricGroup)
     yield from (name.replace("_", " ") for name in AXES)
-    yield from (str(word).replace("_", " ") for words in (Judgement, Severity) for word in words)
+    yield from (str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind) for word in words)
+    yield from (*_TITLES, *_JOINED)
 
 
 def _msgid(text: str) -> Iterator[str]:
     core = bare(text)[1]
     fixed = _TYPED.sub(" ", re.sub(r"\{\d+\}", " ", core))
-    if any(word not in UNITS for word in _WORD.findall(fixed)):
+    if core not in _NOT_SHOWN and any(word not in UNITS for word in _WORD.findall(fixed)):
         yield core
 
 
@@ -106,8 +127,9 @@ class _Reader(ast.NodeVisitor):
             self.visit(one)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for one in node.body:
-            self.visit(one)
+        for one in (*node.args.defaults, *node.args.kw_defaults, *node.body):
+            if one is not None:
+                self.visit(one)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         if not any(isinstance(one, ast.Name) and one.id in ("__all__", "FILE", "describes") for one in node.targets):
@@ -128,16 +150,19 @@ class _Reader(ast.NodeVisitor):
         if name == "_counted" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             self.found.append((f"{{0}} {node.args[1].value}(s)", node.lineno))
             return
-        if name == "WhatIf":  # its second is words
-            self._all(node.args[1:2], words=True)
+        if name in _SILENT:
+            return
+        if name in ("WhatIf", "Finding"):  # their first is a name, or settings
+            self._all(node.args[1:], words=name == "WhatIf")
             return
         if isinstance(node.func, ast.Attribute):
             self.visit(node.func.value)
         arguments = [*node.args, *(one.value for one in node.keywords)]
         if name in _NO_TEXTS:
-            self._all([one for one in arguments if not _is_plain(one)], words=False)
+            also = name in ("get", "replace")  # a text for what is not there, or in a field
+            self._all([one for one in arguments if not _is_plain(one) or (also and " " in _text(one))], words=False)
             return
-        titles = 2 if name == "Coordinate" else 3 if name == "Finding" else 1
+        titles = 2 if name == "Coordinate" else 1
         self._all(arguments[:titles], words=name in _TEXTS)
         self._all(arguments[titles:], words=name in ("Advice", "Quantity", "Doubt"))
 
@@ -204,6 +229,10 @@ class _Reader(ast.NodeVisitor):
             self.found.append((text, line))
 
 
+def _text(node: ast.expr) -> str:
+    return node.value.strip() if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
 def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or (
         isinstance(node, ast.Tuple | ast.Set | ast.List) and all(map(_is_plain, node.elts))
@@ -238,13 +267,21 @@ def update(language: str, given: Mapping[str, str] | None = None) -> list[str]:
 
     Translations are those of the catalogue, of entries that it once needed (they are kept, marked obsolete), and `given`.
     """
+    from babel.messages.catalog import Catalog, Message
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import write_po
+
     folder = LOCALE / language / "LC_MESSAGES"
     there = read(language)
     known = {message.id: str(message.string) for message in (*there.obsolete.values(), *there)} | dict(given or {})
     wanted = msgids()
-    made = Catalog(language, project="torchstone", fuzzy=False, creation_date=_WRITTEN, revision_date=_WRITTEN)
+    made = Catalog(
+        language, header_comment=f"# Texts of torchstone's reports: {language}.", project="torchstone", version=" ",
+        copyright_holder=" ", msgid_bugs_address=" ", last_translator=" ", language_team=" ", fuzzy=False,
+        creation_date=_WRITTEN, revision_date=_WRITTEN,
+    )  # fmt: skip
     for msgid in sorted(wanted):
-        made.add(msgid, known.get(msgid, ""), locations=[(wanted[msgid], None)])
+        made.add(msgid, known.get(msgid, ""), locations=[(wanted[msgid].partition(":")[0], 1)])
     for msgid in sorted(known.keys() - wanted.keys() - {""}):
         if known[msgid]:
             made.obsolete[msgid] = Message(msgid, known[msgid])
@@ -257,6 +294,8 @@ def update(language: str, given: Mapping[str, str] | None = None) -> list[str]:
 
 def read(language: str) -> Catalog:
     """Return the catalogue of a language."""
+    from babel.messages.pofile import read_po
+
     with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.po").open("rb") as file:
         return read_po(file, language)
 

@@ -6,6 +6,7 @@ that depends on a number is in parentheses: "trial(s)", "(is|are)". tests/transl
 
 from __future__ import annotations
 
+import gettext
 import re
 from functools import cache
 from itertools import product
@@ -100,8 +101,6 @@ def catalogue(language: str) -> Catalogue:
     """Return the catalogue of a language; an empty one for English. Raises UsageError for an unknown language."""
     if known_language(language) == ENGLISH:
         return Catalogue({}, ())
-    import gettext  # which commands in English do not wait for
-
     with (LOCALE / language / "LC_MESSAGES" / f"{DOMAIN}.mo").open("rb") as file:
         entries: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
     whole: dict[str, str] = {}

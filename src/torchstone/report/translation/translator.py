@@ -150,7 +150,7 @@ def _listed(joint: str) -> str:
 
 
 def _over(spans: Joints, joints: Joints) -> bool:
-    return any(start <= first and last <= end for start, end in spans for first, last in joints)
+    return any(start <= first < end for start, end in spans for first, _ in joints)
 
 
 def _depths(text: str) -> list[int]:
