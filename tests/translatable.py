@@ -18,6 +18,7 @@ from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.trial import Status
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.translator import bare
 from torchstone.workflows.diagnose.diagnosis import Kind
@@ -33,6 +34,7 @@ SOURCES = (
     "report/documents/*.py", "report/charts/*.py", "report/*_wording.py", "analysis/advice/*.py", "analysis/compare/*.py",
     "analysis/recommend/*.py", "analysis/roofline/*.py", "plugins/checks/*.py", "workflows/diagnose/**/*.py",
     "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py", "report/pictures.py",
+    "execution/worker/auto_settings.py", "plugins/devices/_cores.py", "core/schema/page_locking.py",
 )  # fmt: skip
 # What renderers add, and texts of lower layers that Documents have.
 BESIDE = (
@@ -46,6 +48,14 @@ _TITLES = (
 ).split()  # fmt: skip
 _JOINED = (
     "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}", "or {0}",
+    "run {0}", "{0} heap", "compute {0}", "driver {0}", "runtime {0}", "based on {0}", "measured {0}", "With {0}", "All with {0}",
+    "{0} fits (an|a) {1}: its peak is {2}", "{0} may fit, with little to spare, (an|a) {1}: its peak is {2}",
+    "{0} does not fit (an|a) {1}: its peak is {2}", "flash ran", "math ran", "efficient ran", "cudnn ran", "host {0}",
+    "held-out accuracy {0}", "held-out loss {0}", "in use {0}", "memory at most {0}", "mean temperature {0}", "mean power {0}",
+    "{0}/s with {1}", "{0} % with {1}", "fixed heap", "huge heap", "torch heap", "unset heap", "{0} more that changed there, and elsewhere too", "{0} more that changed with it",
+    "{0} takes less time than {1}, how much is not known to ±50 % yet: {2}", "{0} % less time", "{0} % more time",
+    "{0} takes more time than {1}, how much is not known to ±50 % yet: {2}", "{0} is {1} times as fast as {2}{3}",
+    "{0} is as fast, within the noise, as {1}{2}", "image", "sequence", "sample", "text",
     "{0} {1} is labelled the best {2}, but {3} has {4}",
     "a step of the {0} window takes {1}, but all {2} take {3}: only a few steps wait for the device",
 )  # fmt: skip
@@ -62,7 +72,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 _WRITTEN = datetime(2026, 11, 23, tzinfo=UTC)  # the same again from the same texts
 _NOT_SHOWN = {  # compared with, or handed on
     "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "DataLoader worker", "auto", "custom", "default", "gh200 480gb", "mib", "number", "of the loader",
-    "random", "reduce-overhead", "resident", "steady", "token", "tune", "value", "word",
+    "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "{0} is {1} {2}{3}", "{0} {1} {2}: its peak is {3}", "token", "tune", "value", "word", "less", "more",
 }  # fmt: skip
 # Words that are the same in every language: units, names, and what is looked for by its name.
 UNITS = {"TTFT", "TPOT", "INVALID", "SUSPECT", "VALID", "Train", "Val", "torch", "vs", "pid", "NaN", "OOM", "ms", "GB", "MB", "KB", "GiB", "MiB", "KiB", "TiB", "GHz", "MHz", "kHz", "Hz", "FLOP", "ln", "min", "kJ", "mJ"}
@@ -90,7 +100,7 @@ def _of_tables() -> Iterator[str]:
         yield from (metric.title, metric.meaning)
     yield from (group.heading for group in MetricGroup)
     yield from (name.replace("_", " ") for name in AXES)
-    yield from (str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind) for word in words)
+    yield from (str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind, Status) for word in words)
     yield from (*_TITLES, *_JOINED)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gettext
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,7 +21,11 @@ DOMAIN = "torchstone"
 LOCALE = Path(__file__).parent.parent / "locale"
 _PLACE = re.compile(r"\{(\d+)\}")
 _ENDING = re.compile(r"\((s|es|[a-z]*(?:\|[a-z]*)+)\)")
-_WEAK = 8  # letters: with fewer a template could be part of any text
+_WEAK, _WEAKEST = 7, 4  # letters: with fewer a template could be part of any text; so many where it begins with words
+_ANCHORED = 8  # characters that a beginning is worth: what begins otherwise is not taken for the content of a place
+_SUFFIX = re.compile(r" ?[(\[]|[,;:] |\.(?: |$)")  # what an optional ending begins with
+_FIRST = re.compile(r"\{\d+\} (?=[A-Z가-힣{])")  # a sentence before another one
+_WORDS = re.compile(r"[A-Za-z]{2}\S* .*[A-Za-z]{2}")  # more than one word
 
 Span = tuple[int, int]
 
@@ -28,7 +33,7 @@ Span = tuple[int, int]
 class Template:
     """A msgid with places, and its translation.
 
-    `strength`: characters of its fixed text. `weak`: it has few letters. `needle`: a part of every text that it matches.
+    `strength`: characters of its fixed text, more where it begins with it. `weak`: it has few letters. `needle`: a part of every text that it matches.
     """
 
     def __init__(self, msgid: str, translation: str) -> None:
@@ -36,8 +41,10 @@ class Template:
         self.translation = translation
         self.numbers = tuple(map(int, parts[1::2]))
         self._fixed = tuple(map(_variants, parts[::2]))
-        self.strength = sum(len(variants[-1]) for variants in self._fixed)
-        self.weak = sum(c.isalpha() for c in "".join(parts[::2])) < _WEAK
+        self.strength = sum(len(variants[-1]) for variants in self._fixed) + _ANCHORED * bool(parts[0])
+        self._kept = (translation.startswith(f"{{{parts[1]}}}"), translation.endswith(f"{{{parts[-2]}}}"))
+        letters = sum(c.isalpha() for c in "".join(parts[::2]))
+        self.weak = letters < (_WEAK if not parts[0] else _WEAKEST)
         self.needle = max((variants[-1] for variants in self._fixed if len(variants) == 1), key=len, default="")
 
     def spans(self, text: str) -> tuple[Span, ...] | None:
@@ -59,7 +66,22 @@ class Template:
             found.append((at, where))
             at = where - negative
         tail = next((len(text) - len(one) for one in last if text.endswith(one) and len(text) - len(one) >= at), None)
-        return None if tail is None else (*found, (at, tail))
+        return None if tail is None else self._parted(text, [*found, (at, tail)])
+
+    def _parted(self, text: str, spans: list[Span]) -> tuple[Span, ...]:
+        """Return the spans with those of neighbours parted where the second, which is optional, may begin."""
+        for number, fixed in enumerate(self._fixed[1:-1]):
+            if fixed == ("",):
+                (start, _), (_, end) = spans[number : number + 2]
+                suffix = _SUFFIX.search(text, start + 1, end)
+                at = end if suffix is None else suffix.start()
+                spans[number : number + 2] = [(start, at), (at, end)]
+        return tuple(spans)
+
+    def moves(self, span: Span, length: int) -> bool:
+        """Say whether a span at an end of a text of this length stands elsewhere in the translation."""
+        first, last = self._kept
+        return (span[0] == 0 and not first) or (span[1] == length and not last)
 
     def filled(self, contents: dict[int, str]) -> str:
         """Return the translation with these contents in its places."""
@@ -105,9 +127,29 @@ def catalogue(language: str) -> Catalogue:
         entries: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
     whole: dict[str, str] = {}
     templates = []
-    for msgid, translation in entries.items():
+    for msgid, translation in (*_clauses(entries), *entries.items()):
         if _PLACE.search(msgid):
             templates.append(Template(msgid, translation))
         elif msgid:
             whole.update(dict.fromkeys(_variants(msgid), translation))
     return Catalogue(whole, tuple(sorted(templates, key=lambda one: -one.strength)))
+
+
+def _clauses(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield parts of entries as entries of their own: clauses between joints that an entry and its translation share.
+
+    The source puts texts together in other ways, too: what stands behind "{0}: " may have a "; " of its own, at which it
+    is cut.
+    """
+    for msgid, translation in entries.items():
+        for joint in ("; ", ": ", ", "):
+            parts, translated = msgid.split(joint), translation.split(joint)
+            alike = len(parts) == len(translated) > 1 and all(
+                set(_PLACE.findall(one)) == set(_PLACE.findall(other)) for one, other in zip(parts, translated, strict=True)
+            )
+            if alike and (joint != ", " or not _PLACE.sub("", parts[0])):
+                known = list(zip(parts, translated, strict=True))
+                yield from ((one, other) for one, other in known if _WORDS.search(_PLACE.sub("", one)))
+        here, there = _FIRST.match(msgid), _FIRST.match(translation)
+        if here is not None and there is not None and here[0] == there[0] and msgid[here.end()].isupper():
+            yield msgid[here.end() :], translation[there.end() :]

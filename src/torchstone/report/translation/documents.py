@@ -21,8 +21,9 @@ Say = Callable[[str], str]
 _NAMES = frozenset({
     "card", "class", "document", "driver", "file", "folder", "from run", "governor", "hostname", "name", "platform",
     "processor", "record", "run", "software", "table", "training", "written", "Host", "Experiment", "Run", "Processor",
-    "Device", "Model", "device", "host", "model",
+    "Device", "Model", "host", "model",
 })  # fmt: skip
+_CHECKS = "why"  # the column of names of checks
 
 
 def translated(document: Document, language: str) -> Document:
@@ -65,7 +66,7 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Ratios():
             return part  # names, and verdicts that renderers draw
         case Doubt():
-            return replace(part, subject=say(part.subject), message=say(part.message), advice=say(part.advice))
+            return replace(part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice))
         case Section():
             parts = _parts(part.parts, say, language)
             return replace(part, title=say(part.title), parts=parts, how=say(part.how))
@@ -73,9 +74,17 @@ def _part(part: Part, say: Say, language: str) -> Part:
             assert_never(part)
 
 
+def _subject(subject: str, say: Say) -> str:
+    """Return of what there is doubt; the name of the check before it stays, as it is what people look for."""
+    check, joint, rest = subject.partition(": ")
+    return f"{check}{joint}{say(rest)}" if joint and " " not in check else say(subject)
+
+
 def _column(column: Column, say: Say) -> Column:
-    cells = column.cells if column.shorten or column.title in _NAMES else tuple(map(say, column.cells))
-    return replace(column, title=say(column.title), cells=cells)
+    title = column.title
+    kept = column.shorten or title in _NAMES
+    cells = column.cells if kept else tuple(c if title == _CHECKS and " " not in c else say(c) for c in column.cells)
+    return replace(column, title=say(title), cells=cells)
 
 
 def _picture(picture: Picture, say: Say, language: str) -> Picture:

@@ -11,20 +11,33 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
+from torchstone.core.schema.axis import AXES
 from torchstone.report.translation.catalogue import Catalogue, Span, Template, catalogue
 
 _LONGEST = 2000  # characters of a text; a longer one stays as it is
 _DEEPEST = 8  # places in places
-_MOST, _WORK = 120, 12_000  # pieces of one text that are taken apart, and their characters; the rest stays as it is
+_MOST, _WORK = 48, 5000  # pieces of one text that are taken apart, and their characters; the rest stays as it is
 _JOINTS = 100  # of one piece: no text of ours has as many
 _PUNCTUATION = " ,;:."
 _NESTED = 3  # parentheses around a text
 _WORD = re.compile(r"[A-Za-z]{2}")
-_QUANTITY = re.compile(r"[±+–-]?[\d.,]+(?:e[+-]?\d+)?×?(?: \S+)?")
+_QUANTITY = re.compile(
+    r"[±+–-]?[\d.,]+(?:e[+-]?\d+)?×?(?: (?:%|°C|min|[nµm]?s|[KMGT]?i?B|[kmµ]?[JW]|[kMG]?Hz|[MGTP]?FLOPs?|\S+/\S+))?"
+)
+_CERTAIN = re.compile(r"\S*[\d_:/=]\S*|cpu|cuda|rocm|mps|xpu")  # no word of a sentence
+_WORDS_OF_A_NAME = 2
+_COMMON = frozenset(  # words that no name of ours is
+    "a all also an and any are as at be been but by can do does each every for from had has have he here his how if in into is it "
+    "its just me most my no none not of on one only or other our out own she some such than that the their them then there "
+    "these they this those to too up us very was we were what when where which who whose why will with would you your".split()
+)
 _SENTENCE = re.compile(r"\. (?=[A-Z0-9`\"'])")
 _SEMICOLON, _COLON, _COMMA = (re.compile(re.escape(joint)) for joint in ("; ", ": ", ", "))
-_AND = re.compile(r" (?:and|or) ")
+_UNIT = re.compile(r"(?<=[a-z)]) (?=(?:ms|s|GB/s|[a-z]+/s)$)")  # behind the title of a figure
+_ASIDE = re.compile(r" [(\[]")
+_AND = re.compile(r" (?:and|or|with) ")
 _OPENING, _CLOSING = "([{", ")]}"
 
 Joints = Sequence[Span]
@@ -36,7 +49,8 @@ def translation(text: str, language: str) -> str:
     known = catalogue(language)
     if not known.whole or len(text) > _LONGEST:
         return text
-    return _Attempt(known).piece(text, 0) or text
+    found = _Attempt(known).piece(text, 0)
+    return text if found is None else found.text
 
 
 def exact(text: str, language: str) -> str:
@@ -51,10 +65,17 @@ def bare(text: str) -> tuple[str, str, str]:
         core = text[begin:end]
         begin, end = end - len(core.lstrip(_PUNCTUATION)), begin + len(core.rstrip(_PUNCTUATION))
         core = text[begin:end]
-        if not core.startswith("(") or _closing(core) != len(core) - 1:
+        if not core.startswith(("(", "[")) or _closing(core) != len(core) - 1:
             break
         begin, end = begin + 1, end - 1
     return text[:begin], text[begin:end], text[max(begin, end) :]
+
+
+class _Found(NamedTuple):
+    """A translation. `complete`: nothing in it but names and numbers is as it was."""
+
+    text: str
+    complete: bool
 
 
 class _Attempt:
@@ -63,94 +84,182 @@ class _Attempt:
     def __init__(self, known: Catalogue) -> None:
         self._known = known
         self._pieces, self._characters = _MOST, _WORK
+        self._seen: dict[str, _Found | None] = {}
+        self._matching: dict[str, list[tuple[Template, tuple[Span, ...]]]] = {}
 
-    def piece(self, text: str, depth: int) -> str | None:
+    def piece(self, text: str, depth: int) -> _Found | None:
         before, core, after = bare(text)
         if not _WORD.search(core):
             return None
-        found = self._whole(core)
-        if found is None and " " in core and depth < _DEEPEST and not _QUANTITY.fullmatch(core):
-            self._pieces -= 1
-            self._characters -= len(core)
-            if self._pieces >= 0 and self._characters >= 0:
-                found = self._parts(core, depth)
-        return None if found is None else f"{before}{found}{after}"
+        if core not in self._seen:
+            whole = self._whole(core)
+            self._seen[core] = _Found(whole, complete=True) if whole is not None else self._taken_apart(core, depth)
+        found = self._seen[core]
+        return None if found is None else found._replace(text=f"{before}{found.text}{after}")
+
+    def _taken_apart(self, core: str, depth: int) -> _Found | None:
+        if " " not in core or depth >= _DEEPEST or _QUANTITY.fullmatch(core):
+            return None
+        self._pieces -= 1
+        self._characters -= len(core)
+        return self._parts(core, depth) if self._pieces >= 0 and self._characters >= 0 else None
 
     def _whole(self, core: str) -> str | None:
-        found = self._known.whole.get(core)
-        return found if found is not None else self._known.whole.get(core[:1].lower() + core[1:])
+        small = (core.lower(), core.capitalize()) if core.isupper() else (core[:1].lower() + core[1:],)
+        return next((found for one in (core, *small) if (found := self._known.whole.get(one)) is not None), None)
 
-    def _parts(self, core: str, depth: int) -> str | None:
+    def _parts(self, core: str, depth: int) -> _Found | None:
+        """Return the first reading of a text in which all is known, else the first in which something is."""
         depths = _depths(core)
-        ends, halves, colons, commas = (
+        ends, halves, colons, commas, ands, units = (
             [found.span() for found in joint.finditer(core) if depths[found.start()] == 0]
-            for joint in (_SENTENCE, _SEMICOLON, _COLON, _COMMA)
+            for joint in (_SENTENCE, _SEMICOLON, _COLON, _COMMA, _AND, _UNIT)
         )
         if len(ends) + len(halves) + len(colons) + len(commas) > _JOINTS:
             return None
-        tries: tuple[Callable[[], str | None], ...] = (
-            lambda: self._matched(core, depth, (*ends, *halves), colons, commas),
+        readings: tuple[Callable[[], _Found | None], ...] = (
+            lambda: self._matched(core, depth, (*ends, *halves), colons, commas, weak=False),
             lambda: self._cut(core, ends, depth),
+            lambda: self._beside_known(core, sorted((*halves, *colons, *commas)), depth),
             lambda: self._cut(core, halves, depth),
+            lambda: self._labelled(core, colons, depth),
+            lambda: self._cut(core, commas, depth) if commas and colons and commas[0] < colons[0] else None,
             lambda: self._cut(core, colons, depth),
-            lambda: self._matched(core, depth, (), (), commas) if ends or halves or colons else None,
             lambda: self._cut(core, commas, depth),
+            lambda: self._matched(core, depth, (*ends, *halves, *colons, *commas), (), (), weak=True),
+            lambda: self._matched(core, depth, (), (), (), weak=False),
+            lambda: self._cut(core, ands, depth, _listed),
+            lambda: self._cut(core, units, depth),
             lambda: self._cut(core, list(_asides(core)), depth),
-            lambda: self._cut(core, [found.span() for found in _AND.finditer(core)], depth, _listed),
         )
-        return next((found for one in tries if (found := one()) is not None), None)
+        best: _Found | None = None
+        for reading in readings:
+            found = reading()
+            if found is not None and found.complete:
+                return found
+            best = best or found
+        return best
 
-    def _matched(self, core: str, depth: int, never: Joints, colons: Joints, commas: Joints) -> str | None:
+    def _matched(
+        self, core: str, depth: int, never: Joints, colons: Joints, commas: Joints, *, weak: bool
+    ) -> _Found | None:
         """Return the translation by the template with the longest fixed text that matches.
 
-        No place may reach over a joint of `never`, the first place of a text over none of `colons`, and those of a weak
-        template over any: else a clause would end up inside another.
+        No place may reach over a joint of `never`, nor the first place of a text over one of `colons`: else a clause would
+        end up inside another. So it would where the translation moves what stands at an end of the text: that may reach
+        over no joint at all. What is known as a whole is no such danger. `weak`: by weak templates, or by the others.
         """
-        for shown in dict.fromkeys((core, core[:1].lower() + core[1:])):
-            for template in [one for one in self._known.templates if one.needle in shown]:
-                spans = template.spans(shown)
-                if spans is None or _over(spans, never) or (spans[0][0] == 0 and _over(spans[:1], colons)):
-                    continue
-                if template.weak and (_over(spans, colons) or _over(spans, commas)):
-                    continue
-                found = self._filled(template, [core[start:end] for start, end in spans], depth)
-                if found is not None:
-                    return found
+        best: _Found | None = None
+        for template, spans in self._candidates(core):
+            if template.weak != weak:
+                continue
+            loose = [span for span in spans if not self._is_whole(core[slice(*span)], name=weak)]
+            first = [span for span in loose if span[0] == 0]
+            moved = [span for span in loose if template.moves(span, len(core))]
+            if _over(loose, never) or _over(first, colons) or _over(moved, colons) or _over(moved, commas):
+                continue
+            found = self._filled(template, [core[start:end] for start, end in spans], depth)
+            if found is not None and found.complete:
+                return found
+            best = best or found
+        return best
+
+    def _candidates(self, core: str) -> list[tuple[Template, tuple[Span, ...]]]:
+        """Return the templates that match, with their places, the one with the longest fixed text first."""
+        if core not in self._matching:
+            shown = dict.fromkeys((core, core[:1].lower() + core[1:]))  # a sentence may begin with any
+            near = [one for one in self._known.templates if any(one.needle in text for text in shown)]
+            known = ((one, next((at for text in shown if (at := one.spans(text)) is not None), None)) for one in near)
+            self._matching[core] = [(one, spans) for one, spans in known if spans is not None]
+        return self._matching[core]
+
+    def _may_be_a_name(self, text: str) -> bool:
+        """Say whether a text may be a name, a number, or settings: "cnn", "batch_size 8, precision fp32"."""
+        words = [[word for word in part.split(" ") if not _CERTAIN.fullmatch(word)] for part in _COMMA.split(text)]
+        return all(
+            sum(map(str.islower, part)) <= _WORDS_OF_A_NAME and not any(map(self._is_word, part)) for part in words
+        )
+
+    def _is_word(self, word: str) -> bool:
+        """Say whether a word is one of a sentence, or has a translation of its own; the name of a setting is neither."""
+        common = word.lower() in _COMMON and not (len(word) == 1 and word.isupper())  # A and B are sides
+        return common or (word in self._known.whole and word not in AXES)
+
+    def _is_whole(self, content: str, *, name: bool) -> bool:
+        return self._whole(bare(content)[1]) is not None or (name and self._may_be_a_name(content.strip()))
+
+    def _filled(self, template: Template, contents: list[str], depth: int) -> _Found | None:
+        """Return the translation with these contents.
+
+        None where one has half of a pair of parentheses, and for a weak template where one may be a part of any sentence,
+        or where none is certainly a number, a name or a text of ours.
+        """
+        if any(not _is_paired(content) for content in contents):
+            return None
+        found = [self.piece(content, depth + 1) for content in contents]
+        left = [content.strip() for content, new in zip(contents, found, strict=True) if new is None]
+        if template.weak and (
+            not all(map(self._may_be_a_name, left)) or (len(left) == len(found) and not any(map(_is_certain, left)))
+        ):
+            return None
+        told = [content if new is None else new.text for content, new in zip(contents, found, strict=True)]
+        complete = all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left))
+        return _Found(template.filled(dict(zip(template.numbers, told, strict=True))), complete)
+
+    def _beside_known(self, core: str, joints: Joints, depth: int) -> _Found | None:
+        """Return the text cut where all that stands before or behind a joint is known as a whole."""
+        for start, end in joints:
+            parts = (core[:start], core[end:])
+            if any(self._whole(bare(part)[1]) is not None for part in parts):
+                return self._cut(core, [(start, end)], depth)
         return None
 
-    def _filled(self, template: Template, contents: list[str], depth: int) -> str | None:
-        """Return the translation with these contents; None for a weak template where one of them may be anything."""
-        told: dict[int, str] = {}
-        for number, content in zip(template.numbers, contents, strict=True):
-            found = self.piece(content, depth + 1)
-            if found is None and template.weak and " " in content.strip() and not _QUANTITY.fullmatch(content.strip()):
-                return None
-            told[number] = content if found is None else found
-        return template.filled(told)
+    def _labelled(self, core: str, colons: Joints, depth: int) -> _Found | None:
+        """Return the text cut behind the name that it begins with, or another known text: "gpt2, batch_size 8: …"."""
+        if not colons:
+            return None
+        label = core[: colons[0][0]]
+        found = self.piece(label, depth + 1)
+        known = found.complete if found is not None else self._may_be_a_name(label)
+        return self._cut(core, colons[:1], depth) if known else None
 
-    def _cut(
-        self, core: str, joints: Joints, depth: int, joined: Callable[[str], str] = lambda joint: joint
-    ) -> str | None:
+    def _cut(self, core: str, joints: Joints, depth: int, joined: Callable[[str], str] = str) -> _Found | None:
         """Return the text with the pieces between the joints translated; None where none of them is known."""
         if not joints or len(joints) > _JOINTS:
             return None
         bounds = [(0, 0), *joints, (len(core), len(core))]
         pieces = [core[end:start] for (_, end), (start, _) in pairwise(bounds)]
         found = [self.piece(one, depth + 1) for one in pieces]
-        if all(one is None for one in found):
+        left = [one.strip() for one, new in zip(pieces, found, strict=True) if new is None]
+        if len(left) == len(pieces):
             return None
-        shown = [one if new is None else new for one, new in zip(pieces, found, strict=True)]
+        shown = [one if new is None else new.text for one, new in zip(pieces, found, strict=True)]
         between = [joined(core[start:end]) for start, end in joints]
-        return "".join(word for pair in zip(shown, (*between, ""), strict=True) for word in pair)
+        text = "".join(word for pair in zip(shown, (*between, ""), strict=True) for word in pair)
+        return _Found(text, all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left)))
+
+
+def _is_certain(text: str) -> bool:
+    """Say whether a text is no word of a sentence: a number, a quantity, a setting, a device."""
+    return any(map(_CERTAIN.fullmatch, text.split(" ")))
+
+
+def _is_paired(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def _listed(joint: str) -> str:
     """Return what stands between the members of a list: no conjunction, which would have to agree with them."""
-    return ", " if joint == " and " else " / "
+    return " / " if joint == " or " else ", "
 
 
 def _over(spans: Joints, joints: Joints) -> bool:
-    return any(start <= first < end for start, end in spans for first, _ in joints)
+    return any(start < first < end for start, end in spans for first, _ in joints)
 
 
 def _depths(text: str) -> list[int]:
@@ -165,22 +274,23 @@ def _depths(text: str) -> list[int]:
 
 
 def _closing(text: str) -> int:
-    """Return where the parenthesis that a text begins with closes; -1 where it does not."""
+    """Return where the parenthesis, or bracket, that a text begins with closes; -1 where it does not."""
     depth = 0
     for place, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
+        depth += (character in _OPENING) - (character in _CLOSING)
         if depth == 0:
             return place
     return -1
 
 
 def _asides(text: str) -> Iterator[Span]:
-    """Yield where parentheses behind a blank begin and end: " (…)" is a piece of its own."""
-    at = text.find(" (")
-    while at >= 0:
-        end = _closing(text[at + 1 :])
+    """Yield where parentheses and brackets behind a blank begin and end: " (…)" is a piece of its own."""
+    found = _ASIDE.search(text)
+    while found is not None:
+        begin = found.start()
+        end = _closing(text[begin + 1 :])
         if end < 0:
             return
-        yield at, at + 2
-        yield at + 1 + end, at + 2 + end
-        at = text.find(" (", at + 2 + end)
+        yield begin, begin + 2
+        yield begin + 1 + end, begin + 2 + end
+        found = _ASIDE.search(text, begin + 2 + end)

@@ -63,7 +63,7 @@ def test_a_picture_has_its_titles_and_the_names_of_its_legend():
 
 
 def test_renderers_say_their_own_words_in_the_document_s_language():
-    rows = Table((Column("gain", ("1",) * 9), Column("x" * 60, ("1",) * 9, rank=1)), most=2)
+    rows = Table((Column("gain", ("1",) * 9), Column("x", ("1" * 60,) * 9, rank=1)), most=2)
     parts = (Text("nothing is stored", Role.NOTE), Doubt(Severity.ERROR, "run", "no", "measure longer"), rows)
     shown = terminal(translated(Document("check", parts), "ko"), 40)
     assert "참고: 저장된 것이 없음" in shown

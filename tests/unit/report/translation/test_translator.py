@@ -32,7 +32,7 @@ def test_what_is_put_together_is_translated_piece_by_piece(text, wanted):
     [
         "", " ", "8", "1.5 GiB", "±3.2 %", "batch_size", "batch_size 8, precision bf16", "torchstone show latest --full",
         "hf:distilbert-base-uncased", "NVIDIA H100 80GB HBM3", "Traceback: boom", "a stranger's own words, all of them",
-        "a of b", "the king of the hill", "{0} {1}", "%s", "모델 🔥", "x" * 100,
+        "the king of the hill", "{0} {1}", "%s", "모델 🔥", "x" * 100,
     ],
 )  # fmt: skip
 def test_what_is_not_ours_stays_as_it_is(text):
@@ -40,7 +40,7 @@ def test_what_is_not_ours_stays_as_it_is(text):
 
 
 def test_a_message_of_a_stranger_keeps_its_words_within_ours():
-    assert korean("Nothing was measured: crashed: The King of Spain") == "측정된 것 없음: crashed: The King of Spain"
+    assert korean("Nothing was measured: crashed: The King of Spain") == "측정된 것 없음: 비정상 종료: The King of Spain"
 
 
 HOSTILE = [
@@ -55,10 +55,10 @@ def test_a_hostile_text_takes_under_50_ms(unit, length):
     korean("load the catalogue first")
     text = (unit * length)[:length]
     spent = []
-    for attempt in range(3):  # the machine may be busy once
-        began = time.perf_counter()
+    for attempt in range(3):  # what else runs on the machine slows this down, too
+        began = time.thread_time()
         assert korean(f"{text}{attempt}")
-        spent.append(time.perf_counter() - began)
+        spent.append(time.thread_time() - began)
     assert min(spent) < 0.05
 
 
