@@ -43,7 +43,7 @@ BESIDE = (
 )  # fmt: skip
 # Titles and names of facts that the source has as keys, or in loops; and clauses that are joined to others.
 _TITLES = (
-    "min max mean platform processor cores vendor compute driver runtime bus document table folder written weights gradients "
+    "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table folder written weights gradients "
     "activations inputs temporaries workspace reserved loader transfer communication launch memory unknown class counted"
 ).split()  # fmt: skip
 _JOINED = (
@@ -52,7 +52,9 @@ _JOINED = (
     "{0} fits (an|a) {1}: its peak is {2}", "{0} may fit, with little to spare, (an|a) {1}: its peak is {2}",
     "{0} does not fit (an|a) {1}: its peak is {2}", "flash ran", "math ran", "efficient ran", "cudnn ran", "host {0}",
     "held-out accuracy {0}", "held-out loss {0}", "in use {0}", "memory at most {0}", "mean temperature {0}", "mean power {0}",
-    "{0}/s with {1}", "{0} % with {1}", "fixed heap", "huge heap", "torch heap", "unset heap", "{0} more that changed there, and elsewhere too", "{0} more that changed with it",
+    "{0}/s with {1}", "{0} % with {1}", "fixed heap", "huge heap", "default heap",
+    "a step takes {0}", "Highest throughput: {0} at {1}", "less than the usual {0}", "within the usual {0}", "better in {0}",
+    "worse in {0}", "unclear in {0}", "same in {0}", "{0} more that changed there, and elsewhere too", "{0} more that changed with it",
     "{0} takes less time than {1}, how much is not known to ±50 % yet: {2}", "{0} % less time", "{0} % more time",
     "{0} takes more time than {1}, how much is not known to ±50 % yet: {2}", "{0} is {1} times as fast as {2}{3}",
     "{0} is as fast, within the noise, as {1}{2}", "image", "sequence", "sample", "text",
@@ -72,7 +74,9 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 _WRITTEN = datetime(2026, 11, 23, tzinfo=UTC)  # the same again from the same texts
 _NOT_SHOWN = {  # compared with, or handed on
     "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "DataLoader worker", "auto", "custom", "default", "gh200 480gb", "mib", "number", "of the loader",
-    "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "{0} is {1} {2}{3}", "{0} {1} {2}: its peak is {3}", "token", "tune", "value", "word", "less", "more",
+    "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "{0} is {1} {2}{3}", "{0} {1} {2}: its peak is {3}", "(an|a) {0}", "{0} {1}s/s, {2} a step",
+    "{0} {1}s/s, a step takes {2}", "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}", "less than", "more than",
+    "within", "token", "tune", "value", "word", "less", "more",
 }  # fmt: skip
 # Words that are the same in every language: units, names, and what is looked for by its name.
 UNITS = {"TTFT", "TPOT", "INVALID", "SUSPECT", "VALID", "Train", "Val", "torch", "vs", "pid", "NaN", "OOM", "ms", "GB", "MB", "KB", "GiB", "MiB", "KiB", "TiB", "GHz", "MHz", "kHz", "Hz", "FLOP", "ln", "min", "kJ", "mJ"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
@@ -24,6 +25,7 @@ _NAMES = frozenset({
     "Device", "Model", "host", "model",
 })  # fmt: skip
 _CHECKS = "why"  # the column of names of checks
+_TYPED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")  # step_time
 
 
 def translated(document: Document, language: str) -> Document:
@@ -82,8 +84,10 @@ def _subject(subject: str, say: Say) -> str:
 
 def _column(column: Column, say: Say) -> Column:
     title = column.title
-    kept = column.shorten or title in _NAMES
-    cells = column.cells if kept else tuple(c if title == _CHECKS and " " not in c else say(c) for c in column.cells)
+    if column.shorten or title in _NAMES:
+        return replace(column, title=say(title))
+    typed = title == _CHECKS or any(map(_TYPED.fullmatch, column.cells))  # names that people type, or look for
+    cells = tuple(cell if typed and " " not in cell else say(cell) for cell in column.cells)
     return replace(column, title=say(title), cells=cells)
 
 
