@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from torchstone.report.translation.spoken import ENGLISH
+from torchstone.report.translation.catalogue import ENGLISH
 
 
 def add_language(parser: argparse.ArgumentParser, default: str | None = None) -> None:

@@ -147,8 +147,8 @@ class Attachment(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a command says. `title` names the thing that it speaks of, for renderers that head a page with it.
 
-    `attachments`: for formats that can carry files; others leave them out. `language`: of its texts (report/translation).
-    JSON leaves out what is not there, and English.
+    `attachments`: for formats that can carry files; others leave them out. `language`: of its texts, see
+    report/translation. JSON has neither where there are no files, and English.
     """
 
     title: str

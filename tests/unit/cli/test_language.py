@@ -16,7 +16,9 @@ def printed(capsys, *words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize("words", [("recommend",), ("history",), ("runs",)])
 def test_a_flag_chooses_the_language(words, tmp_path, capsys):
     folder = ("--output-dir", str(tmp_path))
-    assert "저장된 것이 없음" in (korean := printed(capsys, *words, *folder, "--lang", "ko")[1]) or "실행 없음" in korean
+    assert (
+        "저장된 것이 없음" in (korean := printed(capsys, *words, *folder, "--lang", "ko")[1]) or "실행 없음" in korean
+    )
     assert not any("가" <= c <= "힣" for c in printed(capsys, *words, *folder)[1])
 
 
@@ -27,7 +29,9 @@ def test_the_environment_chooses_it_and_a_flag_overrules(tmp_path, capsys, monke
     assert "nothing is stored" in printed(capsys, "history", *folder, "--lang", "en")[1]
 
 
-@pytest.mark.parametrize("words", [("runs", "--lang", "kr"), ("machine", "check", "--lang", "kr"), ("machine", "--lang", "kr")])
+@pytest.mark.parametrize(
+    "words", [("runs", "--lang", "kr"), ("machine", "check", "--lang", "kr"), ("machine", "--lang", "kr")]
+)
 def test_an_unknown_language_is_one_line(words, capsys):
     code, out, err = printed(capsys, *words)
     assert (code, out) == (2, "")

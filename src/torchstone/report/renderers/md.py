@@ -72,7 +72,8 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Ratios():
             return  # the table beside it has the same figures
         case Doubt():
-            yield f"**{said(str(part.severity))}** {_plain(part.subject)}: {_plain(part.message)}. {_plain(part.advice)}"
+            about = f"**{said(str(part.severity))}** {_plain(part.subject)}"
+            yield f"{about}: {_plain(part.message)}. {_plain(part.advice)}"
         case Section():
             yield from _section(part, level)
 

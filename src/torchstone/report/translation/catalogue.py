@@ -1,7 +1,7 @@
 """Catalogues of report texts in other languages: gettext's files, whose msgids are texts with numbered places.
 
-A msgid is written as the source writes it, less the punctuation around it: "{0} of {1} cases have no result". An ending
-that depends on a number is in parentheses: "trial(s)", "(is|are)". tests/translatable.py lists the msgids of the source.
+A msgid is written as the source writes it, less the punctuation around it: "{0} of {1} cases have no result". An
+ending that depends on a number is in parentheses: "trial(s)", "(is|are)". tests/translatable.py lists them all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torchstone.core.errors import unknown
+from torchstone.report.translation.joints import Span
 
 ENGLISH = "en"
 DOMAIN = "torchstone"
@@ -27,13 +28,12 @@ _SUFFIX = re.compile(r" ?[(\[]|[,;:] |\.(?: |$)")  # what an optional ending beg
 _FIRST = re.compile(r"\{\d+\} (?=[A-Z가-힣{])")  # a sentence before another one
 _WORDS = re.compile(r"[A-Za-z]{2}\S* .*[A-Za-z]{2}")  # more than one word
 
-Span = tuple[int, int]
-
 
 class Template:
     """A msgid with places, and its translation.
 
-    `strength`: characters of its fixed text, more where it begins with it. `weak`: it has few letters. `needle`: a part of every text that it matches.
+    `strength`: characters of its fixed text, more where it begins with it. `weak`: it has few letters. `needle`: a part
+    of every text that it matches.
     """
 
     def __init__(self, msgid: str, translation: str) -> None:
@@ -138,14 +138,14 @@ def catalogue(language: str) -> Catalogue:
 def _clauses(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield parts of entries as entries of their own: clauses between joints that an entry and its translation share.
 
-    The source puts texts together in other ways, too: what stands behind "{0}: " may have a "; " of its own, at which it
-    is cut.
+    The source puts texts together in other ways, too: what stands behind "{0}: " may have a "; " of its own.
     """
     for msgid, translation in entries.items():
         for joint in ("; ", ": ", ", "):
             parts, translated = msgid.split(joint), translation.split(joint)
             alike = len(parts) == len(translated) > 1 and all(
-                set(_PLACE.findall(one)) == set(_PLACE.findall(other)) for one, other in zip(parts, translated, strict=True)
+                set(_PLACE.findall(one)) == set(_PLACE.findall(other))
+                for one, other in zip(parts, translated, strict=True)
             )
             if alike and (joint != ", " or not _PLACE.sub("", parts[0])):
                 known = list(zip(parts, translated, strict=True))

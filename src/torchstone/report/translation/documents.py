@@ -10,7 +10,17 @@ from msgspec.structs import asdict, replace
 
 from torchstone.core.charts.picture import Colours, Coordinate, Kind, Mark, Panel, Picture
 from torchstone.report.document import (
-    Chart, Column, Command, Document, Doubt, Facts, Part, Ratios, Section, Table, Text,
+    Chart,
+    Column,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Part,
+    Ratios,
+    Section,
+    Table,
+    Text,
 )  # fmt: skip
 from torchstone.report.translation.catalogue import ENGLISH
 from torchstone.report.translation.spoken import spoken
@@ -39,9 +49,7 @@ def translated(document: Document, language: str) -> Document:
     def say(text: str) -> str:
         return translation(text, language)
 
-    return replace(
-        document, title=say(document.title), parts=_parts(document.parts, say, language), language=language
-    )
+    return replace(document, title=say(document.title), parts=_parts(document.parts, say, language), language=language)
 
 
 def in_spoken_language(document: Document) -> Document:
@@ -68,7 +76,9 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Ratios():
             return part  # names, and verdicts that renderers draw
         case Doubt():
-            return replace(part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice))
+            return replace(
+                part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice)
+            )
         case Section():
             parts = _parts(part.parts, say, language)
             return replace(part, title=say(part.title), parts=parts, how=say(part.how))

@@ -1,46 +1,39 @@
 """Translates texts that were put together in English, by the catalogue's templates.
 
-A text that no template matches whole is cut where texts are put together: at the ends of sentences, at "; ", ": ", ", " and
-at parentheses, and each piece is translated by itself. What no template matches stays as it is: names, numbers, commands,
-and what strangers wrote. Texts come from records, so the work on each is bounded.
+A text that no template matches whole is cut where texts are put together (joints.py), and each piece is translated by
+itself. What no template matches stays as it is: names, numbers, commands, and what strangers wrote. Texts come from
+records, so the work on each is bounded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from torchstone.core.schema.axis import AXES
-from torchstone.report.translation.catalogue import Catalogue, Span, Template, catalogue
+from torchstone.report.translation.catalogue import Catalogue, Template, catalogue
+from torchstone.report.translation.joints import Span, Spans, asides, bare, is_paired, joints_of, over
 
 _LONGEST = 2000  # characters of a text; a longer one stays as it is
 _DEEPEST = 8  # places in places
 _MOST, _WORK = 48, 5000  # pieces of one text that are taken apart, and their characters; the rest stays as it is
 _JOINTS = 100  # of one piece: no text of ours has as many
-_PUNCTUATION = " ,;:."
-_NESTED = 3  # parentheses around a text
 _WORD = re.compile(r"[A-Za-z]{2}")
 _QUANTITY = re.compile(
     r"[±+–-]?[\d.,]+(?:e[+-]?\d+)?×?(?: (?:%|°C|min|[nµm]?s|[KMGT]?i?B|[kmµ]?[JW]|[kMG]?Hz|[MGTP]?FLOPs?|\S+/\S+))?"
 )
 _CERTAIN = re.compile(r"\S*[\d_:/=]\S*|cpu|cuda|rocm|mps|xpu")  # no word of a sentence
 _WORDS_OF_A_NAME = 2
-_COMMON = frozenset(  # words that no name of ours is
-    "a all also an and any are as at be been but by can do does each every for from had has have he here his how if in into is it "
-    "its just me most my no none not of on one only or other our out own she some such than that the their them then there "
-    "these they this those to too up us very was we were what when where which who whose why will with would you your".split()
+_SENTENCE_WORDS = (  # which are in no name of ours
+    "a all also an and any are as at be been but by can do does each every for from had has have he here his how if in "
+    "into is it its just me most my no none not of on one only or other our out own she some such than that the their "
+    "them then there these they this those to too up us very was we were what when where which who whose why will with "
+    "would you your"
 )
-_SENTENCE = re.compile(r"\. (?=[A-Z0-9`\"'])")
-_SEMICOLON, _COLON, _COMMA = (re.compile(re.escape(joint)) for joint in ("; ", ": ", ", "))
-_UNIT = re.compile(r"(?<=[a-z)]) (?=(?:ms|s|GB/s|[a-z]+/s)$)")  # behind the title of a figure
-_ASIDE = re.compile(r" [(\[]")
-_AND = re.compile(r" (?:and|or|with) ")
-_OPENING, _CLOSING = "([{", ")]}"
-
-Joints = Sequence[Span]
+_COMMON = frozenset(_SENTENCE_WORDS.split())
 
 
 @lru_cache(maxsize=4096)
@@ -56,19 +49,6 @@ def translation(text: str, language: str) -> str:
 def exact(text: str, language: str) -> str:
     """Return the translation of a whole text, or the text: for names, of which no part may be taken for a word."""
     return catalogue(language).whole.get(text, text)
-
-
-def bare(text: str) -> tuple[str, str, str]:
-    """Return what stands before a text, the text itself, and what stands behind it: punctuation, and parentheses."""
-    begin, end = 0, len(text)
-    for _ in range(_NESTED):
-        core = text[begin:end]
-        begin, end = end - len(core.lstrip(_PUNCTUATION)), begin + len(core.rstrip(_PUNCTUATION))
-        core = text[begin:end]
-        if not core.startswith(("(", "[")) or _closing(core) != len(core) - 1:
-            break
-        begin, end = begin + 1, end - 1
-    return text[:begin], text[begin:end], text[max(begin, end) :]
 
 
 class _Found(NamedTuple):
@@ -110,27 +90,26 @@ class _Attempt:
 
     def _parts(self, core: str, depth: int) -> _Found | None:
         """Return the first reading of a text in which all is known, else the first in which something is."""
-        depths = _depths(core)
-        ends, halves, colons, commas, ands, units = (
-            [found.span() for found in joint.finditer(core) if depths[found.start()] == 0]
-            for joint in (_SENTENCE, _SEMICOLON, _COLON, _COMMA, _AND, _UNIT)
-        )
-        if len(ends) + len(halves) + len(colons) + len(commas) > _JOINTS:
+        at = joints_of(core)
+        if len(at.of_clauses) > _JOINTS:
             return None
+        early = (
+            at.commas and at.colons and at.commas[0] < at.colons[0]
+        )  # "a, b: c" may be clauses, of which b: c is one
         readings: tuple[Callable[[], _Found | None], ...] = (
-            lambda: self._matched(core, depth, (*ends, *halves), colons, commas, weak=False),
-            lambda: self._cut(core, ends, depth),
-            lambda: self._beside_known(core, sorted((*halves, *colons, *commas)), depth),
-            lambda: self._cut(core, halves, depth),
-            lambda: self._labelled(core, colons, depth),
-            lambda: self._cut(core, commas, depth) if commas and colons and commas[0] < colons[0] else None,
-            lambda: self._cut(core, colons, depth),
-            lambda: self._cut(core, commas, depth),
-            lambda: self._matched(core, depth, (*ends, *halves, *colons, *commas), (), (), weak=True),
-            lambda: self._matched(core, depth, (), (), (), weak=False),
-            lambda: self._cut(core, ands, depth, _listed),
-            lambda: self._cut(core, units, depth),
-            lambda: self._cut(core, list(_asides(core)), depth),
+            lambda: self._matched(core, depth, (*at.ends, *at.halves), at.colons, at.commas),
+            lambda: self._cut(core, at.ends, depth),
+            lambda: self._beside_known(core, at.of_clauses, depth),
+            lambda: self._cut(core, at.halves, depth),
+            lambda: self._labelled(core, at.colons, depth),
+            lambda: self._cut(core, at.commas, depth) if early else None,
+            lambda: self._cut(core, at.colons, depth),
+            lambda: self._cut(core, at.commas, depth),
+            lambda: self._matched(core, depth, at.of_clauses, (), (), weak=True),
+            lambda: self._matched(core, depth, (), (), ()),
+            lambda: self._cut(core, at.conjunctions, depth, _listed),
+            lambda: self._cut(core, at.units, depth),
+            lambda: self._cut(core, list(asides(core)), depth),
         )
         best: _Found | None = None
         for reading in readings:
@@ -141,13 +120,13 @@ class _Attempt:
         return best
 
     def _matched(
-        self, core: str, depth: int, never: Joints, colons: Joints, commas: Joints, *, weak: bool
+        self, core: str, depth: int, never: Spans, colons: Spans, commas: Spans, *, weak: bool = False
     ) -> _Found | None:
         """Return the translation by the template with the longest fixed text that matches.
 
-        No place may reach over a joint of `never`, nor the first place of a text over one of `colons`: else a clause would
-        end up inside another. So it would where the translation moves what stands at an end of the text: that may reach
-        over no joint at all. What is known as a whole is no such danger. `weak`: by weak templates, or by the others.
+        No place may reach over a joint of `never`, nor the first place of a text over one of `colons`: else a clause
+        would end up inside another. So it would where the translation moves what stands at an end of the text: that may
+        reach over no joint at all. What is known as a whole is no such danger. `weak`: by weak templates, or by others.
         """
         best: _Found | None = None
         for template, spans in self._candidates(core):
@@ -156,7 +135,7 @@ class _Attempt:
             loose = [span for span in spans if not self._is_whole(core[slice(*span)], name=weak)]
             first = [span for span in loose if span[0] == 0]
             moved = [span for span in loose if template.moves(span, len(core))]
-            if _over(loose, never) or _over(first, colons) or _over(moved, colons) or _over(moved, commas):
+            if over(loose, never) or over(first, colons) or over(moved, colons) or over(moved, commas):
                 continue
             found = self._filled(template, [core[start:end] for start, end in spans], depth)
             if found is not None and found.complete:
@@ -175,13 +154,13 @@ class _Attempt:
 
     def _may_be_a_name(self, text: str) -> bool:
         """Say whether a text may be a name, a number, or settings: "cnn", "batch_size 8, precision fp32"."""
-        words = [[word for word in part.split(" ") if not _CERTAIN.fullmatch(word)] for part in _COMMA.split(text)]
+        words = [[word for word in part.split(" ") if not _CERTAIN.fullmatch(word)] for part in text.split(", ")]
         return all(
             sum(map(str.islower, part)) <= _WORDS_OF_A_NAME and not any(map(self._is_word, part)) for part in words
         )
 
     def _is_word(self, word: str) -> bool:
-        """Say whether a word is one of a sentence, or has a translation of its own; the name of a setting is neither."""
+        """Say whether a word is one of a sentence, or has a translation; the name of a setting is neither."""
         common = word.lower() in _COMMON and not (len(word) == 1 and word.isupper())  # A and B are sides
         return common or (word in self._known.whole and word not in AXES)
 
@@ -191,10 +170,10 @@ class _Attempt:
     def _filled(self, template: Template, contents: list[str], depth: int) -> _Found | None:
         """Return the translation with these contents.
 
-        None where one has half of a pair of parentheses, and for a weak template where one may be a part of any sentence,
-        or where none is certainly a number, a name or a text of ours.
+        None where one has half of a pair of parentheses, and for a weak template where one may be a part of any
+        sentence, or where none is certainly a number, a name or a text of ours.
         """
-        if any(not _is_paired(content) for content in contents):
+        if any(not is_paired(content) for content in contents):
             return None
         found = [self.piece(content, depth + 1) for content in contents]
         left = [content.strip() for content, new in zip(contents, found, strict=True) if new is None]
@@ -206,7 +185,7 @@ class _Attempt:
         complete = all(new is None or new.complete for new in found) and all(map(self._may_be_a_name, left))
         return _Found(template.filled(dict(zip(template.numbers, told, strict=True))), complete)
 
-    def _beside_known(self, core: str, joints: Joints, depth: int) -> _Found | None:
+    def _beside_known(self, core: str, joints: Spans, depth: int) -> _Found | None:
         """Return the text cut where all that stands before or behind a joint is known as a whole."""
         for start, end in joints:
             parts = (core[:start], core[end:])
@@ -214,7 +193,7 @@ class _Attempt:
                 return self._cut(core, [(start, end)], depth)
         return None
 
-    def _labelled(self, core: str, colons: Joints, depth: int) -> _Found | None:
+    def _labelled(self, core: str, colons: Spans, depth: int) -> _Found | None:
         """Return the text cut behind the name that it begins with, or another known text: "gpt2, batch_size 8: …"."""
         if not colons:
             return None
@@ -223,7 +202,7 @@ class _Attempt:
         known = found.complete if found is not None else self._may_be_a_name(label)
         return self._cut(core, colons[:1], depth) if known else None
 
-    def _cut(self, core: str, joints: Joints, depth: int, joined: Callable[[str], str] = str) -> _Found | None:
+    def _cut(self, core: str, joints: Spans, depth: int, joined: Callable[[str], str] = str) -> _Found | None:
         """Return the text with the pieces between the joints translated; None where none of them is known."""
         if not joints or len(joints) > _JOINTS:
             return None
@@ -244,53 +223,6 @@ def _is_certain(text: str) -> bool:
     return any(map(_CERTAIN.fullmatch, text.split(" ")))
 
 
-def _is_paired(text: str) -> bool:
-    depth = 0
-    for character in text:
-        depth += (character in _OPENING) - (character in _CLOSING)
-        if depth < 0:
-            return False
-    return depth == 0
-
-
 def _listed(joint: str) -> str:
     """Return what stands between the members of a list: no conjunction, which would have to agree with them."""
     return " / " if joint == " or " else ", "
-
-
-def _over(spans: Joints, joints: Joints) -> bool:
-    return any(start < first < end for start, end in spans for first, _ in joints)
-
-
-def _depths(text: str) -> list[int]:
-    """Return in how many parentheses each character stands; 0 for all where they do not match."""
-    found, depth = [], 0
-    for character in text:
-        depth += (character in _OPENING) - (character in _CLOSING)
-        if depth < 0:
-            return [0] * len(text)
-        found.append(depth)
-    return found if depth == 0 else [0] * len(text)
-
-
-def _closing(text: str) -> int:
-    """Return where the parenthesis, or bracket, that a text begins with closes; -1 where it does not."""
-    depth = 0
-    for place, character in enumerate(text):
-        depth += (character in _OPENING) - (character in _CLOSING)
-        if depth == 0:
-            return place
-    return -1
-
-
-def _asides(text: str) -> Iterator[Span]:
-    """Yield where parentheses and brackets behind a blank begin and end: " (…)" is a piece of its own."""
-    found = _ASIDE.search(text)
-    while found is not None:
-        begin = found.start()
-        end = _closing(text[begin + 1 :])
-        if end < 0:
-            return
-        yield begin, begin + 2
-        yield begin + 1 + end, begin + 2 + end
-        found = _ASIDE.search(text, begin + 2 + end)

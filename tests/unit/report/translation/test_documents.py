@@ -31,14 +31,18 @@ def test_texts_titles_and_what_to_type():
     assert one(Text("nothing is stored", Role.HEADLINE)) == Text("저장된 것이 없음", Role.HEADLINE)
     assert one(Command("torchstone run throughput")) == Command("torchstone run throughput")
     section = Section("each run", (Text("each run"),), folded=True, how="--full, or name a case or a model")
-    assert one(section) == Section("모든 실행", (Text("모든 실행"),), folded=True, how="--full, 또는 케이스나 모델 지정")
+    assert one(section) == Section(
+        "모든 실행", (Text("모든 실행"),), folded=True, how="--full, 또는 케이스나 모델 지정"
+    )
     doubt = Doubt(Severity.WARNING, "drift: run", "it runs out of memory", "measure longer")
     assert one(doubt) == Doubt(Severity.WARNING, "drift: 실행", "메모리 부족", "더 길게 측정하세요")
 
 
 def test_facts_and_cells_that_are_names_stay():
     assert one(Facts((("name", "training"), ("gain", "training")))) == Facts((("이름", "training"), ("이득", "학습")))
-    table = Table((Column("run", ("training",)), Column("verdict", ("training",)), Column("x", ("training",), shorten=True)))
+    table = Table(
+        (Column("run", ("training",)), Column("verdict", ("training",)), Column("x", ("training",), shorten=True))
+    )
     assert one(table) == Table(
         (Column("실행", ("training",)), Column("판정", ("학습",)), Column("x", ("training",), shorten=True))
     )
@@ -54,7 +58,12 @@ def test_a_picture_has_its_titles_and_the_names_of_its_legend():
     panel = Panel("throughput", batch, marks, values, Colours("counted", ("counted", "left out")), group="run")
     chart = one(Chart("loss", "Trainings", Picture("Trainings", (panel,), "nothing is stored")))
     assert isinstance(chart, Chart)
-    assert (chart.name, chart.says, chart.picture.title, chart.picture.subtitle) == ("loss", "학습", "학습", "저장된 것이 없음")
+    assert (chart.name, chart.says, chart.picture.title, chart.picture.subtitle) == (
+        "loss",
+        "학습",
+        "학습",
+        "저장된 것이 없음",
+    )
     drawn = chart.picture.panels[0]
     assert (drawn.title, drawn.x.title, drawn.group) == ("처리량", "배치 크기", "실행")
     assert drawn.colours == Colours("counted", ("포함", "제외"))

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from torchstone.report.translation.translator import bare, translation
+from torchstone.report.translation.joints import bare
+from torchstone.report.translation.translator import translation
 
 
 def korean(text: str) -> str:
@@ -30,8 +31,8 @@ def test_what_is_put_together_is_translated_piece_by_piece(text, wanted):
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "8", "1.5 GiB", "±3.2 %", "batch_size", "batch_size 8, precision bf16", "torchstone show latest --full",
-        "hf:distilbert-base-uncased", "NVIDIA H100 80GB HBM3", "Traceback: boom", "a stranger's own words, all of them",
+        "", " ", "8", "1.5 GiB", "±3.2 %", "batch_size", "batch_size 8, precision bf16", "torchstone show --full",
+        "hf:distilbert-base-uncased", "NVIDIA H100 80GB HBM3", "Traceback: boom", "a stranger's words, all of them",
         "the king of the hill", "{0} {1}", "%s", "모델 🔥", "x" * 100,
     ],
 )  # fmt: skip
@@ -40,7 +41,9 @@ def test_what_is_not_ours_stays_as_it_is(text):
 
 
 def test_a_message_of_a_stranger_keeps_its_words_within_ours():
-    assert korean("Nothing was measured: crashed: The King of Spain") == "측정된 것 없음: 비정상 종료: The King of Spain"
+    assert (
+        korean("Nothing was measured: crashed: The King of Spain") == "측정된 것 없음: 비정상 종료: The King of Spain"
+    )
 
 
 HOSTILE = [
