@@ -51,6 +51,7 @@ _TITLES = (
 )
 # Texts that the source puts together of pieces which say nothing, or something else, by themselves.
 _JOINED = (
+    "the allocator freed its cache and retried {0} time(s): the case only just fits in memory",
     "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}",
     "or {0}", "run {0}", "{0} heap", "fixed heap", "huge heap", "default heap", "compute {0}", "driver {0}",
     "runtime {0}", "based on {0}", "measured {0}", "With {0}", "All with {0}", "host {0}", "in use {0}",

@@ -18,6 +18,7 @@ from torchstone.report.renderers._text import cells
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages
 from torchstone.report.translation.documents import translated
+from torchstone.report.translation.translator import translation
 
 OTHERS = languages()[1:]
 each_language = pytest.mark.parametrize("language", OTHERS)
@@ -44,6 +45,19 @@ def test_a_translation_has_the_places_of_its_text(language):
         )
 
 
+@each_language
+def test_every_template_is_found_again(language):
+    other = {}
+    for message in read(language):
+        text, wanted = re.sub(r"\((s|es)\)", r"\1", str(message.id)), str(message.string)
+        if text and "}{" not in text and "|" not in text and text not in AMBIGUOUS:
+            for number in range(10):
+                text, wanted = (one.replace(f"{{{number}}}", str(11 + number)) for one in (text, wanted))
+            if translation(text, language) != wanted:
+                other[text] = translation(text, language)
+    assert other == {}
+
+
 def test_no_korean_particle_depends_on_what_is_in_a_place():
     assert [m.string for m in read("ko") if PARTICLE.search(str(m.string))] == []
 
@@ -58,6 +72,7 @@ def test_the_compiled_catalogue_is_that_of_the_text(language):
 
 
 # What stays as it is: verdicts, units, names of libraries, formats, devices and settings, words of a command.
+AMBIGUOUS = ("{0} times", "{0}: {1} in {2}")  # how often, and how many times as much; a label, and a fact
 KEPT = (
     "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GB GiB MiB KiB TiB MB kB GHz MHz "
     "kHz ms ns min max mean items tokens samples images sequences vs ok steal triad dense swap Holm Benjamini "

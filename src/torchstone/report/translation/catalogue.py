@@ -70,8 +70,8 @@ class Template:
 
     def _parted(self, text: str, spans: list[Span]) -> tuple[Span, ...]:
         """Return the spans with those of neighbours parted where the second, which is optional, may begin."""
-        for number, fixed in enumerate(self._fixed[1:-1]):
-            if fixed == ("",):
+        for number in reversed(range(len(spans) - 1)):
+            if self._fixed[number + 1] == ("",):
                 (start, _), (_, end) = spans[number : number + 2]
                 suffix = _SUFFIX.search(text, start + 1, end)
                 at = end if suffix is None else suffix.start()
