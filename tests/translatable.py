@@ -49,6 +49,13 @@ _TITLES = (
     "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
     "communication launch memory unknown class counted image sequence sample text"
 )
+# Figures as `compare` calls them.
+_COMPARED = (
+    "latency per batch p50", "latency per batch p95", "latency per batch p99", "latency per item", "dataset time",
+    "time to first token p50", "time per output token p50", "time to first prediction", "first step time",
+    "model load time", "peak reserved", "peak allocated", "peak rss", "kv cache", "average power",
+    "cost per million items",
+)  # fmt: skip
 # Texts that the source puts together of pieces which say nothing, or something else, by themselves.
 _JOINED = (
     "the allocator freed its cache and retried {0} time(s): the case only just fits in memory",
@@ -106,7 +113,7 @@ def _of_tables() -> Iterator[str]:
     yield from (
         str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind, Status) for word in words
     )
-    yield from (*_TITLES.split(), *_JOINED)
+    yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
 
 
 def _msgid(text: str) -> Iterator[str]:

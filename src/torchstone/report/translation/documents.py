@@ -74,7 +74,8 @@ def _part(part: Part, say: Say, language: str) -> Part:
         case Chart():
             return replace(part, says=say(part.says), picture=_picture(part.picture, say, language))
         case Ratios():
-            return part  # names, and verdicts that renderers draw
+            rows = tuple(replace(row, case=say(row.case), figure=say(row.figure)) for row in part.rows)
+            return replace(part, rows=rows)  # a verdict stays: renderers colour by it, and say it themselves
         case Doubt():
             return replace(
                 part, subject=_subject(part.subject, say), message=say(part.message), advice=say(part.advice)

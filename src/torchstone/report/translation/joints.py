@@ -17,7 +17,7 @@ _JOINTS = tuple(
     map(
         re.compile,
         (
-            r"\. (?=[A-Z0-9`\"'])", "; ", ": ", ", ", r" (?:and|or|with) ",
+            r"\. (?=[A-Z0-9`\"'])", "; | · ", ": ", ", ", r" (?:and|or|with) ",
             r"(?<=[a-z)]) (?=(?:ms|s|GB/s|[a-z]+/s)$)",
         ),
     )
@@ -27,7 +27,7 @@ _JOINTS = tuple(
 class Joints(NamedTuple):
     """The joints of a text that stand in no parentheses.
 
-    `ends` of sentences, `halves` of them (;), `colons`, `commas`, conjunctions, blanks before a unit at the end.
+    `ends` of sentences, `halves` of them (; ·), `colons`, `commas`, conjunctions, blanks before a unit at the end.
     """
 
     ends: Spans
