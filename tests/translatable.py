@@ -47,7 +47,7 @@ BESIDE = (
 _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
-    "communication launch memory unknown class counted image sequence sample text"
+    "communication launch memory unknown class counted image sequence sample text bottleneck"
 )
 # Figures as `compare` calls them.
 _COMPARED = (
@@ -58,6 +58,7 @@ _COMPARED = (
 )  # fmt: skip
 # Texts that the source puts together of pieces which say nothing, or something else, by themselves.
 _JOINED = (
+    "by {0}", "{0} bounds {1}", "{0} bounds {1} of {2} cases", "{0} slower", "{0} faster",
     "the allocator freed its cache and retried {0} time(s): the case only just fits in memory",
     "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}",
     "or {0}", "run {0}", "{0} heap", "fixed heap", "huge heap", "default heap", "compute {0}", "driver {0}",
@@ -81,7 +82,8 @@ _NOT_SHOWN = {  # compared with, or handed on; and pieces, for which _JOINED has
     "of the loader", "random", "reduce-overhead", "resident", "steady", "off", "on", "interrupted", "cpu", "token",
     "tune", "value", "word", "less", "more", "less than", "more than", "within", "{0} is {1} {2}{3}",
     "{0} {1} {2}: its peak is {3}", "(an|a) {0}", "{0} {1}s/s, {2} a step", "{0} {1}s/s, a step takes {2}",
-    "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}",
+    "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}", "piece", "gib", "row", "share",
+    "at", "torchstone", "drift",
 }  # fmt: skip
 # Words that are the same in every language: units, names, and what is looked for by its name.
 _KEPT = (

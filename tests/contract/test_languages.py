@@ -74,7 +74,7 @@ def test_the_compiled_catalogue_is_that_of_the_text(language):
 # What stays as it is: verdicts, units, names of libraries, formats, devices and settings, words of a command.
 AMBIGUOUS = ("{0} times", "{0}: {1} in {2}")  # how often, and how many times as much; a label, and a fact
 KEPT = (
-    "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GB GiB MiB KiB TiB MB kB GHz MHz "
+    "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GFLOP TFLOP GB GiB MiB KiB TiB MB kB GHz MHz "
     "kHz ms ns min max mean items tokens samples images sequences vs ok steal triad dense swap Holm Benjamini "
     "Hochberg Welch Student AMP SSD torch Torch PyTorch Python torchstone DataLoader Dataset AdamW adamw sgd adam "
     "fused attention cuDNN oneDNN sdpa flash math cuBLAS hipBLAS glibc jemalloc tcmalloc false true auto off on "
