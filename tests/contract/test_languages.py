@@ -74,13 +74,14 @@ def test_the_compiled_catalogue_is_that_of_the_text(language):
 # What stays as it is: verdicts, units, names of libraries, formats, devices and settings, words of a command.
 AMBIGUOUS = ("{0} times", "{0}: {1} in {2}")  # how often, and how many times as much; a label, and a fact
 KEPT = (
-    "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GFLOP TFLOP GB GiB MiB KiB TiB MB kB GHz MHz "
+    "VALID SUSPECT INVALID OOM NaN UTC CPU GPU CUDA RSS KV TTFT TPOT MFU FLOP GB GiB MiB KiB TiB MB kB GHz MHz "
     "kHz ms ns min max mean items tokens samples images sequences vs ok steal triad dense swap Holm Benjamini "
     "Hochberg Welch Student AMP SSD torch Torch PyTorch Python torchstone DataLoader Dataset AdamW adamw sgd adam "
     "fused attention cuDNN oneDNN sdpa flash math cuBLAS hipBLAS glibc jemalloc tcmalloc false true auto off on "
     "fork spawn inline fixed huge mmap loader resident synthetic cpu cuda mps train infer generate load tune run "
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
-    "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints"
+    "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
+    "mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
