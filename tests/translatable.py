@@ -58,6 +58,7 @@ _COMPARED = (
 )  # fmt: skip
 # Texts that the source puts together of pieces which say nothing, or something else, by themselves.
 _JOINED = (
+    "Train accuracy", "Val accuracy",
     "by {0}", "{0} bounds {1}", "{0} bounds {1} of {2} cases", "{0} slower", "{0} faster",
     "the allocator freed its cache and retried {0} time(s): the case only just fits in memory",
     "torch kind", "compute capability", "native precisions", "left out", "try {0}", "then {0}", "or with {0}",

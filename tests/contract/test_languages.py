@@ -87,7 +87,7 @@ KEPT = (
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
     "test desk card old new good broken mine digits trained blue red outputs host small network processor "
-    "datasheet library"
+    "datasheet library again recorded"
 )
 STRANGE = re.compile(
     r"it fell over|it took (?:all|\d+ GiB of 80)|the step became \d+ % slower|others kept 1\.5 cores busy|stop them|"
