@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all test test-long acceptance mutations test-all lint format types \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -38,12 +38,12 @@ $(VENV)/.installed-torch: $(VENV)/.made constraints.txt
 
 $(VENV)/.installed: $(VENV)/.installed-torch pyproject.toml constraints.txt
 	@echo "Installing torchstone ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts,frames]'
+	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing what the tests need ..."
-	@$(INSTALL) --editable '.[models,data,quality,charts,frames,dev]'
+	@$(INSTALL) --editable '.[models,data,quality,frames,report,serve,docs,dev]'
 	@touch $@
 
 setup-pre-commit: setup-dev ## check every commit before it is made
@@ -70,11 +70,48 @@ benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is h
 	@$(BIN)/torchstone run distilbert --device "$$($(BIN)/torchstone machine --json | $(BIN)/python -c '$(KINDS)')"
 	@$(BIN)/torchstone recommend --model distilbert
 
+# ── reports ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+report: setup ## the newest run as one HTML file
+	@$(BIN)/torchstone report --format html
+
+report-pdf: setup ## the newest run as PDF
+	@$(BIN)/torchstone report --format pdf
+
+report-pptx: setup ## the newest run as slides
+	@$(BIN)/torchstone report --format pptx
+
+report-full: setup ## the newest run in all formats
+	@$(BIN)/torchstone report --format html,pdf,pptx,md,csv,json,png
+
+quick-report: smoke report ## the shortest run and its report
+
+# ── results to publish ──────────────────────────────────────────────────────────────────────────────────────
+
+manifest: setup ## SHA256SUMS of outputs, for `sha256sum -c`
+	@$(BIN)/torchstone manifest outputs
+
+verify-manifest: setup ## is every file in outputs as it was?
+	@$(BIN)/torchstone manifest outputs --verify
+
+release: setup ## the latest run in the folder release: reports, figures, record, environment, README, SHA256SUMS
+	@$(BIN)/torchstone release latest --output release
+
+docs: setup-dev ## build the docs site into build/docs; a warning is an error
+	@$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
+	@echo "build/docs/index.html"
+
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 test: setup-dev lint types ## lint, types and all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not alone and not long'
 	@$(BIN)/python -m pytest -n 0 -m 'alone and not long' || test $$? -eq 5  # 5: there is no such test
+
+test-analysis: setup-dev ## the tests of what reads results
+	@$(BIN)/python -m pytest tests/unit/analysis
+
+test-reporting: setup-dev ## the tests of reports
+	@$(BIN)/python -m pytest tests/unit/report tests/contract/test_documents.py tests/contract/test_terminal_pages.py
 
 test-long: setup-dev ## the tests that measure for long, which `make test` leaves out (under half an hour)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m long

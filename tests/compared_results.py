@@ -29,6 +29,7 @@ from torchstone.report.document import Document
 from torchstone.report.documents.ab import ab_document
 from torchstone.report.documents.check import check_document
 from torchstone.report.documents.comparison import comparison_document
+from torchstone.report.documents.comparison_pictures import comparison_pictures
 from torchstone.report.documents.history import Requested, history_document
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.storage.index import Problem
@@ -79,10 +80,11 @@ def a_side(letter: str, card: str, by: float = 1.0, sizes: Sequence[int] = (16,)
     return ComparedInput(letter, card, letter, (run,))
 
 
-def a_comparison(*sides: ComparedInput) -> Document:
+def a_comparison(*sides: ComparedInput, pictures: bool = False) -> Document:
     """Return what is said of these runs, the first of which is the baseline."""
-    compared = compare(sides, Asked())
-    return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"])
+    compared, prices = compare(sides, Asked()), {side.letter: 1.5 for side in sides}
+    shown = comparison_pictures(sides, prices) if pictures else ()
+    return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"], shown)
 
 
 def _refused() -> Document:

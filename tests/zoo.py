@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import charted
+import ci_results
 import compared_results
 import msgspec
+import reported
 import results
 from build import a_case, a_run, a_sweep, a_trial
 from learning import falling, of_losses, rising
@@ -132,7 +135,9 @@ class Page(NamedTuple):
     every: bool = False
 
 
-_OF_OTHERS = (*compared_results.DOCUMENTS, *results.DOCUMENTS)
+_OF_OTHERS = (
+    *compared_results.DOCUMENTS, *results.DOCUMENTS, *charted.DOCUMENTS, *reported.DOCUMENTS,
+)  # fmt: skip
 # One of each command: what is hostile, empty or long is laid out like these.
 _LOOKED_AT = (
     "ab", "compare", "check", "recommend: two devices", "history", "tune", "diagnosis", "machine", "machine check",
@@ -159,6 +164,7 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     ("run: long names", lambda: run_document(named(LONG), every=True)),
     ("run: trainings", trainings_document),
     *_OF_OTHERS,
+    *ci_results.DOCUMENTS,
 ]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),

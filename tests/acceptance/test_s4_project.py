@@ -77,6 +77,27 @@ def test_s4_16_the_target_for_both_asks_for_every_kind_of_device_that_is_here(de
     assert done.stdout.strip().split(",") == list(kinds)
 
 
+def test_s4_17_to_23_every_target_of_reports_and_results_is_a_command():
+    from importlib import import_module
+
+    from torchstone.cli._parsing import Parser
+
+    targets = ("report", "report-pdf", "report-pptx", "report-full", "manifest", "verify-manifest", "release")
+    for target in targets:
+        words = shlex.split(typed(target))
+        assert words.pop(0) == "torchstone"
+        command = import_module(f"torchstone.cli.{words.pop(0)}_command")
+        parser = Parser(prog=target)
+        command.add_arguments(parser)
+        parser.parse_args(words)  # raises UsageError for what is no option
+    printed = {*row_of("S4-07").printed, *row_of("S4-11").printed}
+    assert printed == {"make report", "make report-full", "make quick-report"}
+    for target, folder in (("test-analysis", "tests/unit/analysis"), ("test-reporting", "tests/unit/report")):
+        assert folder in typed(target).split()
+        assert (ROOT / folder).is_dir()
+    assert re.search(r"^quick-report: smoke report ", MAKEFILE, re.MULTILINE)
+
+
 def test_s4_20_every_commit_is_checked_by_what_lint_runs():
     ruff = ["$(BIN)/ruff check --quiet .", "$(BIN)/ruff format --check --quiet ."]
     assert recipe("lint") == [*ruff, "$(BIN)/lint-imports --no-cache --no-logo"]

@@ -1,6 +1,7 @@
 """`torchstone memory` and `tune --for` through the real command line: no device, and nothing is measured."""
 
 import json
+import sys
 
 import pytest
 
@@ -128,3 +129,22 @@ def test_a_wrong_name_is_one_line_with_near_names(refused, command):
 )
 def test_mistakes(refused, words, said):
     assert said in refused(*words)
+
+
+def test_the_parts_of_the_memory_as_pictures(capfd, tmp_path):
+    pytest.importorskip("vl_convert")
+    words = ["memory", "--model", "hf:bert-tiny", "--task", "train", "--for", "rtx4090", "--batch-sizes", "8,16"]
+    assert main([*words, "--plots", str(tmp_path / "plots")]) == 0
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"memory_by_kind.svg", "memory_by_kind.png"}
+    assert str(tmp_path / "plots" / "memory_by_kind.svg") in capfd.readouterr().err
+    svg = (tmp_path / "plots" / "memory_by_kind.svg").read_text(encoding="utf-8")
+    assert all(f">{kind}</text>" in svg for kind in ("weights", "gradients", "optimizer", "activations"))
+
+
+def test_pictures_that_cannot_be_drawn_are_told_before_anything_is_traced(capfd, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    words = ["memory", "--model", "hf:bert-tiny", "--task", "train", "--for", "rtx4090"]
+    assert main([*words, "--plots", str(tmp_path / "plots")]) != 0
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "pip install 'torchstone[charts]'" in told.err

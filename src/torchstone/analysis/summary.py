@@ -20,6 +20,7 @@ from torchstone.core.schema.estimate import Estimate, Finding, Severity, Verdict
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import peak_memory
 from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
 from torchstone.core.schema.trial import Status, believed, ended_well
@@ -113,10 +114,15 @@ def _around(found: Estimate) -> str:
     return f"[{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
 
 
-def summarize(entry: Entry) -> RunSummary:
-    """Return the summary of a run as the index holds it: no raw values are read."""
+def summarize(entry: Entry, peaks: tuple[Peaks, ...] | None = None) -> RunSummary:
+    """Return the summary of a run as the index holds it: no raw values are read.
+
+    `peaks`: of its machine, where its record has none; None: those that were measured since on this very machine.
+    """
     head = entry.head
-    machine = head.machine if head.machine.peaks else with_kept(head.machine)  # measured since, on this very machine
+    machine = head.machine
+    if not machine.peaks:
+        machine = with_kept(machine) if peaks is None else msgspec.structs.replace(machine, peaks=peaks)
     by_case: dict[str, list[TrialRow]] = {}
     for trial in entry.trials:
         by_case.setdefault(trial.case_id, []).append(trial)

@@ -25,18 +25,18 @@ def folder_of(options: argparse.Namespace) -> Path:
     return folder
 
 
-def writable(folder: Path) -> Path:
+def writable(folder: Path, flag: str = "--output-dir") -> Path:
     """Return the folder if files can be made in it (or in the nearest parent there is), without making it yet."""
     there = existing(folder)
     if not there.is_dir():
-        raise UsageError(f"--output-dir {folder}: {there} is a file; name a folder")
+        raise UsageError(f"{flag} {folder}: {there} is a file; name a folder")
     import tempfile
 
     try:
         with tempfile.TemporaryFile(dir=there):
             return folder
     except OSError as error:
-        raise UsageError(f"--output-dir {folder} cannot be written: {error.strerror}; name another folder") from None
+        raise UsageError(f"{flag} {folder} cannot be written: {error.strerror}; name another folder") from None
 
 
 def existing(folder: Path) -> Path:

@@ -105,6 +105,10 @@ class ProgressBar:
         return round(self._taken * (1.0 + left_s / spent_s)) if spent_s > 0.0 else self._taken
 
     def _open_bar(self, total: int) -> None:
+        self._make_bar(total)
+        self._bar.start()
+
+    def _make_bar(self, total: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -116,7 +120,6 @@ class ProgressBar:
         )
         self._bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)
         self._task = self._bar.add_task("", total=total, left="")
-        self._bar.start()
 
     def _count(self) -> str:
         """Return how many trials have ended, of how many; of an open number, after how long."""
@@ -134,6 +137,9 @@ class ProgressBar:
         left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
         text = plain(f"{self._label()} {now}").replace("[", "(").replace("]", ")")  # brackets are markup to rich
         self._bar.update(self._task, completed=self._taken, description=text, left=left)
+        self._refresh()
+
+    def _refresh(self) -> None:
         self._bar.refresh()
 
     def _label(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from torchstone.analysis.compare.ab_course import Course
     from torchstone.analysis.summary import RunSummary
     from torchstone.core.schema.trial import Trial
-    from torchstone.report.document import Document
+    from torchstone.report.document import Document, Section
 
 
 def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
@@ -23,8 +24,8 @@ def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
     return trials, course_recorded(trials)
 
 
-def document_of(summary: RunSummary, *, every: bool) -> Document:
-    """Return the Document. `every`: with every figure of every case."""
+def document_of(summary: RunSummary, *, every: bool, pictures: bool = False) -> Document:
+    """Return the Document. `every`: with every figure of every case; `pictures`: with charts, as a terminal has not."""
     from torchstone.report.documents.ab import ab_document
     from torchstone.report.documents.run import run_document
 
@@ -32,4 +33,13 @@ def document_of(summary: RunSummary, *, every: bool) -> Document:
     answer = None
     if summary.comparison is not None and course is not None:
         answer = ab_document(summary.comparison, trials, summary.cases, course).parts
-    return run_document(summary, every=every, answer=answer)
+    return run_document(summary, every=every, answer=answer, pictures=_pictures(summary) if pictures else ())
+
+
+def _pictures(summary: RunSummary) -> Sequence[Section]:
+    """Return the pictures of a run. Reads the record, since its raw values are shown."""
+    from torchstone.report.documents.run_pictures import run_pictures, training_of
+    from torchstone.storage.query import read_run
+
+    run = read_run(Path(summary.record))
+    return run_pictures(summary, run, training_of(run))

@@ -50,8 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", metavar="FILE", help="where to write the JSON document (default: benchmark_comparison_TIME.json)"
     )
     parser.add_argument(
-        "--figures", metavar="DIR", help="write analysis_results/plots/*.svg and stats/comparative_statistics.csv there"
-    )
+        "--figures", metavar="DIR",
+        help="write plots (SVG and PNG) and stats/comparative_statistics.csv into DIR/analysis_results",
+    )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print every difference between the environments")
     add_json(parser)
     add_folder(parser)
@@ -70,14 +71,15 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--figures {options.figures} is a file; name a folder")
     margin = share(options.margin, "--margin")
     participants = _participants(options, folder)
-    compared = compare(participants, Asked(margin, _prices(options.price_per_hour, participants)))
+    prices = _prices(options.price_per_hour, participants)
+    compared = compare(participants, Asked(margin, prices))
     told = answers(compared)
     document = report(compared, told)
     written = []
     if options.figures is not None:
         from torchstone.report.comparison_folder import write_analysis
 
-        written = write_analysis(participants, Path(options.figures))
+        written = write_analysis(participants, Path(options.figures), prices)
     path = write_report(document, folder, output)
     if options.json:
         from torchstone.cli._json import print_json
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.cli._render import show_document
         from torchstone.report.documents.comparison import comparison_document
 
-        files = [str(file) for file in (path, *written)]
+        files = [str(path), *dict.fromkeys(str(file.parent) for file in written)]
         show_document(comparison_document(compared, told, files), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 

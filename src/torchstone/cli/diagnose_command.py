@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
+from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_heap
 from torchstone.cli._run_options import add_run_options, add_workload, positive_s
 from torchstone.core.errors import ExitCode
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best remedy into this YAML, JSON or TOML file"
     )
+    add_plots(how)
     how.add_argument("--seed", type=int, metavar="N", help="random seed of data, weights and order (default 0)")
     how.add_argument(
         "--isolation", choices=("auto", "fork", "spawn"), help="how trial processes are started (default auto)"
@@ -73,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
         from torchstone.config.applying import check_target
 
         check_target(options.apply)
+    if options.plots is not None:
+        require_drawing()
     progress = DiagnoseProgress(quiet=options.quiet, verbose=options.debug)
     try:
         with answered():
@@ -113,6 +117,7 @@ def _told(
     options: argparse.Namespace, folder: Path, target: Target, results: Results | None, diagnosis: Diagnosis
 ) -> int:
     from torchstone.report.diagnosis_text import write_reports
+    from torchstone.report.documents.diagnosis import diagnosis_document
     from torchstone.workflows.diagnose.suggested_command import command_for
 
     applied = diagnosis.applied
@@ -134,10 +139,11 @@ def _told(
         print_json({**whole(of_run), **told})
     else:
         from torchstone.cli._render import show_document
-        from torchstone.report.documents.diagnosis import diagnosis_document
 
         record = results.summary.record if results is not None else None
         show_document(diagnosis_document(diagnosis, command, files, record))
+    if options.plots is not None:
+        write_told_plots(diagnosis_document(diagnosis, command), options.plots)
     if options.apply is not None:
         _apply(options.apply, diagnosis)
     return _code(options, results)

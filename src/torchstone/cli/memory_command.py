@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchstone.cli._parsing import Parser, add_json, words_of
+from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.cli._run_options import add_choice, add_workload
 from torchstone.core.errors import ExitCode, UsageError
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for", dest="cards", nargs="+", metavar="CARD",
         help=f"cards or sizes, need not be installed: rtx4090, h100-80gb, mi300x, 24gb (default {','.join(_USUAL)})",
     )  # fmt: skip
+    add_plots(parser)
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     what = add_workload(parser)
@@ -49,9 +51,17 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("nothing to predict: name a recipe (torchstone list recipes), a file or a --model")
     if options.device is not None:
         raise UsageError("--device: memory is predicted without a device; name a card, for example --for rtx4090")
+    if options.plots is not None:
+        require_drawing()
     cards = cards_of(options.cards or _USUAL)
     request = asked(options)
-    return shown(options, answered(request, asked_of(request, cards), telling(options)))
+    answer = answered(request, asked_of(request, cards), telling(options))
+    code = shown(options, answer)
+    if options.plots is not None:
+        from torchstone.report.documents.memory import memory_document
+
+        write_told_plots(memory_document(answer), options.plots)
+    return code
 
 
 def cards_of(texts: tuple[str, ...] | list[str]) -> list[Card]:

@@ -1,16 +1,25 @@
-"""Write the report of stored runs as files, one per run and format."""
+"""Write the report of stored runs as files, one per run and format, or one that compares them."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import words_of
+from torchstone.cli._plots import add_plots, write_file, write_plots
 from torchstone.core.errors import UsageError
-from torchstone.report.rendering import formats, renderer
+from torchstone.report.rendering import files_of, formats, renderer
 
-_FOR_PROGRAMS = (".json", ".csv")  # always English
+if TYPE_CHECKING:
+    from torchstone.report.document import Document
+    from torchstone.report.rendering import Renderer
+
+_LINKED = "md"  # pictures are files beside it: without them it has no place for any
+_FOR_PROGRAMS = ("json", "csv")  # always English
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,35 +32,109 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         action="append",
         metavar="FORMATS",
-        help=f"any of {', '.join(formats())}, comma-separated (default: md)",
+        help=f"any of {', '.join(formats())}, comma-separated (default: md; with --plots alone: none)",
     )
+    parser.add_argument(
+        "--compare", action="store_true", help="write one report that compares the runs with the first, not one of each"
+    )
+    add_plots(parser, "there (of several runs: DIR/RUN)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the reports (default: the folder reports of --output-dir)"
     )
+    parser.add_argument(
+        "--history", type=Path, metavar="DIR",
+        help="write the page of the benchmarks' history instead: a work tree of its branch (torchstone ci history)",
+    )  # fmt: skip
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
-    from torchstone.analysis.summary import summarize
-    from torchstone.cli._stored import document_of
+    from torchstone.report.carried import CARRYING
     from torchstone.report.translation.documents import in_spoken_language
-    from torchstone.storage.query import find
 
     folder = folder_of(options)
-    renderers = [renderer(name) for name in words_of(options.format) or ["md"]]
-    summaries = [summarize(find(folder, word)) for word in options.runs]
+    named = words_of(options.format) or ([] if options.plots is not None else ["md"])
+    renderers = {name: renderer(name) for name in named}
+    carried = any(one.suffix in CARRYING for one in renderers.values())
+    documents = _documents(options, folder, carried=carried)
     there: Path = options.output or folder / "reports"
-    written = []
-    try:
-        there.mkdir(parents=True, exist_ok=True)
-        for summary in summaries:
-            document = document_of(summary, every=True)
-            for one in renderers:
-                path = there / f"{summary.run_id}{one.suffix}"
-                path.write_bytes(one.render(document if one.suffix in _FOR_PROGRAMS else in_spoken_language(document)))
-                written.append(path)
-    except OSError as fault:
-        raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
+    written: list[Path] = []
+    for stem, english in documents.items():
+        document = in_spoken_language(english)
+        plots = None
+        if options.plots is not None:
+            plots = options.plots / stem if len(documents) > 1 else options.plots
+            written += _plots(document, plots)
+        for name, one in renderers.items():
+            shown = _linked(document, there, plots) if name == _LINKED else document
+            written += _files(one, english if name in _FOR_PROGRAMS else shown, there, stem)
     print("\n".join(map(str, written)))
     return 0
+
+
+def _documents(options: argparse.Namespace, folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the reports that were asked for, by what their files are called."""
+    if options.history is not None:
+        return {"history": _history(options.history)}
+    return _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder, carried=carried)
+
+
+def _history(folder: Path) -> Document:
+    """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
+    from torchstone.analysis.ci.history import traces
+    from torchstone.report.documents.ci_history import ci_history_document
+    from torchstone.storage.ci_folder import read_history
+
+    entries = read_history(folder)
+    return ci_history_document(traces(entries), len(entries))
+
+
+def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the reports by what their files are called: the id of the run. `carried`: with their records."""
+    from torchstone.analysis.summary import summarize
+    from torchstone.cli._stored import document_of
+    from torchstone.report.carried import with_record
+    from torchstone.storage.query import find
+
+    summaries = [summarize(find(folder, word)) for word in words]
+    documents = {one.run_id: document_of(one, every=True, pictures=True) for one in summaries}
+    return {one.run_id: with_record(documents[one.run_id], one) for one in summaries} if carried else documents
+
+
+def _compared(words: Sequence[str], folder: Path) -> dict[str, Document]:
+    """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
+    from torchstone.analysis.compare.answer import answers
+    from torchstone.analysis.compare.compare import Asked, compare
+    from torchstone.analysis.compare.inputs import gather
+    from torchstone.report.documents.comparison import comparison_document
+    from torchstone.report.documents.comparison_pictures import comparison_pictures
+    from torchstone.report.pictures import file_name
+
+    participants = gather(words, folder)
+    compared = compare(participants, Asked())
+    document = comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
+    newest = "_".join(one.runs[-1].head.run_id for one in participants)
+    return {file_name(f"comparison_{newest}"): document}
+
+
+def _files(one: Renderer, document: Document, there: Path, stem: str) -> list[Path]:
+    return [write_file(there / name, data) for name, data in files_of(one, document, stem).items()]
+
+
+def _plots(document: Document, folder: Path) -> list[Path]:
+    """Write the pictures. Raises UsageError where the run has data for none: what was asked for is not there."""
+    if not (found := write_plots(document, folder)):
+        raise UsageError("--plots: the run has nothing to draw; `torchstone show` says what it has")
+    return found
+
+
+def _linked(document: Document, there: Path, plots: Path | None) -> Document:
+    """Return a Document for a page that links its pictures: to the files of --plots, or without any."""
+    from urllib.parse import quote
+
+    from torchstone.report.pictures import beside, without_charts
+
+    if plots is None:
+        return without_charts(document)
+    return beside(document, quote(Path(os.path.relpath(plots, there)).as_posix()))

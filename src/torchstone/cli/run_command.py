@@ -10,28 +10,44 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options, asked
+from torchstone.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.cli._progress import ProgressBar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of run."""
     add_run_options(parser)
+    parser.add_argument("--live", action="store_true", help="show the tables on the whole terminal while they grow")
     add_measuring(parser)
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
-    from torchstone.cli._progress import ProgressBar
     from torchstone.workflows.run.planned_run import Campaign
 
     folder = writable(folder_of(options))
-    request, busy = asked(options), busy_of(options)
+    request, busy, progress = asked(options), busy_of(options), _progress(options)
 
-    progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     return measured(
         options, folder, progress, lambda: Campaign(request, progress, busy).carry_out(folder, sys.argv[1:])
     )
+
+
+def _progress(options: argparse.Namespace) -> ProgressBar:
+    if not options.live:
+        from torchstone.cli._progress import ProgressBar
+
+        return ProgressBar(quiet=options.quiet, verbose=options.debug)
+    from torchstone.cli._live_screen import LiveScreen
+
+    if options.quiet:
+        raise UsageError("--quiet shows no progress and --live all of it: leave one of them out")
+    return LiveScreen(verbose=options.debug)

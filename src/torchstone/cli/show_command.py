@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
+from torchstone.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.analysis.summary import RunSummary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="latest", help="path, id, unique prefix, name, or latest (default)")
     parser.add_argument(
         "--full", action="store_true", help="print the whole report: system, device, model, data, every figure"
+    )
+    parser.add_argument(
+        "--plot", action="store_true", help="print throughput over batch size in characters, with its intervals"
     )
     parser.add_argument(
         "--apply", type=Path, metavar="FILE", help="write the best settings of a tune into this YAML, JSON or TOML file"
@@ -42,5 +51,21 @@ def run(options: argparse.Namespace) -> int:
         return 0
     from torchstone.cli._render import show_document
 
+    plot = _plot(summary) if options.plot else ()
     show_document(document_of(summary, every=options.full), every=options.full)
+    for line in plot:
+        print(line)
     return 0
+
+
+def _plot(summary: RunSummary) -> Sequence[str]:
+    """Return the lines of throughput over batch size. Raises UsageError where no two batch sizes were measured."""
+    from torchstone.cli._render import terminal_width
+    from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
+    from torchstone.report.documents.run import without_probes
+    from torchstone.report.renderers._characters import characters
+
+    found = next((one for one in batch_size_charts(without_probes(summary)) if one.name == THROUGHPUT), None)
+    if found is None:
+        raise UsageError("--plot: two batch sizes make a curve; measure more (--batch-sizes 8,32,128)")
+    return ["", *characters(found.picture, terminal_width())]

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     NO = 1
     WRONG = 2
     LACKING = 3
+    FAILED = 4
     INTERRUPTED = 130  # 128 and the number of SIGINT, as shells have it
 
     @property
@@ -33,6 +34,7 @@ _MEANINGS = {
     ExitCode.NO: "the answer is no: a gate failed, a finding under --strict, or nothing was measured",
     ExitCode.WRONG: "the request is wrong",
     ExitCode.LACKING: "the machine lacks something: a library, a driver, memory or disk space",
+    ExitCode.FAILED: "no answer: a benchmark of ci failed or has no baseline, or GitHub refused",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C or SIGTERM",
 }
 

@@ -28,6 +28,11 @@ def scale_of(value: float, unit: str) -> tuple[float, str]:
     return next((step for step in steps if limit >= step[0]), steps[-1])
 
 
+def factors() -> dict[str, float]:
+    """Return how many of its base unit each name stands for, for who sorts what was formatted: "ms" → 0.001."""
+    return {"%": 0.01, "×": 1.0, **{name: factor for steps in _STEPS.values() for factor, name in steps}}
+
+
 def significant(value: float, digits: int) -> str:
     """Return `value` with that many significant digits, without an exponent where it reads well: 1234.6, 3 → 1235."""
     if value == 0 or not math.isfinite(value):

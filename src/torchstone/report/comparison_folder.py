@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 from torchstone.analysis.compare.inputs import ComparedInput, device_of
 from torchstone.analysis.rows import case_rows
 from torchstone.core.charts.drawing import draw
-from torchstone.core.charts.picture import Picture
 from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
-from torchstone.report.charts import comparison as charts
-from torchstone.report.charts import training_comparison as training_charts
+from torchstone.report.charts.training_course import training_charts
+from torchstone.report.document import Chart
+from torchstone.report.documents.comparison_pictures import folder_name, of_each, over_all
+from torchstone.report.pictures import file_name
 
 # Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
 _MEANS = {
@@ -29,6 +29,7 @@ _MEANS = {
     "mean_power_w": "average_power_w", "mean_energy_per_item_j": "energy_per_item_j", "mean_loss": "loss_mean",
     "mean_device_memory_used_bytes": "mean_device_memory_used_bytes",
 }  # fmt: skip
+_SUFFIXES = (".svg", ".png")
 _OF_EPOCHS = ("train_loss", "val_loss", "train_accuracy", "val_accuracy")
 _GAUGES = {
     "mean_device_utilization": "device_utilization", "mean_device_memory_used_bytes": "device_memory_used_bytes",
@@ -36,23 +37,21 @@ _GAUGES = {
 }  # fmt: skip
 
 
-def write_analysis(participants: Sequence[ComparedInput], folder: Path) -> list[Path]:
-    """Write plots and statistics below `folder`/analysis_results; return the files.
+def write_analysis(
+    participants: Sequence[ComparedInput], folder: Path, prices: Mapping[str, float] | None = None
+) -> list[Path]:
+    """Write plots (SVG and PNG) and statistics below `folder`/analysis_results; return the files.
 
-    Raises MissingError without vl-convert, TorchstoneError if a file cannot be written.
+    plots/ has the pictures over all and of each participant, a folder named after a participant those of its
+    trainings. `prices`: money an hour, by the letter of a participant. Raises MissingError without vl-convert,
+    TorchstoneError if a file cannot be written.
     """
     top = folder / "analysis_results"
-    drawn = charts.points(participants)
-    named = {one.label: f"{one.letter}_{_file_name(one.label)}" for one in participants}
-    pictures = {
-        **{f"{named[label]}_performance": charts.of_device(label, drawn) for label in named},
-        **{f"comparison_{q.name}": _compared(q, drawn, participants) for q in charts.QUANTITIES},
-        "comparison_training_loss": charts.losses(participants),
-        "comparison_epochs": training_charts.epochs(participants),
-    }
+    drawn = {top / "plots": [*over_all(participants, prices), *of_each(participants)], **_trainings(participants, top)}
     try:
         written = [
-            draw(one, top / "plots" / f"{name}.svg") for name, one in pictures.items() if one is not None
+            draw(chart.picture, there / f"{chart.name}{suffix}")
+            for there, charts in drawn.items() for chart in charts for suffix in _SUFFIXES
         ]  # fmt: skip
         table = top / "stats" / "comparative_statistics.csv"
         table.parent.mkdir(parents=True, exist_ok=True)
@@ -63,17 +62,15 @@ def write_analysis(participants: Sequence[ComparedInput], folder: Path) -> list[
     return [*written, table]
 
 
-def _compared(quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput]) -> Picture | None:
-    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
-    curves = training_charts.curves(quantity.name, of)
-    over_time = {curve.run_id for curve in curves}
-    rest = [point for point in drawn if point.row["run_id"] not in over_time]
-    panels = (*charts.over_batch_size(quantity, rest), *training_charts.over_time(curves))
-    return Picture(quantity.name.capitalize(), panels) if panels else None
-
-
-def _file_name(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:60] or "run"
+def _trainings(participants: Sequence[ComparedInput], top: Path) -> Mapping[Path, list[Chart]]:
+    """Return the pictures of each training by their folder: that of its side, and where that has several, its run's."""
+    found: dict[Path, list[Chart]] = {}
+    for one in participants:
+        own = top / folder_name(one)
+        for run_id, metrics in one.trainings.items():
+            there = own / file_name(run_id) if len(one.trainings) > 1 else own
+            found[there] = training_charts(metrics, one.label)
+    return found
 
 
 def _averages(one: ComparedInput) -> Iterator[dict[str, Scalar]]:

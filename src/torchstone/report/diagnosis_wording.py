@@ -28,7 +28,14 @@ def answer_words(diagnosis: Diagnosis) -> str:
     text = f"{first.title[:1].upper()}{first.title[1:]}: {limit_words(first)}."
     if applied is None or applied.gain is None:
         return text
-    return f"{text} With {applied.what_if.name} it is {gain_words(applied)} times as fast, measured live."
+    return f"{text} {live_words(applied)}."
+
+
+def live_words(tried: Tried) -> str:
+    """Return what a remedy was measured to gain, as a clause; that it is not known where the interval is too wide."""
+    if tried.gain is not None and tried.gain.is_wide:
+        return f"What {tried.what_if.name} gains is not known: measured live, its interval is wider than ±50 %"
+    return f"With {tried.what_if.name} it is {gain_words(tried)} times as fast, measured live"
 
 
 def about_lines(diagnosis: Diagnosis) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torchstone.core.errors import unknown
 from torchstone.report import renderers
@@ -22,6 +23,17 @@ class Renderer(Protocol):
         ...
 
 
+@runtime_checkable
+class FolderRenderer(Renderer, Protocol):
+    """Writes any Document as several files; `render` packs them into one. `folder`: how the name of theirs ends."""
+
+    folder: str
+
+    def files(self, document: Document) -> Mapping[str, bytes]:
+        """Return the files by their names, which are no paths."""
+        ...
+
+
 def formats() -> tuple[str, ...]:
     """Return the names of all formats, in alphabetical order. Imports none of them."""
     return tuple(sorted(name for _, name, _ in pkgutil.iter_modules(renderers.__path__) if not name.startswith("_")))
@@ -33,3 +45,10 @@ def renderer(name: str) -> Renderer:
         raise unknown("report format", name, formats())
     found: Renderer = import_module(f"{renderers.__name__}.{name}").RENDERER
     return found
+
+
+def files_of(one: Renderer, document: Document, stem: str) -> Mapping[str, bytes]:
+    """Return what a renderer makes of a Document: the one file, or those in a folder, by path. `stem`: of its name."""
+    if isinstance(one, FolderRenderer):
+        return {f"{stem}{one.folder}/{name}": data for name, data in one.files(document).items()}
+    return {f"{stem}{one.suffix}": one.render(document)}

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.storage import summaries
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
 FIGURES_VERSION = 5
-_LAYOUT = 3
+_LAYOUT = 4
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
-_FILE = "torchstone.sqlite"
+INDEX_FILE = "torchstone.sqlite"
 # fmt: off
 _NETWORK = frozenset((
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "9p", "panfs",
@@ -38,6 +39,7 @@ CREATE TABLE trials (
     status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL,
     PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX trials_by_case ON trials (case_id, run_id);
 CREATE TABLE problems (
     file TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, message TEXT NOT NULL
 ) STRICT;
@@ -55,7 +57,7 @@ def opened(folder: Path, in_memory: bool = False) -> Iterator[sqlite3.Connection
         yield connection
     except sqlite3.Error as fault:
         raise TorchstoneError(
-            f"the index {folder / _FILE}: {fault}. It can be deleted; it is rebuilt from the records"
+            f"the index {folder / INDEX_FILE}: {fault}. It can be deleted; it is rebuilt from the records"
         ) from fault
     finally:
         connection.close()
@@ -82,7 +84,7 @@ def is_unwritable(fault: sqlite3.Error) -> bool:
 
 def _connected(folder: Path) -> sqlite3.Connection:
     writable = folder.is_dir() and os.access(folder, os.W_OK)
-    path = folder / _FILE
+    path = folder / INDEX_FILE
     try:
         return _prepared(path, folder) if writable else _prepared(None, folder)
     except sqlite3.DatabaseError as fault:
@@ -137,9 +139,9 @@ def make(connection: sqlite3.Connection, anew: bool = False) -> None:
     with transaction(connection):
         if _version_of(connection) == VERSION and not anew:
             return
-        for table in ("trials", "runs", "problems"):
+        for table in (*summaries.NAMES, "trials", "runs", "problems"):
             connection.execute(f"DROP TABLE IF EXISTS {table}")
-        for statement in _TABLES.split(";")[:-1]:
+        for statement in (*_TABLES.split(";")[:-1], *summaries.TABLES):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -16,12 +16,13 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.run import Answered, Compared, Head, Noted, Plan, Run
+from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.core.schema.trial import Status, Trial
 from torchstone.plugins import registry
 from torchstone.storage import foreign
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import record_lines
 
 _MOST_FILES = 100_000
 
@@ -142,12 +143,7 @@ def _write(run: Run, target: Path) -> None:
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                answer = (Answered(run.answer),) if run.answer is not None else ()
-                compared = (Compared(run.comparison),) if run.comparison is not None else ()
-                end = (run.end,) if run.end is not None else ()
-                lines = (run.head, *run.trials, *answer, *compared, *map(Noted, run.findings), *end)
-                for line in lines:
-                    file.write(encode(line) + b"\n")
+                file.writelines(record_lines(run))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.chmod(0o644)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Run
 from torchstone.storage.database import is_unwritable, make, opened, transaction
 from torchstone.storage.record_reader import read_record
+from torchstone.storage.summaries import CaseRow, RunLine, case_rows, run_line
 
 CUT_OFF = "cut off"  # the status of a run whose record has no end
 
@@ -26,10 +27,26 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-def sync(folder: Path) -> tuple[Problem, ...]:
-    """Bring the index up to date with `records/*.jsonl`, new, grown and removed; return the files it could not read."""
-    with current(folder) as (_, problems):
+def sync(folder: Path, place: Path | None = None) -> tuple[Problem, ...]:
+    """Bring the index up to date with `records/*.jsonl`, new, grown and removed; return the files it could not read.
+
+    `place`: the folder of the index, where it is another.
+    """
+    with current(folder, place=place) as (_, problems):
         return problems
+
+
+def is_stale(connection: sqlite3.Connection, folder: Path, run_id: str) -> bool:
+    """Say whether the record of a run is another than the one that was stored, or is gone."""
+    row = connection.execute("SELECT file, size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        return True
+    try:
+        found = (folder / "records" / row[0]).stat()
+    except FileNotFoundError:
+        return True
+    _, size, mtime_ns = row
+    return bool((found.st_size, found.st_mtime_ns) != (size, mtime_ns))
 
 
 def rebuild(folder: Path) -> tuple[Problem, ...]:
@@ -39,9 +56,11 @@ def rebuild(folder: Path) -> tuple[Problem, ...]:
 
 
 @contextlib.contextmanager
-def current(folder: Path, anew: bool = False) -> Iterator[tuple[sqlite3.Connection, tuple[Problem, ...]]]:
+def current(
+    folder: Path, anew: bool = False, place: Path | None = None
+) -> Iterator[tuple[sqlite3.Connection, tuple[Problem, ...]]]:
     """Open the index, brought up to date. On a full disk it is made in memory: it costs time, and no run."""
-    with opened(folder) as connection:
+    with opened(place or folder) as connection:
         try:
             if anew:
                 make(connection, anew=True)
@@ -102,13 +121,15 @@ def _store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime
     head = run.head
     status = run.end.status if run.end else CUT_OFF
     devices = sorted({str(case.placement) for case in head.plan.cases})
+    derived = [figures(trial) for trial in run.trials]
+    summed = tuple(case_rows(run, derived))
     rows = [
         (
             head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
             str(trial.outcome.status), trial.outcome.message, trial.duration_s, _text(trial.facts),
-            _text(figures(trial)),
+            _text(found),
         )
-        for place, trial in enumerate(run.trials)
+        for place, (trial, found) in enumerate(zip(run.trials, derived, strict=True))
     ]  # fmt: skip
     ok = sum(row[7] == "ok" for row in rows)
     try:
@@ -129,8 +150,24 @@ def _store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime
                 ),
             )  # fmt: skip
             connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            _summarize(connection, run, run_line(run, status, summed), summed)
     except (OverflowError, sqlite3.IntegrityError) as fault:
         raise UsageError(f"{file}: a value that cannot be stored: {fault}") from None
+
+
+def _summarize(connection: sqlite3.Connection, run: Run, line: RunLine, cases: Sequence[CaseRow]) -> None:
+    connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(line))
+    connection.executemany(
+        "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(msgspec.structs.astuple, cases)
+    )
+    connection.executemany(
+        "INSERT INTO findings (run_id, started_utc, check_name, severity, subject, message, advice)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (line.run_id, line.started_utc, f.check, str(f.severity), f.subject, f.message, f.advice)
+            for f in run.findings
+        ],
+    )
 
 
 def _text(term: object) -> str:

@@ -20,6 +20,7 @@ from torchstone.storage.index import Problem, current
 
 # What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
 _FEW = ("few_trials", "few_samples")
+_RUNS = "SELECT run_id, name, started_utc, head, findings FROM runs"
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -97,12 +98,33 @@ def measured(folder: Path, figures: Sequence[str]) -> Store:
     with current(folder) as (connection, problems):
         trials = _trials(connection, figures)
         unwell = dict(_unwell(connection))
-        rows = connection.execute(
-            "SELECT run_id, name, started_utc, head, findings FROM runs ORDER BY started_utc, run_id"
-        ).fetchall()
+        rows = connection.execute(f"{_RUNS} ORDER BY started_utc, run_id").fetchall()
     known = _Known()
     found = tuple(one for row in rows for one in _of_run(row, trials, unwell, known))
     return Store(found, len(rows), problems)
+
+
+def measured_of_case(
+    connection: sqlite3.Connection, case_id: str, figures: Sequence[str], newest: int
+) -> tuple[Measured, ...]:
+    """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
+    rows = connection.execute(
+        f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"  # noqa: S608 -- names only
+        " ORDER BY started_utc DESC LIMIT ?) ORDER BY started_utc, run_id",
+        (case_id, newest),
+    ).fetchall()
+    read = _reader(figures)
+    trials: _Trials = {}
+    for row in rows:
+        found = connection.execute(
+            "SELECT facts, figures FROM trials WHERE case_id = :case_id AND run_id = :run_id AND status = :status"
+            " AND purpose = :purpose ORDER BY place",
+            {**REPLICATE_COLUMNS, "case_id": case_id, "run_id": row[0]},
+        ).fetchall()
+        if found:
+            trials[row[0], case_id] = [read(text) for _, text in found], found[0][0]
+    known = _Known()
+    return tuple(one for row in rows for one in _of_run(row, trials, {}, known))
 
 
 class _Known:

@@ -97,15 +97,25 @@ def find(folder: Path, word: str) -> Entry:
         row = _row(connection, word)
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
-        path = folder / "records" / row.file
-        head, findings, answer, comparison = connection.execute(
-            "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
-        ).fetchone()
-        return Entry(
-            row, path, decode(head.encode(), Head), decode(findings.encode(), _Findings).findings,
-            _trials(connection, row.run_id), decode(answer.encode(), TuneResult) if answer is not None else None,
-            decode(comparison.encode(), Comparison) if comparison is not None else None,
-        )  # fmt: skip
+        return _entry(connection, folder, row)
+
+
+def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry | None:
+    """Return a run by its id from an index that is open, as it is; None where there is none."""
+    row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
+    return None if row is None else _entry(connection, folder, RunRow(*row))
+
+
+def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:
+    head, findings, answer, comparison = connection.execute(
+        "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
+    ).fetchone()
+    return Entry(
+        row, folder / "records" / row.file, decode(head.encode(), Head),
+        decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
+        decode(answer.encode(), TuneResult) if answer is not None else None,
+        decode(comparison.encode(), Comparison) if comparison is not None else None,
+    )  # fmt: skip
 
 
 def trainings(folder: Path) -> tuple[Path, ...]:
@@ -198,7 +208,7 @@ def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]
 def entry_of(run: Run, path: Path) -> Entry:
     """Return a run that was read whole (from `path`) as the index would know it."""
     head = run.head
-    trials = tuple(_trial_row(trial) for trial in run.trials)
+    trials = tuple(trial_row(trial) for trial in run.trials)
     row = RunRow(
         head.run_id, head.name, head.started_utc, run.end.status if run.end else CUT_OFF,
         head.machine.host.hostname, " ".join(sorted({str(case.placement) for case in head.plan.cases})),
@@ -207,7 +217,8 @@ def entry_of(run: Run, path: Path) -> Entry:
     return Entry(row, path, head, run.findings, trials, run.answer, run.comparison)
 
 
-def _trial_row(t: Trial) -> TrialRow:
+def trial_row(t: Trial) -> TrialRow:
+    """Return a trial as the index holds it: without raw values."""
     duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
     outcome = Outcome(t.outcome.status, t.outcome.message)
     return TrialRow(t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose)

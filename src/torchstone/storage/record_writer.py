@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,10 +14,19 @@ from typing import Self
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.codec import encode
-from torchstone.core.schema.run import Head, Line, Run
+from torchstone.core.schema.run import Answered, Compared, Head, Line, Noted, Run
 from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def record_lines(run: Run) -> Iterator[bytes]:
+    """Yield the lines of a record with what was read of a run, without bytes that the schema does not know."""
+    answer = (Answered(run.answer),) if run.answer is not None else ()
+    compared = (Compared(run.comparison),) if run.comparison is not None else ()
+    end = (run.end,) if run.end is not None else ()
+    for line in (run.head, *run.trials, *answer, *compared, *map(Noted, run.findings), *end):
+        yield encode(line) + b"\n"
 
 
 class RecordWriter:

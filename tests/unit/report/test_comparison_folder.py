@@ -11,7 +11,10 @@ from build import a_case
 from comparable import a_gpu, a_stored_run
 
 from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.core.charts.palette import PALETTE
+from torchstone.core.charts.picture import Failure
 from torchstone.core.errors import TorchstoneError
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts import comparison as charts
@@ -192,13 +195,16 @@ def test_a_training_is_no_dot_over_batch_size(both, tmp_path):
 
 def test_everything_is_written(both, tmp_path):
     written = write_analysis([trained(both[0]), both[1]], tmp_path)
-    names = sorted(str(path.relative_to(tmp_path / "analysis_results")) for path in written)
-    assert names == [
-        "plots/A_A100_performance.svg", "plots/B_RTX_4070_performance.svg", "plots/comparison_convergence.svg",
-        "plots/comparison_energy.svg", "plots/comparison_epochs.svg", "plots/comparison_latency.svg",
-        "plots/comparison_memory.svg", "plots/comparison_power.svg", "plots/comparison_throughput.svg",
-        "plots/comparison_training_loss.svg", "stats/comparative_statistics.csv",
+    names = [path.relative_to(tmp_path / "analysis_results") for path in written]
+    assert sorted({str(name.with_suffix("")) for name in names if name.suffix == ".svg"}) == [
+        "A_A100/batch_times", "A_A100/training_metrics", "plots/A_A100_performance", "plots/B_RTX_4070_performance",
+        "plots/comparative_metrics", "plots/comparison_convergence", "plots/comparison_energy",
+        "plots/comparison_epochs", "plots/comparison_latency", "plots/comparison_memory", "plots/comparison_power",
+        "plots/comparison_throughput", "plots/comparison_training_loss",
     ]  # fmt: skip
+    pictures = {name.with_suffix("") for name in names if name.suffix == ".svg"}
+    assert {name.with_suffix("") for name in names if name.suffix == ".png"} == pictures
+    assert [str(name) for name in names if name.suffix not in (".svg", ".png")] == ["stats/comparative_statistics.csv"]
     drawn = (tmp_path / "analysis_results/plots/comparison_throughput.svg").read_text()
     assert "RTX 4070" in drawn
     with (tmp_path / "analysis_results/stats/comparative_statistics.csv").open() as file:
@@ -207,6 +213,44 @@ def test_everything_is_written(both, tmp_path):
     assert float(first["mean_throughput"]) == pytest.approx((800 + 1066.7) / 2, rel=1e-3)
     assert float(second["mean_power_w"]) == pytest.approx(200.0)
     assert float(first["mean_peak_reserved_bytes"]) == 2.0**31
+
+
+def test_a_price_an_hour_is_the_cost_of_items_with_its_interval(both):
+    """1e6 items at 800 items/s take 0.347 h."""
+    named = {one.name: one for one in charts.QUANTITIES}
+    (panel,) = charts.over_batch_size(named["cost"], charts.points(both, {"A": 2.5}))
+    assert [(v["line"], v["x"]) for v in panel.values] == [("A100", 8), ("A100", 32)]
+    small = panel.values[0]
+    assert small["y"] == pytest.approx(2.5 * 1e6 / 800 / 3600, rel=1e-3)
+    assert small["low"] <= small["y"] <= small["high"]
+    assert charts.over_batch_size(named["cost"], charts.points(both)) == []
+
+
+def test_a_line_keeps_its_colour_whichever_panel_it_is_in(both):
+    other = charts.points(both)[2:]
+    assert {point.label for point in other} == {"RTX 4070"}
+    picture = charts.of_device("RTX 4070", charts.points(both))
+    assert picture is not None
+    for panel in picture.panels:
+        assert panel.colours is not None
+        assert panel.colours.shades == (PALETTE[1],)
+
+
+def test_no_line_crosses_a_batch_size_that_failed_or_was_not_tried():
+    row: dict[str, Scalar] = {"throughput": 100.0, "throughput_low": 99.0, "throughput_high": 101.0, "ok": 3}
+    lost: dict[str, Scalar] = {"throughput": None, "out_of_memory": 3}
+    wide: dict[str, Scalar] = {**row, "throughput_low": 10.0, "throughput_high": 900.0}
+    rows = {
+        ("A", 8): row, ("A", 16): lost, ("A", 32): row, ("B", 8): row, ("B", 32): row, ("C", 8): row, ("C", 16): wide,
+    }  # fmt: skip
+    drawn = [charts.Point("train vit", line, line, batch, of) for (line, batch), of in rows.items()]
+    (panel,) = charts.over_batch_size(charts.QUANTITIES[0], drawn)
+    pieces = {(v["line"], v["x"]): v["piece"] for v in panel.values}
+    assert pieces["A", 8] != pieces["A", 32]
+    assert pieces["B", 8] != pieces["B", 32]
+    assert ("C", 16) not in pieces
+    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
+    assert failure.values == ({"x": 16, "word": "out of memory: A; ±50 % or more: C"},)
 
 
 def test_a_folder_that_cannot_be_written(both, tmp_path):

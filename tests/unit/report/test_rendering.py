@@ -11,9 +11,10 @@ from torchstone.report import renderers
 from torchstone.report.rendering import formats, renderer
 
 
-def test_a_format_is_a_file():
+def test_a_format_is_a_file_or_a_package():
     (folder,) = renderers.__path__
-    assert formats() == tuple(sorted(p.stem for p in Path(folder).glob("[!_]*.py")))
+    found = [path for path in Path(folder).glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    assert formats() == tuple(sorted(path.stem for path in found))
     assert {"json", "md", "terminal"} <= set(formats())
 
 

@@ -87,10 +87,13 @@ def curve_of(case: CaseSummary, cases: Sequence[CaseSummary], machine: Machine) 
 
 def curves(cases: Sequence[CaseSummary], machine: Machine) -> list[tuple[CaseSummary, Curve]]:
     """Return every curve there is, each with one of its Cases."""
-    leaders: dict[tuple[str, ...], CaseSummary] = {}
+    leaders: list[CaseSummary] = []
+    known: set[str] = set()
     for case in cases:
-        leaders.setdefault(tuple(c.case_id for c in _alike(case, cases)), case)
-    found = [(case, curve_of(case, cases, machine)) for case in leaders.values()]
+        if case.case_id not in known:  # those on a curve are alike whichever of them one begins with
+            known.update(c.case_id for c in _alike(case, cases))
+            leaders.append(case)
+    found = [(case, curve_of(case, cases, machine)) for case in leaders]
     return [(case, curve) for case, curve in found if curve is not None]
 
 
@@ -99,10 +102,11 @@ def _alike(case: CaseSummary, cases: Sequence[CaseSummary]) -> list[CaseSummary]
 
     Where it varies by itself, so that a batch size comes twice, it must be equal.
     """
-    alike = [c for c in cases if _rest(c, _FOLLOWING) == _rest(case, _FOLLOWING)]
+    own, same_rate = _rest(case, _FOLLOWING), _rest(case, _FOLLOWING[:1])
+    alike = [c for c in cases if _rest(c, _FOLLOWING) == own]
     if len({c.configuration.get("batch_size") for c in alike}) == len(alike):
         return alike
-    return [c for c in alike if _rest(c, _FOLLOWING[:1]) == _rest(case, _FOLLOWING[:1])]
+    return [c for c in alike if _rest(c, _FOLLOWING[:1]) == same_rate]
 
 
 def _rest(case: CaseSummary, without: Sequence[str]) -> tuple[tuple[str, object], ...]:

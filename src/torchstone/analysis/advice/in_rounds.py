@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core.schema.trial import ended_well, replicates
 from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.logs import from_log
-from torchstone.core.stats.paired import Contrast, contrast
+from torchstone.core.stats.moderated import Prior
+from torchstone.core.stats.paired import Contrast, moderated, prior_of
 
 
 class InRounds:
@@ -22,7 +24,7 @@ class InRounds:
     def __init__(self, cases: Sequence[CaseSummary], figure: str = "throughput") -> None:
         self._logs = {case.case_id: _logs(case, figure) for case in cases}
 
-    @property
+    @cached_property
     def level(self) -> float:
         """The level of each of all comparisons, so that in 95 % of runs no equal cases are told apart."""
         return pair_level(sum(bool(logs) for logs in self._logs.values()))
@@ -39,7 +41,11 @@ class InRounds:
 
     def _contrast(self, one: str, other: str, level: float | None) -> Contrast | None:
         a, b = self._logs.get(one, {}), self._logs.get(other, {})
-        return contrast(a, b, list(self._logs.values()), level or self.level)
+        return moderated(a, b, self._prior, level or self.level)
+
+    @cached_property
+    def _prior(self) -> Prior | None:
+        return prior_of(list(self._logs.values()))
 
 
 def _logs(case: CaseSummary, figure: str) -> dict[int, float]:

@@ -12,14 +12,13 @@ from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.codec import decode
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run
 from torchstone.storage import foreign
 from torchstone.storage.query import locate, read_run
-from torchstone.storage.record_reader import read_bounded, record_path
+from torchstone.storage.record_reader import record_path
 from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import TrainingMetrics
+from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with: it holds no run
@@ -90,6 +89,13 @@ def _only(run: Run, wanted: Callable[[Case], bool]) -> Run:
     findings = tuple(f for f in run.findings if f.subject in kept or f.subject == "run")
     trials = tuple(t for t in run.trials if t.case_id in kept)
     return msgspec.structs.replace(run, head=head, trials=trials, findings=findings)
+
+
+def of_runs(runs: Sequence[Run]) -> list[ComparedInput]:
+    """Return a participant a run, by their ids; the first is the baseline. Raises UsageError for fewer than two."""
+    if not 2 <= len(runs) <= len(_LETTERS):
+        raise UsageError(f"{len(runs)} runs cannot be compared: choose 2 to {len(_LETTERS)}")
+    return _lettered([run.head.run_id for run in runs], [(run,) for run in runs])
 
 
 def _path_of(word: str) -> Path:
@@ -163,12 +169,7 @@ def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
     for path in _files(folder):
         if path.name != METRICS:
             continue
-        with read_bounded(path) as file:
-            data = file.read()
-        try:
-            yield decode(data, TrainingMetrics)
-        except UsageError as fault:
-            raise UsageError(f"{path}: {fault}") from None
+        yield read_metrics(path)
 
 
 def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:

@@ -104,13 +104,19 @@ def history(folder: Path, word: str | None = None, metric: str = "throughput", *
     if metric not in FIGURES:
         raise unknown("figure", metric, FIGURES)
     store = measured(folder, (metric,))
+    found = histories_of(_meant(folder, store.measured, word), metric, suspect=suspect)
+    return Histories(metric, found, store.runs, store.problems)
+
+
+def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = False) -> tuple[History, ...]:
+    """Return the histories of Cases, oldest run first, machine by machine: those with a change first."""
     groups: dict[tuple[str, str, str], list[Measured]] = {}
-    for one in _meant(folder, store.measured, word):
+    for one in readings:
         if one.values(metric):
             groups.setdefault((one.case_id, one.device_name, one.machine.host.hostname), []).append(one)
     found = [_history(group, metric, suspect=suspect) for group in groups.values()]
     found.sort(key=lambda one: (not one.changes, -len(one.points)))
-    return Histories(metric, tuple(found), store.runs, store.problems)
+    return tuple(found)
 
 
 def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list[Measured]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from torchstone.core.charts.picture import Picture
-from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
+_CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<="url\(#)clip\d+(?=\)")')
 
 
 def library() -> Any:
@@ -22,8 +24,15 @@ def library() -> Any:
 
 
 def as_svg(picture: Picture) -> str:
-    """Return the text of an SVG file. Raises MissingError without vl-convert."""
-    return str(library().vegalite_to_svg(vega_lite(picture)))
+    """Return the text of an SVG file, the same for the same picture. Raises MissingError without vl-convert."""
+    return svg_of(vega_lite(picture))
+
+
+def svg_of(spec: Spec) -> str:
+    """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
+    drawn = str(library().vegalite_to_svg(spec))
+    ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
+    return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
 
 
 def as_png(picture: Picture) -> bytes:

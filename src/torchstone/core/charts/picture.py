@@ -27,7 +27,8 @@ class Coordinate(msgspec.Struct, frozen=True):
     """One axis, and the column along it.
 
     `places`: all that have a place, in order, with or without a value (not of numbers). `from_zero`: numbers begin at 0
-    and not at the least. `whole`: they are counted.
+    and not at the least. `whole`: they are counted. `logarithmic`: equal ratios are equally long (numbers above 0);
+    `ends`: the least and the most that is shown, for panels that are to be read beside each other.
     """
 
     column: str
@@ -36,6 +37,8 @@ class Coordinate(msgspec.Struct, frozen=True):
     places: tuple[str, ...] = ()
     from_zero: bool = True
     whole: bool = False
+    logarithmic: bool = False
+    ends: tuple[float, float] | None = None
 
 
 class Colours(msgspec.Struct, frozen=True):
@@ -47,10 +50,15 @@ class Colours(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True, tag="line", tag_field="mark"):
-    """A line through points, which have dots where they are few. `labelled`: with their values."""
+    """A line through points, which have dots where they are few. `labelled`: with their values.
+
+    `piece`: a column; points whose values of it differ are not joined. `faint`: thin, for what stands behind another.
+    """
 
     y: Coordinate
     labelled: bool = False
+    piece: str | None = None
+    faint: bool = False
 
 
 class Dots(msgspec.Struct, frozen=True, tag="dots", tag_field="mark"):
@@ -107,7 +115,45 @@ class Failure(msgspec.Struct, frozen=True, tag="failure", tag_field="mark"):
     values: Values
 
 
-Mark = Line | Dots | Interval | Bars | Cells | Level | Divider | Failure
+class Reach(msgspec.Struct, frozen=True, tag="reach", tag_field="mark"):
+    """From one column to another, along x; nothing where either is missing."""
+
+    y: Coordinate
+    low: str = "low"
+    high: str = "high"
+
+
+class Band(msgspec.Struct, frozen=True, tag="band", tag_field="mark"):
+    """The area between two columns along x, over y: where a curve that rises may lie."""
+
+    y: Coordinate
+    low: str = "low"
+    high: str = "high"
+
+
+class Guide(msgspec.Struct, frozen=True, tag="guide", tag_field="mark"):
+    """A dashed line through points of its own, in the colours of the panel: a limit, not a measurement."""
+
+    y: Coordinate
+    values: Values
+
+
+class Stretch(msgspec.Struct, frozen=True, tag="stretch", tag_field="mark"):
+    """A part of the x axis that is shaded from top to bottom, from one column to another."""
+
+    start: str
+    end: str
+    values: Values
+
+
+class Words(msgspec.Struct, frozen=True, tag="words", tag_field="mark"):
+    """A short text beside each point."""
+
+    y: Coordinate
+    word: str
+
+
+Mark = Line | Dots | Interval | Bars | Cells | Level | Divider | Failure | Reach | Band | Guide | Stretch | Words
 
 
 class Panel(msgspec.Struct, frozen=True):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
+from torchstone.core.charts.palette import PALETTE
 from torchstone.core.charts.picture import (
+    Band,
     Bars,
     Cells,
     Coordinate,
     Divider,
     Dots,
     Failure,
+    Guide,
     Interval,
     Kind,
     Level,
@@ -19,12 +24,14 @@ from torchstone.core.charts.picture import (
     Mark,
     Panel,
     Picture,
+    Reach,
+    Stretch,
+    Words,
 )
+from torchstone.core.plain_text import plain
 
 Spec = dict[str, Any]
-_INK, _ALARM, _MARKED = "#333333", "#b3261e", "#d62728"
-# Okabe and Ito's palette, which people with any kind of colour vision can tell apart.
-_PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000")
+_INK, _ALARM, _MARKED, _SHADE = "#333333", "#b3261e", "#d62728", "#888888"
 _STYLE = {
     "font": "sans-serif", "view": {"stroke": "transparent"}, "background": "white", "padding": 12,
     "axis": {
@@ -35,21 +42,33 @@ _STYLE = {
     "legend": {"labelColor": _INK, "labelFontSize": 11},
 }  # fmt: skip
 _FEW = 30  # places along x: with more, the dots of a line run into one another
+_RIM = {"stroke": "white", "strokeWidth": 4}
+_FEW_TICKS = 10
 _SHORT = 4  # characters of names that stand upright below a matrix
 _SPACING = 28
+_MARGIN = 60  # points that an axis and its title take beside a panel
+_SYMBOL = 34  # points around a name in a legend
+_LEGEND = 360  # points, at most, of a name in a legend
+_LETTER = {"title": 8.5, "panel": 6.8, "small": 5.8}  # points a letter, about; of a wide character twice that
+_MOST_LINES = 3
+_WIDE = "\u1100"  # from here on characters may be twice as wide
 
 
 def vega_lite(picture: Picture) -> Spec:
-    """Return the Vega-Lite specification."""
+    """Return the Vega-Lite specification. Texts are printable: what a record brought cannot break a file."""
     whole: Spec = {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", "config": _STYLE, "spacing": _SPACING}
     if picture.title:
-        subtitle = {"subtitle": picture.subtitle} if picture.subtitle else {}
-        whole["title"] = {"text": picture.title, **subtitle, "fontSize": 16, "offset": 14}
+        title = _title(picture.title, picture.subtitle, _width(picture.panels, picture.columns), "title")
+        whole["title"] = {**title, "fontSize": 16, "offset": 14}
     groups = list(dict.fromkeys(panel.group for panel in picture.panels))
     if groups in ([], [""]):
-        return {**whole, **_rows(picture.panels, picture)}
+        return _printable_spec({**whole, **_rows(picture.panels, picture)})
     own = {group: [panel for panel in picture.panels if panel.group == group] for group in groups}
-    return {**whole, "vconcat": [{"title": {"text": g, "anchor": "start"}, **_rows(own[g], picture)} for g in groups]}
+    rows = [
+        {"title": {**_title(group, "", _width(own[group], picture.columns), "panel"), "anchor": "start"},
+         **_rows(own[group], picture)} for group in groups
+    ]  # fmt: skip
+    return _printable_spec({**whole, "vconcat": rows})
 
 
 def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
@@ -61,40 +80,95 @@ def _rows(panels: Sequence[Panel], picture: Picture) -> Spec:
 
 
 def _panel(panel: Panel) -> Spec:
-    title: str | Spec = {"text": panel.title, "subtitle": panel.subtitle} if panel.subtitle else panel.title
+    title = _title(panel.title, panel.subtitle, panel.width + _MARGIN, "panel")
+    marks = sorted(panel.marks, key=lambda mark: not isinstance(mark, Failure))  # their words hide no point of others
     return {
-        **({"title": title} if title else {}), "width": panel.width, "height": panel.height,
-        "data": {"values": list(panel.values)}, "encoding": {"x": _x(panel.x)},
-        "layer": [layer for mark in panel.marks for layer in _layers(mark, panel)],
+        **({"title": title if panel.subtitle else title["text"]} if panel.title else {}),
+        "width": panel.width, "height": panel.height,
+        "data": {"values": list(panel.values)}, "encoding": {"x": _x(panel.x, panel)},
+        "layer": [layer for mark in marks for layer in _layers(mark, panel)],
     }  # fmt: skip
+
+
+# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _printable_spec(spec: Spec) -> Spec:
+    return {key: _printable(value) for key, value in spec.items()}
+
+
+def _printable(spec: Any) -> Any:
+    if isinstance(spec, str):
+        return spec if spec.isprintable() else plain(spec)
+    if isinstance(spec, dict):
+        return _printable_spec(spec)
+    return [_printable(value) for value in spec] if isinstance(spec, list | tuple) else spec
+
+
+def _width(panels: Sequence[Panel], columns: int) -> int:
+    return sum(panel.width + _MARGIN for panel in panels[: max(1, columns)])
+
+
+def _title(text: str, subtitle: str, width: int, size: str) -> Spec:
+    below = {"subtitle": _wrapped(subtitle, width, "small")} if subtitle else {}
+    return {"text": _wrapped(text, width, size), **below}
+
+
+def _wrapped(text: str, width: int, size: str) -> str | list[str]:
+    """Return text of one line, or where it is wider than so many points the lines it takes, three at most."""
+    wide = any(character >= _WIDE for character in text)
+    letter = _LETTER[size] * (2 if wide else 1)
+    most = max(8, int(width / letter))
+    if len(text) <= most:
+        return text
+    return textwrap.wrap(plain(text), most, max_lines=_MOST_LINES, placeholder=" …") or ""
 
 
 # ── axes and colours ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _x(along: Coordinate) -> Spec:
-    found: Spec = {"field": along.column, "type": str(along.kind), "title": along.title}
+def _x(along: Coordinate, panel: Panel) -> Spec:
+    found: Spec = {"field": along.column, "type": str(along.kind), "title": _wrapped(along.title, panel.width, "small")}
     if along.kind == Kind.STEPS:
-        found["axis"] = {"labelAngle": 0}
+        found["axis"] = {"labelAngle": 0, "labelOverlap": "greedy"}
         if along.places:
             found["scale"] = {"domain": list(along.places)}
     elif along.kind == Kind.NAMES:
         longest = max(map(len, along.places), default=0)
         angle = 0 if longest <= _SHORT else -45
         found |= {"sort": list(along.places), "axis": {"labelAngle": angle, "ticks": False, "domain": False}}
+    elif along.logarithmic or along.ends is not None:
+        found["scale"] = _scale(along)
     else:
         if along.whole:
-            found["axis"] = {"tickMinStep": 1, "format": "d"}
+            found["axis"] = {"tickMinStep": 1, "format": "d", **_ticks(along, panel)}
         if not along.from_zero:
             found["scale"] = {"zero": False, "nice": False, "padding": 12}
     return found
 
 
-def _y(along: Coordinate) -> Spec:
-    found: Spec = {"field": along.column, "type": str(along.kind), "title": along.title}
-    if along.kind == Kind.NUMBERS:
-        return {**found, "scale": {"zero": True, "nice": True} if along.from_zero else {"zero": False}}
-    return {**found, "sort": list(along.places), "axis": {"ticks": False, "domain": False}}
+def _ticks(along: Coordinate, panel: Panel) -> Spec:
+    """Return the ticks of what is counted, where they are few: Vega would label a half of 1 and 2 as 2, too."""
+    counted = [value[along.column] for value in panel.values if isinstance(value.get(along.column), int | float)]
+    if not counted or max(counted) - min(counted) > _FEW_TICKS:
+        return {}
+    return {"values": list(range(math.floor(min(counted)), math.ceil(max(counted)) + 1))}
+
+
+def _y(along: Coordinate, panel: Panel) -> Spec:
+    found: Spec = {"field": along.column, "type": str(along.kind)}
+    found["title"] = _wrapped(along.title, panel.height, "small")
+    if along.kind != Kind.NUMBERS:
+        axis = {"ticks": False, "domain": False, "labelLimit": _LEGEND}
+        return {**found, "sort": list(along.places), "axis": axis}
+    if along.logarithmic or along.ends is not None:
+        return {**found, "scale": _scale(along)}
+    return {**found, "scale": {"zero": True, "nice": True} if along.from_zero else {"zero": False}}
+
+
+def _scale(along: Coordinate) -> Spec:
+    ends: Spec = {"domain": list(along.ends), "nice": False} if along.ends is not None else {}
+    return {"type": "log", **ends} if along.logarithmic else {"zero": False, **ends}
 
 
 def _colour(panel: Panel) -> Spec:
@@ -102,11 +176,12 @@ def _colour(panel: Panel) -> Spec:
     if panel.colours is None:
         return {}
     names = panel.colours.names
-    shades = panel.colours.shades or tuple(_PALETTE[i % len(_PALETTE)] for i in range(len(names)))
-    columns = 6 if any(isinstance(mark, Bars) for mark in panel.marks) else 2
-    legend = {"orient": "bottom", "columns": columns, "labelLimit": 300, "symbolLimit": 0} if len(names) > 1 else None
+    shades = panel.colours.shades or tuple(PALETTE[i % len(PALETTE)] for i in range(len(names)))
+    longest = max(map(len, names), default=0) * _LETTER["small"] + _SYMBOL
+    columns = max(1, min(len(names), int((panel.width + _MARGIN) / longest)))
+    legend = {"orient": "bottom", "columns": columns, "labelLimit": _LEGEND, "symbolLimit": 0}
     return {"color": {
-        "field": panel.colours.column, "type": "nominal", "title": None, "legend": legend,
+        "field": panel.colours.column, "type": "nominal", "title": None, "legend": legend if len(names) > 1 else None,
         "scale": {"domain": list(names), "range": list(shades)},
     }}  # fmt: skip
 
@@ -120,52 +195,85 @@ def _layers(mark: Mark, panel: Panel) -> Iterator[Spec]:
             yield from _line(mark, panel)
         case Dots():
             how = {"type": "point", "filled": True, "size": 40}
-            yield {"mark": how, "encoding": {"y": _y(mark.y), **_colour(panel)}}
-        case Interval():
-            known = f"isValid(datum.{mark.low}) && isValid(datum.{mark.high})"
-            ends = {"y": {**_y(mark.y), "field": mark.low}, "y2": {"field": mark.high}}
-            yield {"mark": {"type": "rule", "strokeWidth": 1.5}, "transform": [{"filter": known}],
-                   "encoding": {**ends, **_colour(panel)}}  # fmt: skip
+            yield {"mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel)}}
+        case Interval() | Reach() | Band():
+            yield _from_to(mark, panel)
         case Bars():
             shares: Spec = {"stack": "normalize", "axis": {"format": ".0%"}} if mark.shares else {"stack": "zero"}
-            high = {**_y(mark.y), **shares}
+            high = {**_y(mark.y, panel), **shares}
             yield {"mark": {"type": "bar"}, "encoding": {"y": high, **_colour(panel), "order": {"field": mark.order}}}
         case Cells():
-            yield from _cells(mark)
-        case Level():
-            span = {"x": {**_x(panel.x), "field": mark.start}, "x2": {"field": mark.end}, "y": _y(mark.y)}
-            yield {"data": {"values": list(mark.values)}, "encoding": span,
-                   "mark": {"type": "rule", "strokeWidth": 2, "color": _MARKED}}  # fmt: skip
-        case Divider():
-            data = {"data": {"values": list(mark.values)}}
-            yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
-            top = {"type": "text", "align": "left", "dx": 4, "dy": 10 - panel.height / 2, "fontSize": 10}
-            yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
-        case Failure():
-            upright = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 12}
-            yield {"data": {"values": list(mark.values)}, "mark": upright,
-                   "encoding": {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}}  # fmt: skip
+            yield from _cells(mark, panel)
+        case Level() | Guide() | Stretch() | Divider() | Failure():
+            yield from _of_own_values(mark, panel)
+        case Words():
+            text = {"type": "text", "align": "left", "dx": 7, "fontSize": 10, "color": _INK}
+            said = {"y": _y(mark.y, panel), "text": {"field": mark.word}}
+            yield {"mark": {**text, **_RIM}, "encoding": said}
+            yield {"mark": text, "encoding": said}
         case _:
             assert_never(mark)
 
 
+def _from_to(mark: Interval | Reach | Band, panel: Panel) -> Spec:
+    """Return what reaches from one column to another: along y an interval, along x a reach or a band."""
+    known = [{"filter": f"isValid(datum.{mark.low}) && isValid(datum.{mark.high})"}]
+    if isinstance(mark, Interval):
+        ends: Spec = {"y": {**_y(mark.y, panel), "field": mark.low}, "y2": {"field": mark.high}}
+    else:
+        ends = {"x": {**_x(panel.x, panel), "field": mark.low}, "x2": {"field": mark.high}, "y": _y(mark.y, panel)}
+    how: Spec = {"type": "rule", "strokeWidth": 1.5}
+    if isinstance(mark, Band):
+        how = {"type": "area", "orient": "horizontal", "opacity": 0.2}
+    if panel.x.ends is not None:
+        how["clip"] = True
+    return {"mark": how, "transform": known, "encoding": {**ends, **_colour(panel)}}
+
+
+def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Panel) -> Iterator[Spec]:
+    data: Spec = {"data": {"values": list(mark.values)}}
+    top = {"type": "text", "align": "left", "dx": 4, "dy": 10 - panel.height / 2, "fontSize": 10}
+    match mark:
+        case Level():
+            span = {"x": {**_x(panel.x, panel), "field": mark.start}, "x2": {"field": mark.end}}
+            yield {**data, "encoding": {**span, "y": _y(mark.y, panel)},
+                   "mark": {"type": "rule", "strokeWidth": 2, "color": _MARKED}}  # fmt: skip
+        case Guide():
+            how: Spec = {"type": "line", "strokeDash": [6, 4], **({} if panel.colours else {"color": _SHADE})}
+            yield {**data, "mark": how, "encoding": {"y": _y(mark.y, panel), **_colour(panel)}}
+        case Stretch():
+            reach: Spec = {**_x(panel.x, panel), "field": mark.start}
+            yield {**data, "mark": {"type": "rect", "color": _SHADE, "opacity": 0.18, "clip": True},
+                   "encoding": {"x": reach, "x2": {"field": mark.end}}}  # fmt: skip
+        case Divider():
+            yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
+            yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
+        case Failure():
+            upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 11}
+            yield {**data, "mark": upright,
+                   "encoding": {"y": {"value": panel.height - 8}, "text": {"field": mark.word}}}  # fmt: skip
+
+
 def _line(mark: Line, panel: Panel) -> Iterator[Spec]:
     few = len({value[panel.x.column] for value in panel.values}) <= _FEW
-    plain = {} if panel.colours is not None else {"color": _PALETTE[0]}
-    dots: Spec | bool = {"size": 60, **plain} if few else False
-    high = _y(mark.y)
-    yield {"mark": {"type": "line", "point": dots, **plain}, "encoding": {"y": high, **_colour(panel)}}
+    plain_colour = {} if panel.colours is not None else {"color": PALETTE[0]}
+    dots: Spec | bool = {"size": 60, **plain_colour} if few and not mark.faint else False
+    high = _y(mark.y, panel)
+    thin: Spec = {"strokeWidth": 1, "opacity": 0.7} if mark.faint else {}
+    pieces: Spec = {"detail": {"field": mark.piece, "type": "nominal"}} if mark.piece is not None else {}
+    yield {"mark": {"type": "line", "point": dots, **plain_colour, **thin},
+           "encoding": {"y": high, **_colour(panel), **pieces}}  # fmt: skip
     if mark.labelled:
         label = {"type": "text", "dy": -13, "color": _INK, "fontSize": 10}
         said = {"y": high, "text": {"field": mark.y.column, "type": "quantitative", "format": ".3s"}}
-        yield {"mark": {**label, "stroke": "white", "strokeWidth": 4}, "encoding": said}  # the line passes below it
+        yield {"mark": {**label, **_RIM}, "encoding": said}  # the line passes below it
         yield {"mark": label, "encoding": said}
 
 
-def _cells(mark: Cells) -> Iterator[Spec]:
+def _cells(mark: Cells, panel: Panel) -> Iterator[Spec]:
     shade = {"field": mark.share, "type": "quantitative", "scale": {"scheme": "blues", "domain": [0, 1]},
              "legend": {"format": "%", "title": mark.title}}  # fmt: skip
-    high = _y(mark.y)
+    high = _y(mark.y, panel)
     yield {"mark": "rect", "encoding": {"y": high, "color": shade}}
     if mark.number is not None:
         dark = {"condition": {"test": f"datum.{mark.share} > 0.5", "value": "white"}, "value": "black"}

@@ -33,15 +33,21 @@ def contrast(one: Rounds, other: Rounds, among: Sequence[Rounds] = (), level: fl
     `among`: all cases of the run that the two belong to; of three and more, their residual spread moderates that of
     the two. Raises ValueError where the level is outside (0, 1).
     """
+    return moderated(one, other, prior_of(among), level)
+
+
+def moderated(one: Rounds, other: Rounds, prior: Prior | None, level: float = 0.95) -> Contrast | None:
+    """Return the same from what the cases of the run say of the spread (`prior_of`): one for all its pairs."""
     common = sorted(one.keys() & other.keys())
     own = spread_of([one[number] - other[number] for number in common])
     if own is None:
         return None
     centre = math.fsum(one[number] - other[number] for number in common) / len(common)
-    return Contrast(centre, half_width(own, len(common), _prior(among), level), len(common))
+    return Contrast(centre, half_width(own, len(common), prior, level), len(common))
 
 
-def _prior(among: Sequence[Rounds]) -> Prior | None:
+def prior_of(among: Sequence[Rounds]) -> Prior | None:
+    """Return what the residual spread of three and more cases says of the ratio of two; None where there is none."""
     several = [case for case in among if len(case) > 1]
     if len(several) < 3:
         return None

@@ -35,7 +35,7 @@ def _advice(run: Run) -> str:
     if is_imported(run):
         return f"the tool measured in one process; `torchstone run` uses {ENOUGH} fresh processes"
     if run.head.procedure.epochs is not None:
-        return f"a training is one trial; torchstone run measures the same settings in {ENOUGH} trials trials"
+        return f"a training is one trial; `torchstone run` measures the same settings in {ENOUGH} trials"
     asked = run.head.procedure.trials
     if asked is None:
         return "the time limit ended the run before more were taken: give it more, --within 5m"

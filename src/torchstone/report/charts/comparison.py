@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -11,14 +11,20 @@ from typing import Any
 import msgspec
 
 from torchstone.analysis.advice.loss_curves import Curve, curves_of
+from torchstone.analysis.compare.compared_figures import COST, primary
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.rows import case_rows
-from torchstone.core.charts.picture import Colours, Coordinate, Kind, Line, Panel, Picture
+from torchstone.core import units
+from torchstone.core.charts.palette import colours
+from torchstone.core.charts.picture import Coordinate, Failure, Interval, Kind, Line, Mark, Panel, Picture
 from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.memory_figures import PEAKS
+from torchstone.core.schema.trial import Status
+from torchstone.report.charts.curves import WIDE, failure_word, lost_words
 
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
+_COLUMNS = 4  # panels beside each other
 _RATE = "learning_rate"
 _FOLLOWING = ("batch_size", *followers("batch_size"))
 
@@ -43,6 +49,7 @@ QUANTITIES = (
     Quantity("utilization", "device in use, %", ("device_utilization",), 100.0),
     Quantity("power", "mean power, W", ("average_power_w",)),
     Quantity("energy", "energy an item, J", ("energy_per_item_j",)),
+    Quantity("cost", "cost of a million items", (COST,)),
     Quantity("efficiency", "share of the peak rate (MFU), %", ("mfu_datasheet", "mfu_measured"), 100.0),
     Quantity("convergence", "slope of ln(loss) a step, %", ("loss_convergence_rate",), 100.0, by_rate=True),
 )
@@ -58,11 +65,15 @@ class Point(msgspec.Struct, frozen=True):
     row: Mapping[str, Scalar]
 
 
-def points(participants: Sequence[ComparedInput]) -> list[Point]:
-    """Return the Cases that have a batch size and any figure, those of one device under its label."""
+def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> list[Point]:
+    """Return the Cases that have a batch size and any figure, those of one device under its label.
+
+    `prices`: money an hour, by the letter of a participant.
+    """
     found = []
     for one in participants:
-        rows = [row for run in one.runs for row in case_rows(run)]
+        price = (prices or {}).get(one.letter)
+        rows = [{**row, **_costs(row, price)} for run in one.runs for row in case_rows(run)]
         varying = [
             axis for axis in AXES
             if axis not in _FOLLOWING and len({row[axis] for row in rows if axis in row}) > 1
@@ -79,36 +90,86 @@ def points(participants: Sequence[ComparedInput]) -> list[Point]:
 
 def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Panel]:
     """Return the panels of one quantity, a workload each, a line a device; none where nobody has it."""
+    order = [point.line for point in drawn]
     panels = []
     for workload in dict.fromkeys(point.workload for point in drawn):
         own = [point for point in drawn if point.workload == workload]
-        panel = _panel(quantity, own, workload)
+        panel = _panel(quantity, own, workload, order)
         if panel is not None:
             panels.append(panel)
     return panels
 
 
 def of_device(label: str, drawn: Sequence[Point]) -> Picture | None:
-    """Return every quantity of one device's Cases, a row a workload."""
-    own = [point for point in drawn if point.label == label]
-    panels = [
-        panel for workload in dict.fromkeys(point.workload for point in own) for quantity in QUANTITIES
-        if (panel := _panel(quantity, [p for p in own if p.workload == workload], f"{workload}: {quantity.name}"))
-    ]  # fmt: skip
-    return Picture(label, tuple(panels), columns=len(QUANTITIES)) if panels else None
+    """Return every quantity of one device's Cases, a group of panels a workload."""
+    own, order = [point for point in drawn if point.label == label], [point.line for point in drawn]
+    panels = []
+    for workload in dict.fromkeys(point.workload for point in own):
+        of_workload = [point for point in own if point.workload == workload]
+        found = (_panel(quantity, of_workload, quantity.name, order) for quantity in QUANTITIES)
+        panels += [msgspec.structs.replace(panel, group=workload) for panel in found if panel is not None]
+    return Picture(label, tuple(panels), interval_words(panels), columns=_COLUMNS) if panels else None
 
 
-def _panel(quantity: Quantity, own: Sequence[Point], title: str) -> Panel | None:
+def interval_words(panels: Sequence[Panel]) -> str:
+    """Return what the bars of a picture are; "" where it has none."""
+    drawn = any(isinstance(mark, Interval) for panel in panels for mark in panel.marks)
+    return "bars: 95 % confidence intervals over trials" if drawn else ""
+
+
+def _panel(quantity: Quantity, own: Sequence[Point], title: str, order: Sequence[str]) -> Panel | None:
     column = next((c for c in quantity.columns if any(point.row.get(c) is not None for point in own)), None)
     if column is None:
         return None
-    found: dict[tuple[str, int], list[float]] = {}
+    found: dict[str, dict[int, list[Mapping[str, float | None]]]] = {}
+    lost: dict[int, dict[str, str]] = {}
     for line, point in _lined(own) if quantity.by_rate else [(point.line, point) for point in own]:
-        if isinstance(value := point.row.get(column), int | float):
-            found.setdefault((line, point.batch), []).append(float(value) * quantity.factor)
-    values = [{"line": line, "x": batch, "y": fmean(each)} for (line, batch), each in found.items()]
-    x = Coordinate("x", "batch size", Kind.STEPS)
-    return lines(values, title, x, quantity.title)
+        ends, why = _ends(point.row, column, quantity.factor), _lost(point.row)
+        if ends is not None and ends["y"] is not None:
+            found.setdefault(line, {}).setdefault(point.batch, []).append(ends)
+        elif why is not None or ends is None:
+            lost.setdefault(point.batch, {})[line] = why or WIDE
+    sizes = sorted({point.batch for point in own})
+    values = [
+        {"line": line, "x": batch, "piece": sizes.index(batch) - count, **_joined(each)}
+        for line, taken in found.items() for count, (batch, each) in enumerate(sorted(taken.items()))
+    ]  # fmt: skip
+    panel = lines(values, title, Coordinate("x", "batch size", Kind.STEPS), quantity.title, order)
+    failed = tuple({"x": batch, "word": lost_words(each, len({*found, *each}))} for batch, each in lost.items())
+    return msgspec.structs.replace(panel, marks=(*panel.marks, Failure("word", failed))) if failed else panel
+
+
+def _lost(row: Mapping[str, Scalar]) -> str | None:
+    """Return how a Case without a value failed; None where nothing did."""
+    ends = [status for status in Status if status not in (Status.OK, Status.SKIPPED) and row.get(status)]
+    return failure_word(ends[0]) if ends else None
+
+
+def _costs(row: Mapping[str, Scalar], price_an_hour: float | None) -> Mapping[str, Scalar]:
+    """Return what a million items cost, with its interval, in the money of the price; nothing without one."""
+    rate = primary(str(row["task"]))
+    if price_an_hour is None:
+        return {}
+    of = {COST: rate, f"{COST}_low": f"{rate}_high", f"{COST}_high": f"{rate}_low"}
+    known = {name: row.get(column) for name, column in of.items()}
+    return {
+        name: 1e6 * price_an_hour / 3600.0 / value if isinstance(value, int | float) and value > 0.0 else None
+        for name, value in known.items()
+    }
+
+
+def _ends(row: Mapping[str, Scalar], column: str, factor: float) -> dict[str, float | None] | None:
+    """Return a value and its interval as they are drawn; None where that is too wide."""
+    told = (row.get(name) for name in (column, f"{column}_low", f"{column}_high"))
+    value, low, high = (float(end) * factor if isinstance(end, int | float) else None for end in told)
+    return None if units.is_wide(value or 0.0, low, high) else {"y": value, "low": low, "high": high}
+
+
+def _joined(each: Sequence[Mapping[str, float | None]]) -> Mapping[str, float | None]:
+    """Return the one there is; of several runs of a case their mean, which has no interval here."""
+    if len(each) == 1:
+        return each[0]
+    return {"y": fmean(one["y"] or 0.0 for one in each), "low": None, "high": None}
 
 
 def _lined(own: Sequence[Point]) -> list[tuple[str, Point]]:
@@ -134,7 +195,8 @@ def losses(participants: Sequence[ComparedInput]) -> Picture | None:
                 values = found.setdefault(panel, [])
                 values += [{"line": line, "x": x, "y": y} for x, y in thinned(curve.losses)]
     x = Coordinate("x", "step")
-    panels = tuple(lines(values, panel, x, "loss") for panel, values in found.items())
+    order = [value["line"] for values in found.values() for value in values]
+    panels = tuple(lines(values, panel, x, "loss", order) for panel, values in found.items())
     return Picture("Training loss, means of neighbouring steps", panels) if panels else None
 
 
@@ -163,7 +225,13 @@ def thinned(values: Sequence[float]) -> Iterator[tuple[float, float]]:
             yield (begin + end - 1) / 2.0, fmean(values[begin:end])
 
 
-def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str) -> Panel:
-    """Return a panel: a line for each word under `line`, through its points `x`, `y`."""
-    named = tuple(dict.fromkeys(value["line"] for value in values))
-    return Panel(title, x, (Line(Coordinate("y", y)),), tuple(values), Colours("line", named))
+def lines(values: Sequence[Mapping[str, Any]], title: str, x: Coordinate, y: str, order: Iterable[str] = ()) -> Panel:
+    """Return a panel: a line for each word under `line`, through its points `x`, `y`, which `piece` may part.
+
+    `order`: the lines of all panels that are read together, in which each has its colour.
+    """
+    along = Coordinate("y", y)
+    marks: tuple[Mark, ...] = (Line(along, piece="piece" if any("piece" in value for value in values) else None),)
+    if any(value.get("low") is not None for value in values):
+        marks = (*marks, Interval(along))
+    return Panel(title, x, marks, tuple(values), colours("line", [value["line"] for value in values], list(order)))

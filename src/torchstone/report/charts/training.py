@@ -20,7 +20,9 @@ def confusion_chart(metrics: TestMetrics) -> bytes:
 
 def confusion(metrics: TestMetrics) -> Picture:
     """Return the picture."""
-    names = tuple(_short(name) for name in metrics.classes)
+    names = tuple(map(_short, metrics.classes))
+    if len(set(names)) < len(names):
+        names = tuple(f"{number} {name}" for number, name in enumerate(names))
     values = tuple(
         {"is": names[i], "taken for": names[j], "items": count, "share": count / max(1, sum(row))}
         for i, row in enumerate(metrics.confusion_matrix) for j, count in enumerate(row)

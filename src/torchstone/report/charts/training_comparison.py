@@ -42,9 +42,9 @@ def epochs(participants: Sequence[ComparedInput]) -> Picture | None:
             ):  # fmt: skip
                 if value is not None:
                     found[what].append({"line": f"{name} - {part}", "x": epoch.epoch, "y": value})
-    x = Coordinate("x", "epoch", whole=True)
-    panels = tuple(lines(values, what, x, what) for what, values in found.items() if values)
-    return Picture("Trainings", panels) if panels else None
+    x, order = Coordinate("x", "epoch", whole=True), line_names(participants)
+    panels = tuple(lines(values, what, x, what, order) for what, values in found.items() if values)
+    return Picture("Trainings", panels, "one training a line: no intervals") if panels else None
 
 
 def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[Curve]:
@@ -63,8 +63,16 @@ def curves(quantity: str, participants: Sequence[ComparedInput]) -> list[Curve]:
     return found
 
 
-def over_time(drawn: Sequence[Curve]) -> list[Panel]:
-    """Return a panel for each kind of gauge among the curves, in minutes where one is longer than ten."""
+def line_names(participants: Sequence[ComparedInput]) -> list[str]:
+    """Return the names of all lines of the trainings, in which each has its colour in every picture."""
+    return [f"{name} - {part}" for name, _ in _trainings(participants) for part in ("Train", "Val")]
+
+
+def over_time(drawn: Sequence[Curve], order: Sequence[str] = ()) -> list[Panel]:
+    """Return a panel for each kind of gauge among the curves, in minutes where one is longer than ten.
+
+    `order`: the lines of all panels that are read together, in which each has its colour.
+    """
     panels = []
     for title in dict.fromkeys(curve.title for curve in drawn):
         own = [curve for curve in drawn if curve.title == title]
@@ -72,7 +80,7 @@ def over_time(drawn: Sequence[Curve]) -> list[Panel]:
         each_s, unit = (60.0, "min") if long else (1.0, "s")
         values = [{"line": curve.line, "x": at_s / each_s, "y": y} for curve in own for at_s, y in curve.points]
         x = Coordinate("x", f"since the training began, {unit}")
-        panels.append(lines(values, "during training", x, title))
+        panels.append(lines(values, "during training", x, title, order))
     return panels
 
 

@@ -14,7 +14,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status, Trial
-from torchstone.report.document import Column, Document, Facts, Part, Role, Table, Text
+from torchstone.report.document import Column, Document, Facts, Part, Ratio, Ratios, Role, Table, Text
 
 if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
@@ -48,6 +48,7 @@ def _parts(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSumma
     yield from (Text(line) for line in (*_needed(found, course), *_measured(found, course), *fed_words(cases)))
     if rows := figures_of_sides(found, trials):
         yield _table(rows, found)
+    yield from _ratios(found)
     yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
 
 
@@ -60,6 +61,16 @@ def _table(rows: Sequence[FigureOfSides], found: Comparison) -> Table:
         Column(f"B: {found.candidate.label}", tuple(units.quantity(row.b, unit[row.name]) for row in rows)),
         Column("B against A", ratios),
     ))  # fmt: skip
+
+
+def _ratios(found: Comparison) -> Iterator[Ratios]:
+    """Yield the ratio that was tested, B ÷ A of the time an item; nothing where the pairs give none."""
+    ratio = found.ratio
+    if ratio is not None and found.verdict != Judgement.NOT_COMPARABLE:
+        named = f"{found.candidate.label} against {found.baseline.label}"
+        ends, verdict = (ratio.value, ratio.low, ratio.high), str(found.verdict)
+        row = Ratio(named, "time an item", *ends, verdict, higher_is_better=False)
+        yield Ratios((row,), found.margin, ratio.level)
 
 
 # ── the answer ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,14 +6,26 @@ from collections.abc import Iterator, Sequence
 
 from torchstone.analysis.compare.answer import Answer
 from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
-from torchstone.analysis.compare.compared_figures import primary
+from torchstone.analysis.compare.compared_figures import higher_is_better, primary
 from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
 from torchstone.analysis.compare.specifications import specifications
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
-from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.document import (
+    Column,
+    Document,
+    Facts,
+    Part,
+    Ratio,
+    Ratios,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 
 _TITLES = {
     "throughput": "THROUGHPUT ANALYSIS", "latency": "LATENCY", "start": "START-UP", "memory": "MEMORY",
@@ -25,16 +37,27 @@ _MOST_NAMED = 3  # Cases that are compared with nothing
 _AGAIN = ("step_time", "token_throughput", "latency_per_item_s")  # what other figures of their block say already
 
 
-def comparison_document(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str] = ()) -> Document:
-    """Return all of it; what is long, or says the same again, is folded. `written`: the files that were made of it."""
+def comparison_document(
+    compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str] = (), pictures: Sequence[Part] = ()
+) -> Document:
+    """Return all of it; what is long, or says the same again, is folded.
+
+    `written`: the files that were made of it; `pictures`: what stands below the ratios.
+    """
     baseline, *others = (one.label for one in compared.participants)
-    return Document(f"{', '.join(others)} against {baseline}", tuple(_parts(compared, answers, written)))
+    return Document(f"{', '.join(others)} against {baseline}", tuple(_parts(compared, answers, written, pictures)))
 
 
-def _parts(compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str]) -> Iterator[Part]:
+def _parts(
+    compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str], pictures: Sequence[Part]
+) -> Iterator[Part]:
     yield from _headline(compared, answers)
+    yield from _forests(compared, is_first=True)
+    yield from pictures
     yield Section("BENCHMARK COMPARISON", (_sides(compared), *_blocks(compared)))
     yield from paragraphs(tuple(_how(compared)))
+    if others := tuple(_forests(compared, is_first=False)):
+        yield Section("ratios of the other figures", others, folded=True)
     if written:
         yield Facts(tuple(("written", file) for file in written))
 
@@ -179,6 +202,28 @@ def _verdict(found: Comparison) -> str:
 
 def _settle(found: Comparison) -> str:
     return str(found.trials_to_settle) if found.trials_to_settle is not None else ""
+
+
+def _forests(compared: ComparedRuns, *, is_first: bool) -> Iterator[Ratios]:
+    """Yield the ratios of each candidate apart: of the figure that says which is faster, or of all others."""
+    baseline, *others = compared.participants
+    level = compared.levels[0 if is_first else 1]
+    for who in others:
+        own = [
+            one for one in compared.judged
+            if one.comparison.candidate.label == who.label and (one.comparison.metric == primary(one.task)) is is_first
+            and one.comparison.ratio is not None
+        ]  # fmt: skip
+        if own:
+            rows = tuple(_of_ratio(one, f"{who.letter} vs {baseline.letter}") for one in own)
+            yield Ratios(rows, compared.margin, level)
+
+
+def _of_ratio(one: Judged, pair: str) -> Ratio:
+    found, ratio = one.comparison, one.comparison.ratio
+    value, low, high = (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)
+    higher = higher_is_better(found.metric)
+    return Ratio(f"{pair}, {one.case}", _figure(one), value, low, high, str(found.verdict), higher)
 
 
 # ── what to mind ────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,8 +7,32 @@ from pathlib import Path
 
 from torchstone.core import units
 from torchstone.core.schema.case import Task
-from torchstone.report.diagnosis_wording import gain_words, in_own_code, limit_words, memory_words, open_remedies
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text, paragraphs
+from torchstone.core.schema.comparison import Judgement
+from torchstone.report.charts.ratios import forest
+from torchstone.report.diagnosis_wording import (
+    answer_words,
+    gain_words,
+    in_own_code,
+    limit_words,
+    live_words,
+    memory_words,
+    open_remedies,
+)
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Facts,
+    Part,
+    Ratio,
+    Ratios,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Place, Tried
 from torchstone.workflows.diagnose.ranking import refuted
 
@@ -27,7 +51,7 @@ def diagnosis_document(
 
 
 def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
-    yield Text(_answer(diagnosis), Role.HEADLINE)
+    yield Text(answer_words(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
     if not diagnosis.causes:
         yield from _facts([
@@ -39,22 +63,12 @@ def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
         *_first(diagnosis.causes[0], diagnosis.tried), *_others(diagnosis.causes[1:], diagnosis.tried),
     ])  # fmt: skip
     yield from _tried(diagnosis)
+    yield from _pictures(diagnosis)
     yield from _facts([*_left_out(diagnosis.tried), *_gain(diagnosis)])
     if command is not None:
         yield Text("run with these settings:")
         yield Command(command)
     yield from _facts(list(_observations(diagnosis)))
-
-
-def _answer(diagnosis: Diagnosis) -> str:
-    """Return the cause with what it costs, and what was measured to help, in two sentences."""
-    if not diagnosis.causes:
-        return "No cause was found: the step was not measured in its phases, or has none."
-    first, applied = diagnosis.causes[0], diagnosis.applied
-    text = f"{first.title[:1].upper()}{first.title[1:]}: {limit_words(first)}."
-    if applied is not None and applied.gain is not None:
-        return f"{text} With {applied.what_if.name} it is {gain_words(applied)} times as fast, measured live."
-    return text
 
 
 def _about(diagnosis: Diagnosis) -> Iterator[str]:
@@ -114,6 +128,22 @@ def _tried(diagnosis: Diagnosis) -> Iterator[Part]:
     ))  # fmt: skip
 
 
+def _pictures(diagnosis: Diagnosis) -> Iterator[Part]:
+    """Yield how many times as fast each remedy makes the step, with its interval; nothing where none was measured."""
+    every = (*diagnosis.tried, diagnosis.applied)
+    measured = {id(one): one for one in every if one is not None and one.gain is not None}
+    rows = tuple(
+        Ratio(f"{one.what_if.name}{' (ceiling)' * one.what_if.ceiling}", "", gain.value, gain.low, gain.high,
+              str(one.verdict or Judgement.UNCLEAR), higher_is_better=True)
+        for one in measured.values() if (gain := one.gain) is not None
+    )  # fmt: skip
+    if rows:
+        level = max(one.gain.level for one in measured.values() if one.gain is not None)
+        picture = forest(Ratios(rows, 0.0, level), "Times as fast with each remedy")
+        says = "How many times as fast each remedy makes the step, with its confidence interval"
+        yield Section("Pictures", (Chart("remedies", says, picture),))
+
+
 def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
     """Yield what was not measured, and why: what has the same reason in one row."""
     rest: dict[str, list[str]] = {}
@@ -126,7 +156,8 @@ def _left_out(tried: Sequence[Tried]) -> Iterator[Row]:
 def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
     applied, first = diagnosis.applied, diagnosis.causes[0]
     if applied is not None and applied.gain is not None:
-        yield "gain", f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
+        known = f"{gain_words(applied)} times as fast with {applied.what_if.name}, measured live"
+        yield "gain", live_words(applied) if applied.gain.is_wide else known
         if applied.loss is not None and applied.loss != "the same":
             still = "it still learns" if diagnosis.case.workload.task == Task.TRAIN else "its answers are still good"
             yield "", f"it changes what is computed ({applied.loss}): check that {still}"

@@ -8,7 +8,8 @@ from pathlib import Path
 from torchstone.core import units
 from torchstone.core.schema.metric import RAW
 from torchstone.core.stats.proportion import wilson
-from torchstone.report.document import Column, Document, Facts, Part, Role, Table, Text
+from torchstone.report.charts.training import confusion
+from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.quality import TestMetrics
 
@@ -29,6 +30,8 @@ def _parts(results: TestResults, folder: Path) -> Iterator[Part]:
     yield Facts(tuple(_facts(results, folder)))
     if results.quality is not None:
         yield _classes(results.quality)
+        says = "Which class items were taken for: rows are what they are, shades are shares of the row"
+        yield Chart("confusion_matrix", says, confusion(results.quality))
     yield Facts(tuple(results.files.items()))
 
 

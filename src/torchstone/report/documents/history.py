@@ -10,16 +10,31 @@ import msgspec
 from torchstone.analysis.recommend.history import Change, Histories, History
 from torchstone.analysis.recommend.software import Changed
 from torchstone.core import units
-from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.segmentation import FEWEST
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
+from torchstone.report.charts.history import chart
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Facts,
+    Part,
+    Role,
+    Section,
+    Table,
+    Text,
+    paragraphs,
+)
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT, line
+from torchstone.storage.summaries import settings_words
 
 _AT_LENGTH = 3  # histories without a change that are told like those with one
 _MOST_CHANGED = 6  # things that changed
 _MOST_ROWS = 20
 _LINE, _SHORT_LINE = 36, 20  # runs, or groups of them, that a line drawn has room for
 _DAY = 10  # characters of a date
+_SAYS = "Each run with its 95 % confidence interval, the levels, and what changed where they part"
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -47,6 +62,8 @@ def _parts(told: Histories) -> Iterator[Part]:
     moved = [one for one in found if one.changes]
     quiet = [one for one in found if not one.changes]
     yield from _headline(told, moved)
+    if found:
+        yield Section("Pictures", (Chart("history", _SAYS, chart(found)),))
     for one in moved if len(found) > _AT_LENGTH else (*moved, *quiet):
         yield from _at_length(one)
     if quiet and len(found) > _AT_LENGTH:
@@ -162,11 +179,7 @@ def _run_columns(one: History) -> Iterator[Column]:
 
 def label(one: History) -> str:
     """Return a few words for a Case: task, model, batch size, and what is not as usual."""
-    told = {
-        axis: value for axis, value in one.configuration.items()
-        if axis == "batch_size" or (axis in AXES and value != AXES[axis].default)
-    }  # fmt: skip
-    return ", ".join((f"{one.task} {one.model}", *(f"{axis} {value}" for axis, value in told.items())))
+    return ", ".join(filter(None, (f"{one.task} {one.model}", settings_words(one.configuration))))
 
 
 # ── histories without a change ──────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from torchstone.core import units
 from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.memory import KINDS, PeakMemory
 from torchstone.core.stats.largest_batch import MOST
+from torchstone.report.charts.memory_kinds import memory_chart
 from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.wording import point_words, scalar_word
 from torchstone.workflows.memory.answer import Answer, Row, Verdict
@@ -53,6 +54,8 @@ def _parts(answer: Answer, first: str | None) -> Iterator[Part]:
         yield Table(tuple(_columns(answer)))
         if words := _legend(answer.rows):
             yield Text(words)
+    if (chart := memory_chart(answer)) is not None:
+        yield Section("Pictures", (chart,))
     for why in dict.fromkeys(row.why_not for row in answer.rows if row.why_not is not None):
         yield Text(f"not predicted: {why}")
     for why in dict.fromkeys(row.fixed for row in answer.rows if row.fixed is not None):

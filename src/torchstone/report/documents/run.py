@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
 
 
-def run_document(run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None) -> Document:
+def run_document(
+    run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None, pictures: Sequence[Part] = ()
+) -> Document:
     """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
 
     `answer`: what stands first, where that is neither the rates of a run nor what a tune found: of an A/B comparison.
+    `pictures`: what stands below the tables and what to doubt (documents/run_pictures.py).
     """
     shown = run if every else without_probes(run)
     report = (report_section(run),) if every else ()
     first = _first(run, shown) if answer is None else answer
-    return Document(run.name, (*first, *run_parts(shown, every=every), *setting_parts(shown), *report))
+    rest = run_parts(shown, every=every, pictures=pictures)
+    return Document(run.name, (*first, *rest, *setting_parts(shown), *report))
 
 
 def measured_document(results: Results, answer: Sequence[Part] | None = None) -> Document:
@@ -51,13 +55,14 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterator[Part]:
     return tune_parts(run) if run.answer is not None else answer_parts(shown)
 
 
-def run_parts(run: RunSummary, *, every: bool = False) -> Iterator[Part]:
+def run_parts(run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = ()) -> Iterator[Part]:
     """Yield what stands below the answer of a run: its head, tables, findings and notes; with `every` all of those."""
     yield from map(Text, _head(run))
     yield from case_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
     yield from finding_parts(run, every=every)
+    yield from pictures
     if run.answer is None and run.comparison is None:
         yield from note_parts(run, every=every)
     yield from convergence_parts(run, every=every)

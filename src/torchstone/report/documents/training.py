@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from torchstone.analysis.advice.fed import fed_words
 from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
-from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text, paragraphs
+from torchstone.report.charts.names import device_names
+from torchstone.report.charts.training_course import training_charts
+from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
 from torchstone.workflows.train.training import TrainResults
 from torchstone.workflows.tune.verifying import Epoch
@@ -39,6 +41,9 @@ def _parts(done: TrainResults, case: CaseSummary, epoch: Epoch | None) -> Iterat
         if metrics.best_epoch:
             yield Text(f"best epoch: {metrics.best_epoch}, by {_judged_by(metrics.epochs[0])}")
     yield Facts((*_ended(metrics), *_time(metrics, epoch), ("folder", str(done.folder))))
+    name_of = device_names(done.results.summary.machine)
+    if charts := training_charts(metrics, name_of(case)):
+        yield Section("Course of the training", tuple(charts))
     if metrics.final_val_accuracy is not None:
         yield Text("evaluate it:")
         yield Command(f"torchstone evaluate {shlex.quote(str(done.folder))}")

@@ -42,7 +42,7 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
 
     What has no value in any row is neither: it is not there.
     """
-    kept = [n for n, column in enumerate(columns) if column.rank == 0 or _says_something(column)]
+    kept = [n for n, column in enumerate(columns) if column.rank == 0 or says_something(column)]
     gone: list[int] = []
     widths = {n: _width(shortened(columns[n])) for n in kept}
     while sum(widths[n] + _GAP for n in kept) - _GAP > width and any(columns[n].rank for n in kept):
@@ -54,7 +54,8 @@ def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[C
     return [columns[n] for n in kept], [columns[n] for n in gone]
 
 
-def _says_something(column: Column) -> bool:
+def says_something(column: Column) -> bool:
+    """Say whether any cell has a value."""
     nothing = ("",) if column.of is not None else ("", MISSING)  # a dash in place of an interval has its reason
     return any(cell not in nothing for cell in column.cells)
 

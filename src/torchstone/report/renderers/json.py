@@ -8,14 +8,15 @@ from torchstone.report.document import Document
 
 
 class Json:
-    """One JSON document: every part has its `kind`."""
+    """One JSON document: every part has its `kind`. Attachments are left out."""
 
     describes = "JSON for programs: the parts of the report, each with its kind"
     suffix = ".json"
 
     def render(self, document: Document) -> bytes:
         """Return the file."""
-        return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+        said = {"title": document.title, "parts": document.parts}
+        return msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n"
 
 
 RENDERER = Json()

@@ -91,14 +91,16 @@ def _code(words: str) -> str:
 
 
 def _section(part: Section, level: int) -> Iterator[str]:
+    blocks = list(_blocks(part.parts, level + 1))
+    if part.parts and not blocks:  # what is there is for formats with pictures
+        return
     if part.folded:
-        yield f"<details><summary>{html.escape(_line(part.title))}</summary>"  # no Markdown is read there
-        yield from _blocks(part.parts, level + 1)
-        yield "</details>"
+        title = html.escape(_line(part.title))  # no Markdown is read there
+        yield from (f"<details><summary>{title}</summary>", *blocks, "</details>")
         return
     if part.title:
         yield f"{'#' * min(level, 6)} {_plain(part.title)}"
-    yield from _blocks(part.parts, level + 1)
+    yield from blocks
 
 
 def _table(part: Table) -> str:

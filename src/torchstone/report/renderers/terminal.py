@@ -63,14 +63,12 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
             yield from _facts(part, width, "  " if titled else "")
         case Table():
             yield from table(part, width, every=every)
-        case Ratios():
-            return  # the table beside it has the same figures
+        case Chart() | Ratios():
+            return  # the tables beside them have the same figures
         case Doubt():
             about = f"{said('note')}:" if part.severity == Severity.INFO else said(str(part.severity))
             yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
-        case Chart():
-            yield from wrapped(f"{part.name}: {part.says}", width, rest="  ")
-        case Section():
+        case Section() if not _is_silent(part):
             yield from _section(part, width, every=every, level=level, titled=titled)
 
 
@@ -124,8 +122,15 @@ def _section(part: Section, width: int, *, every: bool, level: int, titled: bool
             yield f"  {line}" if line else ""
 
 
+def _is_silent(part: Section) -> bool:
+    """Say whether a section has pictures alone, of which a terminal shows nothing."""
+    return bool(part.parts) and all(
+        _is_silent(one) if isinstance(one, Section) else isinstance(one, Chart | Ratios) for one in part.parts
+    )
+
+
 def _has_sections(part: Section) -> bool:
-    return any(isinstance(one, Section) and one.title and not one.folded for one in part.parts)
+    return any(isinstance(one, Section) and one.title and not one.folded and not _is_silent(one) for one in part.parts)
 
 
 class PlainText:

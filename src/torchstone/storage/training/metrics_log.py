@@ -7,9 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Workload
+from torchstone.core.schema.codec import decode
 from torchstone.core.schema.fit import EpochEnded
 from torchstone.core.schema.trial import Series, Trial
+from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.training.folder import METRICS, write_json
 
 
@@ -55,6 +58,16 @@ class TrainingMetrics(msgspec.Struct, frozen=True):
     message: str | None = None
     stopped_early: str | None = None
     telemetry: tuple[Series, ...] = ()
+
+
+def read_metrics(path: Path) -> TrainingMetrics:
+    """Return the metrics in a file. Raises UsageError, naming it, where it has none."""
+    with read_bounded(path) as file:
+        data = file.read()
+    try:
+        return decode(data, TrainingMetrics)
+    except UsageError as fault:
+        raise UsageError(f"{path}: {fault}") from None
 
 
 class MetricsLog:

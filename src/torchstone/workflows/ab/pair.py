@@ -58,14 +58,19 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def location(self) -> Location | None:
-        """The pair's own logarithm of the ratio and its error, of the middle half; None where a side failed.
+        """The pair's own logarithm of the ratio and its error; None where a side failed."""
+        return location_of(self.logs)
 
-        The error of fewer than 8 couples is 0, as a spread of so few tells nothing: see Standing.add.
-        """
-        if not self.logs:
-            return None
-        found = trimmed(self.logs, 0.25) if len(self.logs) >= _KNOWN else None
-        return found or Location(trimmed_mean(self.logs, 0.25), 0.0, 1.0)
+
+def location_of(logs: Sequence[float]) -> Location | None:
+    """Return the mean of the middle half of the couples of a pair, and its error; None where there is no couple.
+
+    The error of fewer than 8 couples is 0, as a spread of so few tells nothing: see SequentialTest.add.
+    """
+    if not logs:
+        return None
+    found = trimmed(logs, 0.25) if len(logs) >= _KNOWN else None
+    return found or Location(trimmed_mean(logs, 0.25), 0.0, 1.0)
 
 
 class _Side:

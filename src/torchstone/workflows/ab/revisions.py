@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -51,6 +52,21 @@ def find(word: str, here: Path) -> Revision:
 def uncommitted(here: Path) -> int:
     """Return how many tracked files differ from the last commit."""
     return len(_git(here, "status", "--porcelain", "--untracked-files=no").splitlines())
+
+
+def merge_base(one: str, other: str, here: Path) -> str:
+    """Return the newest commit that both commits come from. Raises UsageError where there is none here."""
+    try:
+        return _git(here, "merge-base", "--end-of-options", one, other).split()[0]
+    except (UsageError, IndexError):
+        deeper = "fetch the whole history (actions/checkout: fetch-depth: 0)"
+        raise UsageError(f"{one[:9]} and {other[:9]} have no commit in common here: {deeper}") from None
+
+
+def committed_utc(commit: str, here: Path) -> str:
+    """Return when a commit was made, in UTC (ISO 8601, to the second). Raises UsageError."""
+    shown = _git(here, "show", "--no-patch", "--no-show-signature", "--format=%ct", "--end-of-options", commit)
+    return datetime.fromtimestamp(int(shown.split()[0]), UTC).isoformat(timespec="seconds")
 
 
 @contextlib.contextmanager

@@ -13,9 +13,8 @@ import msgspec
 
 from torchstone.config.recipe_files import digest_of
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
-from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.active_run import RESUMED, ActiveRun, finish, missing
@@ -23,9 +22,8 @@ from torchstone.execution.controller.device_lock import WhenBusy, held
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.machine_facts import of_devices, of_host
-from torchstone.execution.plan import sketch
-from torchstone.plugins import registry
 from torchstone.storage.record_writer import RecordWriter
+from torchstone.workflows.run.recorded_request import asked_for, recheck, workloads
 from torchstone.workflows.run.results import Results, published, table_path
 
 
@@ -77,14 +75,14 @@ class Resumption:
             how = head.procedure
             if time_limit_s is not None:
                 how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
-            session = Session(how, [workload.model for workload in _workloads(head)], self._watcher)
+            session = Session(how, [workload.model for workload in workloads(asked_for(head))], self._watcher)
             run = self._taken(writer, so_far, session, own)
         return published(run, self._folder)
 
     def _taken(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
         head = so_far.head
         here = [head.plan.cases[place] for place in head.measurable]
-        placements = list(dict.fromkeys(case.placement for case in (here if head.quest is None else _cases(head))))
+        placements = list(dict.fromkeys(case.placement for case in (here if head.quest is None else asked_for(head))))
         with session:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)
@@ -105,30 +103,12 @@ class Resumption:
         message = f"resumed with --force after changes: {'; '.join(self._changes)}"
         return [Finding(RESUMED, Severity.WARNING, message, "measure again in one run", "run")]
 
-    def _own_cases(self, head: Head) -> list[Case]:
+    def _own_cases(self, head: Head) -> Sequence[Case]:
         """Return a Case of each workload that is the user's own, and note what has changed of the request."""
-        for workload in _workloads(head):
-            if workload.model.partition(":")[0] not in registry.names("models"):
-                raise UsageError(f"{head.run_id} was measured in your own program: only that program can continue it")
-        if head.source is not None:
-            self._changes += _change_of(head.source.word, head.source.sha256)
-        own = []
-        for workload in _workloads(head):
-            try:
-                found = sketch(_request(workload))
-            except UsageError as fault:
-                self._changes.append(str(fault))
-                continue
-            now, then = dict(found.workload.fixed), dict(workload.fixed)
-            self._changes += [
-                f"{workload.model}, {workload.data}: {name} was {then.get(name)}, is {now.get(name)}"
-                for name in sorted(now.keys() | then.keys()) if now.get(name) != then.get(name)
-            ]  # fmt: skip
-            if head.code.get(workload.model, found.code_sha256) != found.code_sha256:
-                self._changes.append(f"{workload.model}: its file has changed")
-            if found.own:
-                own.append(next(case for case in _cases(head) if case.workload == workload))
-        return own
+        found = recheck(head, asked_for(head))
+        self._changes += _change_of(head.source.word, head.source.sha256) if head.source is not None else []
+        self._changes += found.changes
+        return found.own
 
 
 def _change_of(word: str, sha256: str) -> list[str]:
@@ -140,29 +120,3 @@ def _change_of(word: str, sha256: str) -> list[str]:
 
 def _is_complete(run: Run) -> bool:
     return run.end is not None and run.end.status == "done" and not any(missing(run))
-
-
-def _cases(head: Head) -> Sequence[Case]:
-    """Return the Cases that were asked for. Those that a search added are of the same workload, or of its parts."""
-    return head.plan.cases if head.quest is None else (head.quest.base,)
-
-
-def _workloads(head: Head) -> list[Workload]:
-    found: list[Workload] = []
-    for case in _cases(head):
-        if case.workload not in found:
-            found.append(case.workload)
-    return found
-
-
-def _request(workload: Workload) -> WorkloadRequest:
-    """Return what the workload was asked for with, as far as it is part of what it is."""
-    fixed = workload.fixed
-    options: dict[str, str | int] = {}
-    if (weights := fixed.get("weights")) in ("random", "pretrained"):
-        options["weights"] = str(weights)
-    if isinstance(classes := fixed.get("classes"), int):
-        options["classes"] = classes
-    return WorkloadRequest(
-        str(workload.task), workload.model, workload.data, options, data_options=workload.data_options
-    )

@@ -9,7 +9,7 @@ from torchstone.analysis.advice.choices import best_efficiency, choice_of, highe
 from torchstone.analysis.advice.feeding import feeding
 from torchstone.analysis.summary import CaseSummary, summarize
 from torchstone.core import units
-from torchstone.core.schema.answer import Choice, TuneResult
+from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.axis import AxisStage, Scalar, axes_of, followers
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Part, Point, ProbeResult
@@ -33,9 +33,7 @@ def answer_of(
     fought = [choices[case_id] for case_id in ranking]
     present_id = space.case(quest.present).case_id if quest.present is not None else None
     efficient = best_efficiency(fought)
-    best = next((choice for choice in fought if is_safe(choice)), fought[0])
-    if quest.objective == "efficiency" and efficient is not None:
-        best = efficient
+    best = best_of(fought, quest)
     whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
     measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
     against = duel.get(present_id or "", ())
@@ -48,6 +46,14 @@ def answer_of(
         searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),
         points=len(space.points), probes=len(readings),
     )  # fmt: skip
+
+
+def best_of(ranking: Sequence[Choice], quest: TuneSpec) -> Choice:
+    """Return what is recommended of the final round, best first: the first that is safe, or the most efficient."""
+    efficient = best_efficiency(ranking)
+    if quest.objective == "efficiency" and efficient is not None:
+        return efficient
+    return next((choice for choice in ranking if is_safe(choice)), ranking[0])
 
 
 def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:

@@ -6,6 +6,7 @@ import pytest
 
 from torchstone.core.charts.phase_colours import phase_colours
 from torchstone.core.charts.picture import (
+    Band,
     Bars,
     Cells,
     Colours,
@@ -13,12 +14,16 @@ from torchstone.core.charts.picture import (
     Divider,
     Dots,
     Failure,
+    Guide,
     Interval,
     Kind,
     Level,
     Line,
     Panel,
     Picture,
+    Reach,
+    Stretch,
+    Words,
 )
 from torchstone.core.charts.vega_lite import vega_lite
 from torchstone.core.schema.phase import PHASES
@@ -26,6 +31,7 @@ from torchstone.core.schema.phase import PHASES
 BATCH = Coordinate("batch", "batch size", Kind.STEPS, ("8", "32"))
 RATE = Coordinate("rate", "images/s")
 VALUES = ({"batch": "8", "rate": 10.0, "low": 9.0, "high": 11.0, "card": "A100"},)
+SIDE_BY_SIDE = {"labelAngle": 0, "labelOverlap": "greedy"}
 TWO = Colours("card", ("A100", "H100"))
 
 
@@ -71,8 +77,8 @@ def test_a_panel_has_its_sizes_its_values_and_a_subtitle_where_it_has_one():
 @pytest.mark.parametrize(
     ("x", "expected"),
     [
-        (BATCH, {"type": "ordinal", "axis": {"labelAngle": 0}, "scale": {"domain": ["8", "32"]}}),
-        (Coordinate("batch", "batch size", Kind.STEPS), {"type": "ordinal", "axis": {"labelAngle": 0}}),
+        (BATCH, {"type": "ordinal", "axis": SIDE_BY_SIDE, "scale": {"domain": ["8", "32"]}}),
+        (Coordinate("batch", "batch size", Kind.STEPS), {"type": "ordinal", "axis": SIDE_BY_SIDE}),
         (Coordinate("batch", "batch size"), {"type": "quantitative"}),
         (
             Coordinate("batch", "batch size", from_zero=False, whole=True),
@@ -88,6 +94,15 @@ def test_a_panel_has_its_sizes_its_values_and_a_subtitle_where_it_has_one():
 )  # fmt: skip
 def test_what_stands_along_x(x, expected):
     assert drawn(panel(Line(RATE), x=x))["encoding"]["x"] == {"field": "batch", "title": "batch size", **expected}
+
+
+def test_what_is_counted_has_whole_ticks_where_they_are_few():
+    epochs = Coordinate("epoch", "epoch", from_zero=False, whole=True)
+    few = tuple({"epoch": float(n), "rate": 1.0} for n in (1, 2))
+    axis = drawn(panel(Line(RATE), x=epochs, values=few))["encoding"]["x"]["axis"]
+    assert axis == {"tickMinStep": 1, "format": "d", "values": [1, 2]}
+    many = tuple({"epoch": float(n), "rate": 1.0} for n in range(40))
+    assert "values" not in drawn(panel(Line(RATE), x=epochs, values=many))["encoding"]["x"]["axis"]
 
 
 def test_a_line_has_dots_where_they_are_few_and_the_first_colour_where_it_has_no_other():
@@ -122,6 +137,16 @@ def test_colours_are_those_of_the_palette_with_a_legend_where_there_are_several(
     assert len(set(shades)) == 8
 
 
+def test_a_legend_has_as_many_columns_as_have_room():
+    def columns(*names):
+        (line,) = layers(panel(Line(RATE), colours=Colours("card", names)))
+        return line["encoding"]["color"]["legend"]["columns"]
+
+    assert columns("data", "forward", "backward", "rest") == 4
+    assert columns("NVIDIA A100-SXM4-80GB", "AMD Instinct MI300X", "Intel Xeon") == 2
+    assert columns("x" * 60, "y") == 1
+
+
 def test_intervals_and_dots_are_drawn_where_their_ends_are_known():
     interval, dots = layers(panel(Interval(RATE), Dots(RATE), colours=TWO))
     assert interval["transform"] == [{"filter": "isValid(datum.low) && isValid(datum.high)"}]
@@ -138,11 +163,11 @@ def test_bars_are_stacked_in_their_order(shares, stack):
     assert bars["encoding"]["order"] == {"field": "place"}
     assert bars["encoding"]["y"]["stack"] == stack
     assert bars["encoding"]["y"].get("axis") == ({"format": ".0%"} if shares else None)
-    assert bars["encoding"]["color"]["legend"]["columns"] == 6
+    assert bars["encoding"]["color"]["legend"]["columns"] == 2
 
 
 def test_levels_dividers_and_failures_have_values_of_their_own():
-    level, divider, word, failure = layers(
+    failure, level, divider, word = layers(
         panel(
             Level(RATE, "from", "to", ({"from": 1, "to": 9, "rate": 10.0},)),
             Divider("what", ({"batch": 4.5, "what": "2×"},)),
@@ -155,6 +180,51 @@ def test_levels_dividers_and_failures_have_values_of_their_own():
     assert (word["mark"]["dy"], word["encoding"]) == (-70.0, {"text": {"field": "what"}})
     assert failure["encoding"] == {"y": {"value": 152}, "text": {"field": "why"}}
     assert not [one for one in (level, divider, word, failure) if "color" in one.get("encoding", {})]
+
+
+def test_pieces_of_a_line_are_not_joined_and_a_faint_one_has_no_dots():
+    (line,) = layers(panel(Line(RATE, piece="part"), colours=TWO))
+    assert line["encoding"]["detail"] == {"field": "part", "type": "nominal"}
+    (thin,) = layers(panel(Line(RATE, faint=True)))
+    assert thin["mark"] == {"type": "line", "point": False, "color": "#0072b2", "strokeWidth": 1, "opacity": 0.7}
+
+
+def test_an_axis_of_ratios_has_its_ends_and_what_reaches_beyond_is_cut():
+    along = Coordinate("rate", "ratio", logarithmic=True, ends=(0.5, 2.0))
+    rows = Coordinate("card", "", Kind.NAMES, ("A100",))
+    found = drawn(panel(Reach(rows), Band(RATE), x=along))
+    assert found["encoding"]["x"]["scale"] == {"type": "log", "domain": [0.5, 2.0], "nice": False}
+    reach, band = found["layer"]
+    assert (reach["mark"]["type"], reach["mark"]["clip"]) == ("rule", True)
+    assert (reach["encoding"]["x"]["field"], reach["encoding"]["x2"]) == ("low", {"field": "high"})
+    assert reach["encoding"]["y"]["sort"] == ["A100"]
+    assert (band["mark"]["type"], band["mark"]["orient"]) == ("area", "horizontal")
+    high = drawn(panel(Line(Coordinate("rate", "s", logarithmic=True))))["layer"][0]["encoding"]["y"]
+    assert high["scale"] == {"type": "log"}
+
+
+def test_guides_and_stretches_have_values_of_their_own():
+    limit = Guide(RATE, ({"batch": "8", "rate": 20.0, "card": "A100"},))
+    guide, shade = layers(panel(limit, Stretch("from", "to", ({"from": 1, "to": 2},)), colours=TWO))
+    assert guide["mark"] == {"type": "line", "strokeDash": [6, 4]}
+    assert guide["encoding"]["color"]["field"] == "card"
+    assert shade["mark"]["type"] == "rect"
+    assert (shade["encoding"]["x"]["field"], shade["encoding"]["x2"]) == ("from", {"field": "to"})
+
+
+def test_words_stand_beside_their_points_over_a_white_rim():
+    rim, words = layers(panel(Words(RATE, "card")))
+    assert rim["mark"]["stroke"] == "white"
+    assert rim["encoding"] == words["encoding"]
+    assert words["encoding"]["text"] == {"field": "card"}
+
+
+def test_long_titles_are_broken_and_a_record_cannot_bring_what_steers():
+    one = Panel("word " * 60, BATCH, (Line(RATE),), VALUES, subtitle="model\x1b[31m")
+    title = drawn(one)["title"]
+    assert len(title["text"]) == 3
+    assert title["text"][-1].endswith("…")
+    assert title["subtitle"] == "model\N{REPLACEMENT CHARACTER}[31m"
 
 
 def test_cells_are_as_dark_as_their_share_and_their_numbers_can_be_read():
@@ -177,7 +247,9 @@ def test_every_phase_has_a_colour_of_its_own():
 
 @pytest.mark.parametrize("marks", [
     (Line(RATE, labelled=True), Interval(RATE)), (Bars(RATE, "rate"),), (Dots(RATE),),
-    (Divider("card", VALUES), Failure("card", VALUES)), (Cells(Coordinate("card", "card", Kind.NAMES), "rate", "x"),),
+    (Divider("card", VALUES), Failure("card", VALUES)),
+    (Guide(RATE, VALUES), Words(RATE, "card"), Line(RATE, faint=True)),
+    (Cells(Coordinate("card", "card", Kind.NAMES), "rate", "x"),),
 ])  # fmt: skip
 def test_vl_convert_takes_it(marks):
     vl_convert = pytest.importorskip("vl_convert")

@@ -38,7 +38,7 @@ def printed(*sides: ComparedInput, width: int = 160, every: bool = False) -> str
 
 def sides(told: Document) -> Table:
     """The table of who is compared."""
-    (whole,) = [part for part in told.parts if isinstance(part, Section)]
+    (whole,) = [part for part in told.parts if isinstance(part, Section) and part.title == "BENCHMARK COMPARISON"]
     table, *_ = whole.parts
     assert isinstance(table, Table)
     return table

@@ -46,6 +46,16 @@ def test_the_cause_comes_first_and_everything_fits(width):
     assert "more processes that load" not in text, "what was measured is not offered as mere advice"
 
 
+def test_a_gain_that_is_not_known_is_not_told_as_one():
+    wide = msgspec.structs.replace(GAIN, low=0.4 * GAIN.value, high=2.5 * GAIN.value)
+    helped = Tried("precision", WhatIf({"precision": "bf16"}, "x"), Judgement.UNCLEAR, wide)
+    text = " ".join(shown(msgspec.structs.replace(a_diagnosis(), applied=helped), width=200).split())
+    unknown = "What precision=bf16 gains is not known: measured live, its interval is wider than ±50 %"
+    assert f"{unknown}." in text
+    assert f"gain {unknown}" in text
+    assert "– times" not in text
+
+
 @pytest.mark.parametrize(
     ("task", "said"), [(Task.TRAIN, "it still learns"), (Task.INFER, "its answers are still good")]
 )

@@ -5,7 +5,7 @@ from compared_results import a_history
 from compared_results import histories as document
 
 from torchstone.analysis.recommend.software import Changed
-from torchstone.report.document import Command, Document, Facts, Role, Section, Table, Text
+from torchstone.report.document import Chart, Command, Document, Facts, Role, Section, Table, Text
 from torchstone.report.documents.history import Requested
 from torchstone.report.documents.history_line import CHANGED, LEFT_OUT
 from torchstone.report.renderers.md import markdown
@@ -30,7 +30,8 @@ def test_where_nothing_that_is_recorded_changed_that_is_said():
 
 
 def test_the_levels_are_a_table_with_their_intervals():
-    (section,) = [part for part in document(a_history()).parts if isinstance(part, Section)]
+    pictures, section = (part for part in document(a_history()).parts if isinstance(part, Section))
+    assert [part.name for part in pictures.parts if isinstance(part, Chart)] == ["history"]
     (levels,) = [part for part in section.parts if isinstance(part, Table)]
     cells = {column.title: column.cells for column in levels.columns}
     assert cells["level"] == ("1", "2")

@@ -2,9 +2,23 @@
 
 import pytest
 
+from torchstone.core.charts.picture import Picture
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.estimate import Severity
-from torchstone.report.document import Column, Command, Document, Doubt, Facts, Role, Section, Table, Text
+from torchstone.report.document import (
+    Chart,
+    Column,
+    Command,
+    Document,
+    Doubt,
+    Facts,
+    Ratio,
+    Ratios,
+    Role,
+    Section,
+    Table,
+    Text,
+)
 from torchstone.report.renderers._table import fitting
 from torchstone.report.renderers._text import cells, wrapped
 from torchstone.report.renderers.terminal import terminal
@@ -169,3 +183,14 @@ def test_a_finding_that_changes_no_verdict_is_a_note():
     told = [Doubt(severity, "a case", "seen", "do this") for severity in Severity]
     said = "a case: seen. do this"
     assert lines(*told) == [f"note: {said}", f"warning {said}", f"error {said}"]
+
+
+def test_pictures_leave_no_trace_nor_do_sections_of_nothing_else():
+    chart = Chart("speed", "what it shows", Picture("Speed", ()))
+    ratios = Ratios((Ratio("a", "b", 1.1, 1.0, 1.2, "better", higher_is_better=True),), 0.02, 0.95)
+    pictures = Section("Pictures", (chart, Section("more", (ratios,)), Section("folded", (chart,), folded=True)))
+    for every in (False, True):
+        assert lines(Text("one"), chart, pictures, ratios, Text("two"), every=every) == ["one", "two"]
+    both = Section("of both", (Text("words"), chart))
+    assert lines(Section("top", (pictures, both))) == lines(Section("top", (Section("of both", (Text("words"),)),)))
+    assert lines(Section("empty", ())) == ["empty"], "what is empty for another reason is told"

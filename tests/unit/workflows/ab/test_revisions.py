@@ -1,11 +1,12 @@
 """Revisions of a real repository, each in a work tree that is gone afterwards."""
 
 import subprocess
+from datetime import datetime, timedelta
 
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ab.revisions import checked_out, find
+from torchstone.workflows.ab.revisions import checked_out, committed_utc, find, merge_base
 
 
 def git(folder, *words):
@@ -71,3 +72,19 @@ def test_a_folder_that_one_revision_lacks(repository):
     finally:
         (repository / "new").rmdir()
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_the_merge_base_and_the_time_of_a_commit(repository):
+    older, newer = (git(repository, "rev-parse", word).strip() for word in ("HEAD~1", "HEAD"))
+    assert merge_base(older, newer, repository) == older
+    git(repository, "config", "log.showSignature", "true")  # which prints more before what is asked for
+    when = datetime.fromisoformat(committed_utc(newer, repository))
+    assert when.utcoffset() == timedelta(0)
+    assert abs(when.timestamp() - (repository / "code" / "net.py").stat().st_mtime) < 3600.0
+
+
+def test_histories_without_a_common_commit_have_no_merge_base(repository):
+    tree = git(repository, "rev-parse", "HEAD^{tree}").strip()
+    alone = git(repository, "commit-tree", tree, "-m", "alone").strip()
+    with pytest.raises(UsageError, match="no commit in common here: fetch the whole history"):
+        merge_base(alone, git(repository, "rev-parse", "HEAD").strip(), repository)

@@ -1,0 +1,147 @@
+"""How soon a report as HTML is there, how large it is, what memory it takes: `torchstone report` as a whole process.
+
+Two runs: 336 cases (seven batch sizes, twelve numbers of loading processes, two precisions, compiled or not) of five
+trials each, and 100 cases of 100 trials each. Every trial is a copy of a real one that is taken here first (the small
+CNN in training, 100 steps) with values of its own; the index of the store is there already.
+
+    python benchmarks/reports.py [--runs 3] [--json FILE]        exit 1 if a bound below is exceeded
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from records import real_run
+
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
+from torchstone.core.schema.trial import Trial
+from torchstone.plugins.checking import look
+from torchstone.storage.index import sync
+from torchstone.storage.record_reader import record_path
+
+_KIBIBYTE = 1024 if sys.platform != "darwin" else 1  # ru_maxrss is in bytes there
+_RUN_ID = "20260101-000000-abcdef"
+
+
+class Asked(NamedTuple):
+    """A run that is reported, and the bounds: wall time, size of the page (None: none), peak resident memory."""
+
+    points: Sequence[Mapping[str, Any]]
+    trials: int
+    most_s: float
+    most_bytes: int | None
+    most_memory_bytes: int = 500_000_000
+
+
+RUNS = {
+    "336 cases × 5 trials": Asked(
+        [
+            {"batch_size": size, "num_workers": workers, "precision": precision, "compile": mode}
+            for workers, precision, mode, size in itertools.product(
+                range(12), ("fp32", "bf16"), ("off", "default"), [2**n for n in range(7)]
+            )
+        ],
+        5, 3.0, 1_500_000,
+    ),
+    "100 cases × 100 trials": Asked([{"batch_size": n + 1} for n in range(100)], 100, 5.0, None),
+}  # fmt: skip
+
+
+def write_run(model: Run, folder: Path, asked: Asked) -> None:
+    """Write a store of one run whose trials are copies of the one of `model`."""
+    dice = random.Random(0)
+    (case,) = model.head.plan.cases
+    cases = tuple(
+        msgspec.structs.replace(case, configuration={**case.configuration, **point}) for point in asked.points
+    )
+    slots = tuple(Slot(place, number) for number in range(asked.trials) for place in range(len(cases)))
+    head = msgspec.structs.replace(model.head, run_id=_RUN_ID, plan=Plan(cases, slots))
+    trials = tuple(
+        scaled(model.trials[0], cases[slot.case].case_id, slot.number, order, dice) for order, slot in enumerate(slots)
+    )
+    findings = look(Run(head, trials, (), None))
+    lines = [head, *trials, *map(Noted, findings), End(head.started_utc, "done")]
+    (folder / "records").mkdir(parents=True)
+    record_path(folder, _RUN_ID).write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+    problems = sync(folder)
+    if problems:
+        raise ValueError(f"the store cannot be read: {problems}")
+
+
+def scaled(trial: Trial, case_id: str, number: int, order: int, dice: random.Random) -> Trial:
+    """Return the trial with another id, all its times by one factor: the parts still sum to the whole."""
+    factor = dice.lognormvariate(0.0, 0.05)
+    measurements = tuple(
+        msgspec.structs.replace(m, values=tuple(value * factor for value in m.values))
+        if m.metric.endswith("_time_s")
+        else m
+        for m in trial.measurements
+    )
+    trial_id = f"{dice.getrandbits(48):012x}"
+    return msgspec.structs.replace(
+        trial, trial_id=trial_id, case_id=case_id, number=number, order=order, measurements=measurements
+    )
+
+
+def report(folder: Path) -> tuple[float, int, int]:
+    """Run `torchstone report` and return its wall time in seconds, the page's size and the peak memory in bytes."""
+    program = str(Path(sys.executable).parent / "torchstone")
+    # With PYTHONDONTWRITEBYTECODE every start compiles every module again: not what a user has.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    began_s = time.perf_counter()
+    process = subprocess.Popen(
+        [program, "report", _RUN_ID, "--format", "html", "--output-dir", str(folder)],
+        env=environment, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    _, status, used = os.wait4(process.pid, 0)
+    took_s = time.perf_counter() - began_s
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"torchstone report ended with {process.returncode}")
+    page = folder / "reports" / f"{_RUN_ID}.html"
+    return took_s, page.stat().st_size, used.ru_maxrss * _KIBIBYTE
+
+
+def main() -> int:
+    """Write, report, print; return 1 if a bound is exceeded."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3, help="times each report is written (default 3)")
+    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "data" / "reports.json")
+    options = parser.parse_args()
+    model = real_run()
+    found: dict[str, Any] = {}
+    good = True
+    print(f"{'run':<24} {'wall time':>10} {'page':>9} {'peak memory':>12}")
+    for name, asked in RUNS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(model, Path(folder), asked)
+            report(Path(folder))  # the first fills the caches
+            times_s, sizes, peaks = zip(*(report(Path(folder)) for _ in range(options.runs)), strict=True)
+        usual_s, size, peak = statistics.median(times_s), sizes[0], max(peaks)
+        found[name] = {"times_s": times_s, "page_bytes": size, "peak_bytes": peak}
+        bounds = (asked.most_s, asked.most_bytes, asked.most_memory_bytes)
+        measured = zip(("time", "size", "memory"), (usual_s, size, peak), bounds, strict=True)
+        over = [word for word, value, most in measured if most is not None and value > most]
+        good = good and not over
+        mark = f"  TOO MUCH {', '.join(over)}" if over else ""
+        print(f"{name:<24} {usual_s:>8.2f} s {size / 1e6:>6.2f} MB {peak / 1e6:>9.0f} MB{mark}")
+    options.json.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "runs": found}))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""`--plots DIR`: the pictures of a Document as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchstone.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from torchstone.report.document import Document
+
+
+def add_plots(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str = "there") -> None:
+    """Add --plots."""
+    parser.add_argument("--plots", type=Path, metavar="DIR", help=f"write each picture as SVG and PNG {where}")
+
+
+def write_plots(document: Document, folder: Path) -> list[Path]:
+    """Write every picture as SVG and PNG, and return the files; none where there is no data for one.
+
+    Raises UsageError where the folder cannot be written, MissingError without vl-convert.
+    """
+    from torchstone.report.pictures import drawn
+
+    return [write_file(folder / name, data) for name, data in drawn(document).items()]
+
+
+def write_file(path: Path, data: bytes) -> Path:
+    """Write a file, its folders too, and return its path. Raises UsageError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as fault:
+        raise UsageError(f"cannot write into {path.parent}: {fault.strerror}") from None
+    return path
+
+
+def write_told_plots(document: Document, folder: Path) -> None:
+    """Write every picture, and on stderr which files those are. Raises as `write_plots`."""
+    files = write_plots(document, folder)
+    print("\n".join(map(str, files)) or "torchstone: --plots: nothing to draw", file=sys.stderr)
+
+
+def require_drawing() -> None:
+    """Raise MissingError without vl-convert: before anything is measured."""
+    from torchstone.core.charts.drawing import library
+
+    library()

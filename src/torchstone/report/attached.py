@@ -1,0 +1,131 @@
+"""Files that an HTML page carries: a `<script>` of octets each, which no browser runs, with its name and SHA-256.
+
+The content is compressed (gzip without a time, so that the same file gives the same bytes) and in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import html
+import zlib
+from collections.abc import Sequence
+from html.parser import HTMLParser
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.report.document import Attachment
+
+OCTETS = "application/octet-stream"
+MOST_PAGE_BYTES = 64 * 2**20
+MOST_FILES = 64
+MOST_BYTES = 512 * 2**20  # of all files of a page, unpacked
+_MOST_NAME = 300
+_GZIP = 31  # what zlib calls the format of gzip
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    """A file as a page has it, unpacked. `stated_sha256`: what the page says that it is."""
+
+    attachment: Attachment
+    stated_sha256: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the content is the one that the page states."""
+        return hashlib.sha256(self.attachment.content).hexdigest() == self.stated_sha256
+
+
+def attachment_tags(attachments: Sequence[Attachment]) -> str:
+    """Return a `<script>` for each attachment, a line each, to stand in the body of a page."""
+    return "".join(f"{_tag(one)}\n" for one in attachments)
+
+
+def _tag(one: Attachment) -> str:
+    squeezer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    packed = base64.b64encode(squeezer.compress(one.content) + squeezer.flush()).decode("ascii")
+    name, kind = html.escape(one.name), html.escape(one.media_type)
+    digest = hashlib.sha256(one.content).hexdigest()
+    return (
+        f'<script type="{OCTETS}" data-name="{name}" data-media-type="{kind}" data-sha256="{digest}">{packed}</script>'
+    )
+
+
+def attached(page: bytes) -> list[Attachment]:
+    """Return the files that a page carries.
+
+    Raises UsageError as `embedded`, and where a content is not the one that the page states.
+    """
+    found = embedded(page)
+    for one in found:
+        if not one.agrees:
+            raise UsageError(f"attachment {one.attachment.name!r} has another SHA-256 than the page states")
+    return [one.attachment for one in found]
+
+
+def embedded(page: bytes) -> list[Embedded]:
+    """Return the files that a page carries, whether or not they are the ones that it states.
+
+    Raises UsageError for a page, or files, beyond the bounds above, for a name that comes twice, and for a content that
+    is not gzip in base64.
+    """
+    if len(page) > MOST_PAGE_BYTES:
+        raise UsageError(f"a page of {len(page)} bytes exceeds the limit ({MOST_PAGE_BYTES})")
+    reader = _Reader()
+    reader.feed(page.decode("utf-8", "replace"))
+    reader.close()
+    found: dict[str, Embedded] = {}
+    left = MOST_BYTES
+    for name, kind, digest, packed in reader.found:
+        if name in found:
+            raise UsageError(f"two attachments are called {name!r}")
+        content = _unpacked(name, packed, left)
+        left -= len(content)
+        found[name] = Embedded(Attachment(name, kind, content), digest)
+    return list(found.values())
+
+
+class _Reader(HTMLParser):
+    """Collects (name, media type, stated digest, packed content) of each attachment."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, str, str, str]] = []
+        self._about: tuple[str, str, str] | None = None
+        self._data: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = {name: value or "" for name, value in attrs}
+        if tag != "script" or told.get("type") != OCTETS or "data-name" not in told:
+            return
+        if len(self.found) >= MOST_FILES:
+            raise UsageError(f"the page carries more than {MOST_FILES} files")
+        name = told["data-name"]
+        if not name or len(name) > _MOST_NAME:
+            raise UsageError(f"an attachment has no name of 1 to {_MOST_NAME} characters: {name[:80]!r}")
+        self._about = name, told.get("data-media-type", OCTETS), told.get("data-sha256", "").lower()
+        self._data = []
+
+    def handle_data(self, data: str) -> None:
+        if self._about is not None:
+            self._data.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script" and self._about is not None:
+            self.found.append((*self._about, "".join(self._data)))
+            self._about = None
+
+
+def _unpacked(name: str, packed: str, most: int) -> bytes:
+    opener = zlib.decompressobj(_GZIP)
+    try:
+        content = opener.decompress(base64.b64decode("".join(packed.split()), validate=True), most + 1)
+    except (binascii.Error, ValueError, zlib.error) as fault:
+        raise UsageError(f"attachment {name!r} is not gzip in base64 ({fault})") from None
+    if len(content) > most:
+        raise UsageError(f"attachment {name!r}: more than {MOST_BYTES} bytes are carried in all")
+    if not opener.eof or opener.unused_data:
+        raise UsageError(f"attachment {name!r} is not one whole gzip file")
+    return content

@@ -1,0 +1,109 @@
+"""What a report of a run carries, so that it can be checked: its record, what is claimed of it, and their SHA-256.
+
+The record has the plan, the seed and every raw value; `torchstone verify` computes the claims from it again. A folder
+that `torchstone release` writes has the same files under the same names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.summary import RunSummary
+from torchstone.core import units
+from torchstone.core.schema.codec import encode
+from torchstone.report.attached import OCTETS
+from torchstone.report.claims import claims_of
+from torchstone.report.document import Attachment, Document, Role, Text
+from torchstone.storage.index import CUT_OFF
+from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
+from torchstone.storage.query import read_run
+from torchstone.storage.record_reader import read_bounded
+from torchstone.storage.record_writer import record_lines
+
+RECORDS, CLAIMS = "records", "claims"  # folders
+CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them
+MOST_RAW_BYTES, MOST_PACKED_BYTES = 256 * 2**20, 20 * 2**20  # of a record that a report carries
+_KINDS = {".jsonl": "application/jsonl", ".json": "application/json", "": "text/plain"}
+
+
+def record_name(run_id: str) -> str:
+    """Return the name under which the record of a run is carried."""
+    return f"{RECORDS}/{run_id}.jsonl"
+
+
+def claims_name(run_id: str) -> str:
+    """Return the name under which the claims of a run are carried."""
+    return f"{CLAIMS}/{run_id}.json"
+
+
+def record_bytes(summary: RunSummary) -> bytes:
+    """Return the record of a run: as it is stored, or written anew from a document or a file of another tool.
+
+    Of a run that still goes on: as far as the summary knows it. Raises UsageError where it cannot be read.
+    """
+    path = Path(summary.record)
+    with read_bounded(path) as file:
+        content = file.read()
+    if not content.startswith(b'{"record":"head"'):
+        return b"".join(record_lines(read_run(path)))
+    return b"".join(_known(content, summary)) if summary.status == CUT_OFF else content
+
+
+def _known(content: bytes, summary: RunSummary) -> Iterator[bytes]:
+    """Yield the lines of an unfinished record up to the last trial of its summary."""
+    trials = [trial for case in summary.cases for trial in case.trials]
+    last = max(trials, key=lambda trial: trial.order).trial_id.encode() if trials else None
+    lines = content.splitlines(keepends=True)
+    yield from lines[:1]
+    if last is not None:
+        upto = next((n for n, line in enumerate(lines) if _is_trial(line, last)), len(lines) - 1)
+        yield from lines[1 : upto + 1]
+
+
+def _is_trial(line: bytes, trial_id: bytes) -> bool:
+    return line.startswith(b'{"record":"trial","trial_id":"' + trial_id + b'"')
+
+
+def claim_files(summary: RunSummary, record: bytes) -> dict[str, bytes]:
+    """Return the record of a run and its claims, by their names."""
+    claims = claims_of(summary, hashlib.sha256(record).hexdigest())
+    return {record_name(summary.run_id): record, claims_name(summary.run_id): encode(claims) + b"\n"}
+
+
+def with_record(document: Document, summary: RunSummary) -> Document:
+    """Return the Document of a run with what it follows from. Raises UsageError where the record cannot be read."""
+    return carrying(document, claim_files(summary, record_bytes(summary)))
+
+
+def carrying(document: Document, files: Mapping[str, bytes]) -> Document:
+    """Return a Document that carries the files of a run and their SHA-256; with a note where they are too large."""
+    why = next(filter(None, map(_too_large, files.values())), None)
+    if why is None:
+        whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
+        return msgspec.structs.replace(document, attachments=attachments(whole))
+    note = Text(f"This report carries no record, so that `torchstone verify` cannot check it: {why}.", Role.NOTE)
+    return msgspec.structs.replace(document, parts=(*document.parts, note))
+
+
+def _too_large(content: bytes) -> str | None:
+    """Return why a report does not carry a file; None where it does."""
+    size = len(content)
+    if size <= MOST_PACKED_BYTES:
+        return None
+    if size > MOST_RAW_BYTES:
+        return f"its record has {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
+    packed = len(zlib.compress(content, 1))  # in a fourth of the time, and hardly larger
+    if packed <= MOST_PACKED_BYTES:
+        return None
+    most = units.quantity(MOST_PACKED_BYTES, "bytes")
+    return f"its record has {units.quantity(packed, 'bytes')} when compressed, more than {most}"
+
+
+def attachments(files: Mapping[str, bytes]) -> tuple[Attachment, ...]:
+    """Return files as what a Document carries."""
+    return tuple(Attachment(name, _KINDS.get(Path(name).suffix, OCTETS), content) for name, content in files.items())

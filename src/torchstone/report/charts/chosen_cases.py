@@ -1,0 +1,65 @@
+"""The Cases of which a report shows the single steps: a picture of each of hundreds would be read by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torchstone.analysis.advice.absent import on_devices_here
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.summary import CaseSummary, RunSummary
+from torchstone.core.charts.palette import short
+from torchstone.core.schema.estimate import Verdict
+from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Trial, believed, ended_well
+from torchstone.report.charts.names import device_names, workload_name
+
+MOST_CASES = 6
+_TITLE = 110  # characters
+MOST_TRIALS = 8  # of a case: as many as there are colours
+
+
+def chosen_cases(run: RunSummary) -> list[CaseSummary]:
+    """Return the Cases that were measured, where they are few; else the fastest of each workload and device.
+
+    What a tune recommends, and both sides of an A/B comparison, are always among them.
+    """
+    measured = [case for case in on_devices_here(run) if ended_well(case.trials) and case.verdict != Verdict.INVALID]
+    if len(measured) <= MOST_CASES:
+        return measured
+    first = [case for case in measured if case.case_id in _named(run)]
+    fastest = [max(cases, key=_rate) for cases in groups(measured)]
+    found = {case.case_id: case for case in (*first, *fastest)}
+    return list(found.values())[:MOST_CASES]
+
+
+def _named(run: RunSummary) -> Sequence[str]:
+    if run.answer is not None:
+        return (run.answer.recommended.case_id,)
+    if run.comparison is not None:
+        return run.comparison.baseline.case_id, run.comparison.candidate.case_id
+    return ()
+
+
+def _rate(case: CaseSummary) -> float:
+    found = case.estimates.get("output_token_throughput") or case.estimates.get("throughput")
+    return found.value if found is not None else 0.0
+
+
+def titles_of(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str, str]:
+    """Return by case_id what each is called beside the others: workload, device, and the settings that vary."""
+    name_of, axes = device_names(summary.machine), varying_axes(cases) if cases else []
+    found = {}
+    for case in cases:
+        point = [f"{axis} {value}" for axis in axes if (value := case.configuration.get(axis)) is not None]
+        found[case.case_id] = short(", ".join((workload_name(case), name_of(case), *point)), _TITLE)
+    return found
+
+
+def trials_of(case: CaseSummary, run: Run) -> list[Trial]:
+    """Return the trials with raw values that stand behind the figures of a Case, MOST_TRIALS at most, in order."""
+    return list(believed(ended_well(run.of_case(case.case_id))))[:MOST_TRIALS]
+
+
+def of_trials(trials: Sequence[Trial]) -> str:
+    """Return "3 trials"."""
+    return f"{len(trials)} trial{'s' * (len(trials) != 1)}"

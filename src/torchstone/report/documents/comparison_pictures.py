@@ -1,0 +1,70 @@
+"""The pictures of a comparison: figures over batch size, losses, trainings, and each participant by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.core.charts.picture import Picture
+from torchstone.report.charts import comparison as charts
+from torchstone.report.charts import training_comparison as trainings
+from torchstone.report.document import Chart, Section
+
+_GAUGES = ("utilization", "memory", "power")
+_ONE_EACH = "one training a line: no intervals"
+
+
+def comparison_pictures(
+    participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None
+) -> tuple[Section, ...]:
+    """Return the pictures in sections of a page, those over all participants first. `prices`: as for `over_all`."""
+    sections = (
+        Section("Pictures over the compared", tuple(over_all(participants, prices))),
+        Section("Pictures of each", tuple(of_each(participants)), folded=True),
+    )
+    return tuple(section for section in sections if section.parts)
+
+
+def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> Iterator[Chart]:
+    """Yield the pictures that have data. `prices`: money an hour, by the letter of a participant."""
+    drawn = charts.points(participants, prices)
+    for quantity in charts.QUANTITIES:
+        if (picture := _of_quantity(quantity, drawn, participants)) is not None:
+            says = f"{quantity.title[:1].upper()}{quantity.title[1:]}, a line for each of the compared"
+            yield Chart(f"comparison_{quantity.name}", says, picture)
+    if (losses := charts.losses(participants)) is not None:
+        yield Chart("comparison_training_loss", "The losses of the first steps, a line a device and setting", losses)
+    if (epochs := trainings.epochs(participants)) is not None:
+        yield Chart("comparison_epochs", "Loss and accuracy over the epochs of each training", epochs)
+        gauges = [trainings.curves(name, participants) for name in _GAUGES]
+        order = trainings.line_names(participants)
+        panels = (*epochs.panels, *(panel for one in gauges for panel in trainings.over_time(one, order)))
+        says = "Loss and accuracy over epochs, utilization, memory and power over time, a line a training"
+        yield Chart("comparative_metrics", says, Picture("Trainings compared", panels, _ONE_EACH, columns=2))
+
+
+def of_each(participants: Sequence[ComparedInput]) -> Iterator[Chart]:
+    """Yield every quantity of each participant's Cases over batch size."""
+    drawn = charts.points(participants)
+    for one in participants:
+        if (picture := charts.of_device(one.label, drawn)) is not None:
+            yield Chart(f"{folder_name(one)}_performance", f"Every figure of {one.label} over batch size", picture)
+
+
+def folder_name(one: ComparedInput) -> str:
+    """Return a name for the files of a participant: "A_RTX_4090"."""
+    return f"{one.letter}_{re.sub(r'[^A-Za-z0-9]+', '_', one.label).strip('_')[:60] or 'run'}"
+
+
+def _of_quantity(
+    quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput]
+) -> Picture | None:
+    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
+    curves = trainings.curves(quantity.name, of)
+    over_time = {curve.run_id for curve in curves}
+    rest = [point for point in drawn if point.row["run_id"] not in over_time]
+    panels = (
+        *charts.over_batch_size(quantity, rest), *trainings.over_time(curves, trainings.line_names(of)),
+    )  # fmt: skip
+    return Picture(quantity.name.capitalize(), panels, charts.interval_words(panels)) if panels else None

@@ -1,0 +1,77 @@
+"""The pictures of a stored run, in the order of a page: over batch sizes first, then single steps and gauges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchstone.analysis.advice.loss_curves import compared
+from torchstone.analysis.summary import RunSummary
+from torchstone.core.schema.run import Run
+from torchstone.report.charts.batch_sizes import batch_size_charts
+from torchstone.report.charts.losses import losses_chart
+from torchstone.report.charts.names import device_names
+from torchstone.report.charts.pareto import pareto_chart
+from torchstone.report.charts.phases import phases_chart
+from torchstone.report.charts.roofline import roofline_chart
+from torchstone.report.charts.samples import sample_charts
+from torchstone.report.charts.search import search_chart
+from torchstone.report.charts.telemetry import telemetry_chart
+from torchstone.report.charts.training_course import training_charts
+from torchstone.report.document import Chart, Section
+from torchstone.report.documents.run import without_probes
+from torchstone.storage.training.folder import METRICS
+from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
+
+OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
+TRAINING = "Course of the training"
+
+
+def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:
+    """Return a section for each kind of picture that a run has data for. `run`: what its record has, raw values too.
+
+    What a search only probed is in the picture of the search alone: probes are no results.
+
+    `training`: of a training to its end what its file of metrics has.
+    """
+    shown = without_probes(summary)
+    search = search_chart(summary) if summary.answer is not None else None
+    sections = (
+        Section(OVER_SETTINGS, (*_over_settings(shown, run), *([search] if search is not None else []))),
+        Section(TRAINING, tuple(_of_a_training(summary, training))),
+        Section(SINGLE_STEPS, tuple(_of_steps(shown, run)) if training is None else ()),
+    )
+    return tuple(section for section in sections if section.parts)
+
+
+def training_of(run: Run) -> TrainingMetrics | None:
+    """Return what the folder of a training tells of this run; None of other runs, and where the folder is not here.
+
+    Raises UsageError where its file of metrics cannot be read.
+    """
+    fit = run.head.procedure.fit
+    path = Path(fit.folder) / METRICS if fit is not None and fit.folder else None
+    if path is None or not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a long name
+        return None
+    found = read_metrics(path)
+    return found if found.run_id == run.head.run_id else None
+
+
+def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:
+    yield from batch_size_charts(summary)
+    losses = losses_chart(summary, run) if compared(summary) else None
+    found = (phases_chart(summary), pareto_chart(summary), roofline_chart(summary), losses)
+    yield from (chart for chart in found if chart is not None)
+
+
+def _of_a_training(summary: RunSummary, training: TrainingMetrics | None) -> Iterator[Chart]:
+    if training is not None and summary.cases:
+        yield from training_charts(training, device_names(summary.machine)(summary.cases[0]))
+
+
+def _of_steps(summary: RunSummary, run: Run) -> Iterator[Chart]:
+    yield from sample_charts(summary, run)
+    telemetry = telemetry_chart(summary, run)
+    if telemetry is not None:
+        yield telemetry

@@ -1,0 +1,187 @@
+"""What a page of HTML shows: its texts with where they stand, the rows of its tables, the marks of its pictures.
+
+Only the standard library's parser reads a page here: it may be a stranger's, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from html.parser import HTMLParser
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+
+# What a text is called after: the innermost of these that it stands in.
+_PLACES = {
+    "title": "title", "h1": "heading", "h2": "heading", "h3": "heading", "h4": "heading", "h5": "heading",
+    "h6": "heading", "td": "table cell", "th": "table heading", "caption": "caption", "summary": "summary",
+    "pre": "command", "code": "command", "button": "button", "svg": "picture",
+}  # fmt: skip
+_UNSEEN = ("script", "style", "template")
+_PICTURES = ("figure", "svg")
+_MARKS = ("path", "rect", "circle", "line")
+_VALUES = ("aria-label", "data-v")  # the attributes by which a mark tells its value
+_SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
+_VOID = frozenset((
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
+))  # fmt: skip
+_DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
+_LONG = 2000  # texts that differ: of more, only how many and from where is told
+_CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
+_DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
+_FIGURES = re.compile(rb"<figure\b.*?</figure>", re.DOTALL | re.IGNORECASE)
+_SHOWN = 120  # characters of a text that is named
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A text of a page, its white space as one blank each, and what it stands in."""
+
+    place: str
+    text: str
+
+
+class PageText(msgspec.Struct, frozen=True):
+    """All texts of a page in order, the cells of each row of its tables, and the marks that stand for values."""
+
+    texts: tuple[Shown, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
+
+
+def page_text(page: bytes, *, pictures: bool = True) -> PageText:
+    """Return what a page, or an SVG file, shows. `pictures`: with figures, and what stands in them.
+
+    Raises UsageError for elements that are nested deeper than any page of ours.
+    """
+    reader = _Reader(pictures=pictures)
+    reader.feed(page.decode("utf-8", "replace"))
+    reader.close()
+    reader.end_text()
+    return PageText(tuple(reader.texts), tuple(tuple(row) for row in reader.rows), tuple(reader.marks))
+
+
+def without_carried(page: bytes) -> bytes:
+    """Return a page without the contents of the files that it carries: another zlib packs the same in other bytes."""
+    return _CARRIED.sub(rb"\1\2", page)
+
+
+def without_drawings(page: bytes) -> bytes:
+    """Return a page without what is drawn in it: other fonts, on another machine, take other room."""
+    return _DRAWN.sub(b"", page)
+
+
+def without_figures(page: bytes) -> bytes:
+    """Return a page without its figures: another version of the library that draws them may write them otherwise."""
+    return _DRAWN.sub(b"", _FIGURES.sub(b"", page))
+
+
+def differences(page: Sequence[Shown], expected: Sequence[Shown]) -> Iterator[str]:
+    """Yield in a line each which texts of a page are not those that are expected."""
+    same = same_beginning(page, expected)
+    page, expected = page[same:], expected[same:]
+    tail = same_beginning(page[::-1], expected[::-1])
+    page, expected = page[: len(page) - tail], expected[: len(expected) - tail]
+    if max(len(page), len(expected)) > _LONG:
+        yield f"{len(page)} texts from {_named(page[0] if page else expected[0])} on, where {len(expected)} follow"
+        return
+    for tag, a, b, c, d in SequenceMatcher(None, page, expected, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        for n in range(max(b - a, d - c)):
+            yield _difference(page[a + n] if a + n < b else None, expected[c + n] if c + n < d else None)
+
+
+def same_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many of the first items are equal: texts of pages, or characters."""
+    apart = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(apart, min(len(one), len(other)))
+
+
+def _difference(shown: Shown | None, expected: Shown | None) -> str:
+    if shown is None and expected is not None:
+        return f"{_named(expected)} is missing"
+    if expected is None and shown is not None:
+        return f"{_named(shown)} does not follow from the record"
+    if shown is not None and expected is not None:
+        return f"{_named(shown)}, the record gives {_quoted(expected.text)}"
+    return ""
+
+
+def _named(one: Shown) -> str:
+    return f"{one.place} {_quoted(one.text)}"
+
+
+def _quoted(text: str) -> str:
+    return f"“{text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}”"
+
+
+class _Reader(HTMLParser):
+    """Collects texts, one an element and line, the cells of rows, and marks."""
+
+    def __init__(self, *, pictures: bool) -> None:
+        super().__init__(convert_charrefs=True)
+        self.texts: list[Shown] = []
+        self.rows: list[list[str]] = []
+        self.marks: list[str] = []
+        self._pictures = pictures
+        self._open: list[str] = []
+        self._data: list[str] = []
+        self._cell: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.end_text()
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._end_cell()
+            self._cell = []
+        if tag not in _VOID:
+            self._open.append(tag)
+            if len(self._open) > _DEEPEST:
+                raise UsageError(f"elements nested more than {_DEEPEST} deep")
+        if tag in _MARKS and self._seen() and any(name in _VALUES for name, _ in attrs):
+            self.marks.append(" ".join((tag, *(f"{name}={value}" for name, value in sorted(attrs, key=str)))))
+        for name, value in attrs:
+            if name in _SPOKEN and value:
+                self._add(value)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        self.end_text()
+        if tag in ("td", "th", "tr", "table"):
+            self._end_cell()
+        if tag in self._open:  # with what was left open in it
+            del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] not in _UNSEEN:
+            self._data.append(data)
+
+    def end_text(self) -> None:
+        """Keep the text that was read since the last tag."""
+        text, self._data = "".join(self._data), []
+        self._add(text)
+        if self._cell is not None:
+            self._cell.append(text)
+
+    def _add(self, text: str) -> None:
+        if (words := " ".join(text.split())) and self._seen():
+            place = next((_PLACES[tag] for tag in reversed(self._open) if tag in _PLACES), "text")
+            self.texts.append(Shown(place, words))
+
+    def _seen(self) -> bool:
+        return self._pictures or not any(tag in _PICTURES for tag in self._open)
+
+    def _end_cell(self) -> None:
+        if self._cell is not None:
+            if not self.rows:
+                self.rows.append([])
+            self.rows[-1].append(" ".join("".join(self._cell).split()))
+            self._cell = None

@@ -1,0 +1,131 @@
+"""Runs beside each other: what tells them apart, their rates by case, and which differences are significant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from torchstone.analysis.compare.answer import answers
+from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.inputs import of_runs
+from torchstone.core.errors import UsageError
+from torchstone.report.document import Document
+from torchstone.report.documents.comparison import comparison_document
+from torchstone.report.pages.address import Query, address, compare_address
+from torchstone.report.pages.differences import Fact, facts_of
+from torchstone.report.pages.pictures import picture, pictures
+from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.storage.catalogue import cases_of
+from torchstone.storage.query import Entry, read_run, stored
+from torchstone.storage.summaries import CaseRow
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MOST_BYTES = 64 * 2**20  # of records that a page reads; more takes longer than people wait
+_MOST_CASES = 200  # rows
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """One Case: its row in each run; None where a run does not have it."""
+
+    label: str
+    device_apart: bool
+    rows: tuple[CaseRow | None, ...]
+
+
+def compare_page(site: Site, query: Query) -> Answer:
+    """Return the page. `run=…` of a form becomes a=…&b=…; `all=1`: with what is the same in all runs."""
+    if len(ticked := query.all("run")) > len(_LETTERS):
+        return site.message(
+            "Too many runs",
+            f"{len(ticked)} runs are ticked: {len(_LETTERS)} at most can be compared. Untick some.",
+            400,
+        )
+    if ticked:
+        return redirect(compare_address(ticked))
+    ids, everything = _ids(query), query.get("all") == "1"
+    if len(ids) < 2:
+        return site.message(
+            "Choose two runs or more", "Tick their boxes in the list of runs, then press Compare. The first is the "
+            "baseline.", 400,
+        )  # fmt: skip
+    entries = _entries(site, ids)
+    with site.store.reading() as connection:
+        rates = _rates([cases_of(connection, one) for one in ids])
+    facts = facts_of([entry.head for entry in entries])
+    document, why = _judged(site, entries)
+    return site.show(
+        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids, document=document, why=why,
+        facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
+        everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
+        other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids)),
+    )  # fmt: skip
+
+
+def compare_picture(site: Site, query: Query, number: int) -> Answer:
+    """Return a picture of a comparison."""
+    entries = _entries(site, _ids(query))
+    document, why = _judged(site, entries)
+    if document is None:
+        raise UsageError(why)
+    return picture(site, _state(entries), document, number)
+
+
+def _ids(query: Query) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for letter in _LETTERS if (one := query.get(letter))))
+
+
+def _entries(site: Site, ids: Sequence[str]) -> list[Entry]:
+    """Return the runs. Raises UsageError where one is not stored."""
+    with site.store.reading() as connection:
+        found = {one: stored(connection, site.store.folder, one) for one in ids}
+    if lacking := [one for one, entry in found.items() if entry is None]:
+        raise UsageError(f"no run {', '.join(lacking)}")
+    return [entry for entry in found.values() if entry is not None]
+
+
+def _other(ids: Sequence[str], *, everything: bool) -> str:
+    """Return the address with everything, or that with what differs only."""
+    pairs = list(zip(_LETTERS, ids, strict=False))
+    return address("/compare", *pairs, *([] if everything else [("all", "1")]))
+
+
+def _starts(facts: Sequence[Fact], place: int) -> bool:
+    """Say whether a group begins at this place."""
+    return place == 0 or facts[place - 1].group != facts[place].group
+
+
+def _rates(rows: Sequence[Sequence[CaseRow]]) -> list[Rates]:
+    """Return the Cases that two runs have first, then the others."""
+    ids = dict.fromkeys(row.case_id for own in rows for row in own)
+    by_run = [{row.case_id: row for row in reversed(own)} for own in rows]
+    found = []
+    for case_id in ids:
+        own = tuple(cases.get(case_id) for cases in by_run)
+        there = [row for row in own if row is not None]
+        label = ", ".join(filter(None, (f"{there[0].task} {there[0].model}", there[0].settings)))
+        found.append(Rates(label, len({row.device_name for row in there}) > 1, own))
+    return sorted(found, key=lambda one: sum(row is not None for row in one.rows) < 2)
+
+
+def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]:
+    """Return the comparison as a Document, or why there is none."""
+    sizes = [entry.path.stat().st_size for entry in entries if entry.path.is_file()]
+    if sum(sizes) > _MOST_BYTES:
+        ids = " ".join(entry.row.run_id for entry in entries)
+        return None, f"The records are too large to compare on a page. Type: torchstone compare {ids}"
+    try:
+        return site.kept(_state(entries), lambda: _comparison(entries)), ""
+    except UsageError as fault:
+        return None, str(fault)
+
+
+def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
+    """Return what names the comparison of runs, and changes when a record does."""
+    return "comparison", *((entry.row.run_id, entry.row.trials, entry.row.status) for entry in entries)
+
+
+def _comparison(entries: Sequence[Entry]) -> Document:
+    participants = of_runs([read_run(entry.path) for entry in entries])
+    compared = compare(participants, Asked())
+    return comparison_document(compared, answers(compared))

@@ -1,0 +1,127 @@
+"""Serves the pages until Ctrl-C: the socket, the token, and the machine's own names."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.report.pages.guard import Guard, is_loopback
+from torchstone.report.pages.site import DocumentOf, Site
+from torchstone.report.pages.store import Store
+
+PORT = 8642
+_SHORTEST_TOKEN = 16
+_MOST_AT_ONCE = 64  # requests
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Where to listen. `token_file`: the file of a token; without one a token is made, unless this machine is alone."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token_file: Path | None = None
+
+
+def serve(folder: Path, where: Listening, document_of: DocumentOf, say: Callable[[str], None]) -> None:
+    """Serve the store in `folder` until Ctrl-C or SIGTERM. `say` gets the address, a line.
+
+    Raises MissingError without the libraries, UsageError for a port in use, a wrong host or a token that is too short.
+    """
+    uvicorn = _libraries()
+    token = _token(where)
+    bound = _bound(where)
+    with bound, Store(folder) as store:
+        port = bound.getsockname()[1]
+        guard = Guard(_names(where.host), token, port)
+        from torchstone.report.pages.application import application
+
+        config = uvicorn.Config(
+            application(Site(store, document_of), guard), log_level="warning", access_log=False, lifespan="off",
+            ws="none", server_header=False, proxy_headers=False, limit_concurrency=_MOST_AT_ONCE,
+            timeout_graceful_shutdown=1,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        with _ending(server):
+            say(address_of(where.host, port, token if where.token_file is None else None))
+            server.run(sockets=[bound])
+
+
+def _libraries() -> Any:
+    try:
+        import jinja2  # noqa: F401 -- asked for here, so that one line names all of them
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as fault:
+        raise MissingError("serve needs starlette, jinja2 and uvicorn: pip install 'torchstone[serve]'") from fault
+    return uvicorn
+
+
+def _token(where: Listening) -> str | None:
+    if where.token_file is None:
+        return None if is_loopback(where.host) else secrets.token_urlsafe(24)
+    try:
+        token = where.token_file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) else "it is not text"
+        raise UsageError(f"--token-file {where.token_file} cannot be read: {why}") from None
+    if len(token) < _SHORTEST_TOKEN:
+        raise UsageError(
+            f"--token-file {where.token_file}: the token has {len(token)} characters, {_SHORTEST_TOKEN} or more are "
+            f"needed: openssl rand -hex 24 > {where.token_file}"
+        )
+    return token
+
+
+def _bound(where: Listening) -> socket.socket:
+    if not 0 <= where.port <= 65535:
+        raise UsageError(f"--port {where.port}: 0 (any free one) to 65535")
+    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+    try:
+        return socket.create_server((where.host, where.port), family=family)
+    except OSError as fault:
+        if fault.errno == errno.EADDRINUSE:
+            raise UsageError(f"port {where.port} is in use: choose another, such as --port {where.port + 1}") from None
+        if fault.errno == errno.EACCES:
+            raise UsageError(f"port {where.port} needs more rights: choose another, such as --port {PORT}") from None
+        raise UsageError(f"--host {where.host} is no address of this machine: {fault.strerror}") from None
+
+
+def _names(host: str) -> set[str]:
+    """Return the host names under which this machine may be asked: on a loopback address localhost alone."""
+    if is_loopback(host):
+        return set()
+    own = socket.gethostname()
+    return {host, own, own.partition(".")[0], socket.getfqdn()}
+
+
+def address_of(host: str, port: int, token: str | None) -> str:
+    """Return what to open. Of 0.0.0.0, which is every address of the machine, by the machine's name."""
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+    return f"http://{name}:{port}/" + (f"?token={token}" if token is not None else "")
+
+
+@contextlib.contextmanager
+def _ending(server: Any) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end the server from now on: it listens to them itself only while it runs.
+
+    What ended it, it sends itself once more when it is done.
+    """
+
+    def end(_number: int, _frame: Any) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,163 @@
+"""What every page needs: the store, the templates, Documents that were made before, and how an answer looks."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
+
+from torchstone.core import units
+from torchstone.core.plain_text import plain
+from torchstone.report.document import Column, Document, Role
+from torchstone.report.pages.store import Store
+from torchstone.storage.progress import Following
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from torchstone.analysis.summary import RunSummary
+
+_HERE = Path(__file__).parent
+STATIC = _HERE / "static"
+_MOST_KEPT, _MOST_FOLLOWED = 64, 16
+_CUT = 160  # characters of a text in a list
+_RUN_COLUMNS = ("run", "from run")
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_CASE_ID = re.compile(r"[0-9a-f]{12}")
+
+T = TypeVar("T")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a browser gets."""
+
+    body: bytes
+    status: int = 200
+    media_type: str = "text/html; charset=utf-8"
+    headers: Mapping[str, str] = {}
+
+
+def redirect(address: str) -> Answer:
+    """Return an answer that sends the browser on."""
+    return Answer(b"", 303, headers={"location": address})
+
+
+class DocumentOf(Protocol):
+    """Makes the Document of a stored run."""
+
+    def __call__(self, summary: RunSummary, *, every: bool) -> Document:
+        """Return it. `every`: with every figure of every case."""
+        ...
+
+
+class Site:
+    """What views share. Several threads use one."""
+
+    def __init__(self, store: Store, document_of: DocumentOf) -> None:
+        self.store, self.document_of = store, document_of
+        self._templates = _environment()
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[object, Any] = OrderedDict()
+        self._followed: OrderedDict[Path, Following] = OrderedDict()
+
+    def show(
+        self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
+    ) -> Answer:
+        """Return the page that a template makes of these values."""
+        about = {"store": self.store, "numbers": itertools.count(1), **context}
+        text = self._templates.get_template(template).render(about)
+        return Answer(text.encode("utf-8", "replace"), status, headers=headers or {})
+
+    def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
+        """Return a page that says one thing."""
+        return self.show("message.html", status, headers, title=title, text=text, here="")
+
+    def kept(self, key: object, make: Callable[[], T]) -> T:
+        """Return what was made for this key before, or make it. The key names the state of the record, too."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                found: T = self._kept[key]
+                return found
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def following(self, path: Path) -> Following:
+        """Return what follows a record, the same as before where it is followed already."""
+        with self._lock:
+            found = self._followed.setdefault(path, Following(path))
+            self._followed.move_to_end(path)
+            while len(self._followed) > _MOST_FOLLOWED:
+                self._followed.popitem(last=False)
+            return found
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_printable,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
+    found.filters.update(
+        kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
+        columns=_columns, linked=_linked, next=next, seconds=lambda value: units.quantity(value, "s"),
+    )  # fmt: skip
+    found.globals.update(headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
+    return found
+
+
+def _printable(value: object) -> object:
+    """Return what a template shows: of a text what has no effect on its surroundings, such as marks that turn it round.
+
+    Jinja escapes it afterwards. Markup comes from our own templates.
+    """
+    if value is None:
+        return units.MISSING
+    if isinstance(value, str) and not hasattr(value, "__html__") and not value.isprintable():
+        return "".join(" " if c.isspace() else plain(c) for c in value)
+    return value
+
+
+def _moment(utc: str) -> str:
+    """Return "2026-11-23 08:30" of a moment as records have it."""
+    return utc[:16].replace("T", " ")
+
+
+def _cut(text: str, most: int = _CUT) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _rate(value: float | None) -> str:
+    return units.MISSING if value is None else f"{units.significant(value, 3)} items/s"
+
+
+def _around(value: float | None, low: float | None, high: float | None) -> str:
+    """Return "±1.2 %", or why there is none."""
+    if value is None:
+        return ""
+    return units.spread(value, low, high) or "one trial: no interval"
+
+
+def _columns(columns: tuple[Column, ...]) -> list[Column]:
+    """Return the columns that say something, as a terminal shows them."""
+    return [one for one in columns if one.rank == 0 or any(cell not in ("", units.MISSING) for cell in one.cells)]
+
+
+def _linked(cell: str, title: str) -> str | None:
+    """Return the page of what a cell names; None where it names nothing that has one."""
+    if title in _RUN_COLUMNS and _RUN_ID.fullmatch(cell):
+        return f"/runs/{cell}"
+    if title == "case" and _CASE_ID.fullmatch(cell):
+        return f"/history/{cell}"
+    return None

@@ -1,0 +1,114 @@
+"""The store behind the pages: its index, kept up to date by a thread of its own, so that no page waits for records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from torchstone.core.errors import TorchstoneError
+from torchstone.storage.database import opened
+from torchstone.storage.index import Problem, sync
+
+_LEAST_S = 2.0  # between two looks at the records
+_SHARE, _MOST_S = 20.0, 60.0  # a look is followed by a pause of 20 times its own time: measuring may go on beside it
+_WAIT_S, _HURRY_S = 0.1, 2.0  # most that a page waits for a look
+_LONG_S = 1.0  # of a look, after which pages say that lists may not be complete
+
+
+class GoneError(TorchstoneError):
+    """The folder of the records is not there any more."""
+
+
+class Store:
+    """An output folder. `problems`: records that could not be read; `fault`: why the index is not up to date.
+
+    The index lies in the folder, or in a temporary one where the folder cannot be written: records never change.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: tuple[Problem, ...] = ()
+        self.fault: str | None = None
+        writable = os.access(folder, os.W_OK)
+        self._temporary = None if writable else tempfile.TemporaryDirectory(prefix="torchstone-serve-")
+        self._place = folder if self._temporary is None else Path(self._temporary.name)
+        with opened(self._place):  # a faulty index ends the command, not its first page
+            pass
+        self._changed = threading.Condition()  # of everything below
+        self._asked = self._answered = 0  # looks: a look answers all that were asked for before it began
+        self._hurried = self._ended = False
+        self._began_s: float | None = None  # of the look that is under way
+        self._rests_until_s = 0.0
+        self._thread = threading.Thread(target=self._keep_up, name="index", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._asked = 1
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join(timeout=1.0)  # one that reads a large store is ended with the process
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records have been read for a while, so that lists may not be complete."""
+        began_s = self._began_s
+        return began_s is not None and time.monotonic() - began_s > _LONG_S
+
+    def freshen(self, *, hurry: bool = False) -> None:
+        """Ask for a look at the records, and wait for it, but not for long. `hurry`: even if the last was just now."""
+        with self._changed:
+            self._asked += 1
+            self._hurried |= hurry
+            self._changed.notify_all()
+            if self._thread.is_alive() and (hurry or time.monotonic() > self._rests_until_s):
+                asked = self._asked
+                self._changed.wait_for(lambda: self._answered >= asked, _HURRY_S if hurry else _WAIT_S)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Open the index as it is: all that is read through it is of one moment. Raises GoneError without a folder."""
+        if not self.folder.is_dir():
+            raise GoneError(f"{self.folder} is not there any more. When it is back, load this page again.")
+        with opened(self._place) as connection:
+            connection.execute("BEGIN")
+            yield connection
+
+    def _keep_up(self) -> None:
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._ended or self._asked > self._answered)
+                if self._ended:
+                    return
+                asked, self._hurried, self._began_s = self._asked, False, time.monotonic()
+                self._changed.release()
+                try:
+                    self._look()
+                finally:
+                    self._changed.acquire()
+                took_s = time.monotonic() - self._began_s
+                self._answered, self._began_s = asked, None
+                pause_s = min(max(_LEAST_S, _SHARE * took_s), _MOST_S)
+                self._rests_until_s = time.monotonic() + pause_s
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._ended or self._hurried, pause_s)
+
+    def _look(self) -> None:
+        try:
+            if self.folder.is_dir():
+                self.problems = sync(self.folder, self._place)
+                self.fault = None
+        except Exception as fault:  # the thread goes on: pages show what went wrong, and the next look may succeed
+            self.fault = f"{type(fault).__name__}: {fault}"

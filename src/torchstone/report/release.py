@@ -1,0 +1,121 @@
+"""A release of stored runs: a folder, or a zip, that people can read, cite, check and measure again.
+
+The same runs give the same bytes. It is written beside its place and then moved, so that there is a whole one or none.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.summary import RunSummary
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.flushing import flush_folder
+from torchstone.report.carried import claim_files, record_bytes
+from torchstone.report.citation import citation
+from torchstone.report.documents.release import readme
+from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
+from torchstone.report.rendering import formats, renderer
+from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file: the time of every member
+
+
+class Release(msgspec.Struct, frozen=True):
+    """The files of a release by name. `left_out`: what is not in it, and why, a line each."""
+
+    files: Mapping[str, bytes]
+    left_out: tuple[str, ...]
+
+
+def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: str, authors: Sequence[str]) -> Release:
+    """Return the release of stored runs: `document_of` makes the Document of a report.
+
+    Raises UsageError for a run that comes twice, and one whose record cannot be read.
+    """
+    ids = [summary.run_id for summary in summaries]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"a run is named twice: {', '.join(sorted({one for one in ids if ids.count(one) > 1}))}")
+    files: dict[str, bytes] = {}
+    left_out: dict[str, None] = {}
+    for summary in summaries:
+        files.update(_of_run(summary, document_of, left_out))
+    files["CITATION.cff"] = citation(summaries, title, authors)
+    page = readme(summaries, title, sorted(files), tuple(left_out))
+    files["README.md"] = renderer("md").render(page)
+    files[MANIFEST] = manifest_bytes(sums_of(files))
+    return Release(dict(sorted(files.items())), tuple(left_out))
+
+
+def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
+    """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
+    carried = claim_files(summary, record_bytes(summary))
+    files = {**carried, **environment_files(summary)}
+    document, figures = document_of(summary), dict[str, bytes]()
+    try:
+        figures.update(figure_files(document, summary.run_id))
+    except MissingError as fault:
+        left_out[f"figures: {fault}"] = None
+    for name in formats():
+        try:
+            one = renderer(name)
+            files.update(report_files(one, document, summary.run_id, carried, pictured=bool(figures)))
+        except (MissingError, ImportError) as fault:
+            left_out[f"reports as {name}: {fault}"] = None
+    return {**files, **figures}
+
+
+def write_release(release: Release, output: Path) -> Path:
+    """Write a release as a folder, or as a zip file where that is what `output` is called; return its path.
+
+    Raises UsageError where there is something already, or it cannot be written. Then nothing of it is left.
+    """
+    if output.suffix.lower() == ".zip":
+        return _write_zip(release, output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"--output {output} exists and is not an empty folder; name another one")
+    parent = output.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{output.name}.writing-", dir=parent))
+    except OSError as fault:
+        raise UsageError(f"cannot write into {parent}: {fault.strerror}") from None
+    try:
+        for name, content in release.files.items():
+            path = beside / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        beside.chmod(0o755)
+        beside.replace(output)  # of an empty folder: takes its place
+        flush_folder(parent)
+    except OSError as fault:
+        raise UsageError(f"cannot write {output}: {fault.strerror}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return output
+
+
+def _write_zip(release: Release, output: Path) -> Path:
+    if output.exists():
+        raise UsageError(f"--output {output} exists already; name another file")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
+        for name, content in release.files.items():
+            info = zipfile.ZipInfo(f"{output.stem}/{name}", _EARLIEST)
+            info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+            file.writestr(info, content)
+    beside = output.with_name(f".{output.name}.writing")
+    try:
+        output.absolute().parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(packed.getvalue())
+        beside.replace(output)
+    except OSError as fault:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {output}: {fault.strerror}") from None
+    return output

@@ -1,0 +1,26 @@
+"""A Document as one HTML file that loads nothing: it opens offline and from a mail's attachment."""
+
+from __future__ import annotations
+
+from torchstone.core.errors import MissingError
+from torchstone.report.document import Document
+
+
+class Html:
+    """One page with its styles, scripts, pictures and attachments. It is readable without scripts, too."""
+
+    describes = "one web page that works offline: tables to sort and filter, pictures, light and dark"
+    suffix = ".html"
+
+    def render(self, document: Document) -> bytes:
+        """Return the file. Raises MissingError without Jinja2."""
+        try:
+            import jinja2  # noqa: F401  # only whether it is here: what needs it is loaded below
+        except ImportError as fault:
+            raise MissingError("the page needs Jinja2: pip install 'torchstone[report]'") from fault
+        from torchstone.report.renderers.html.page import page
+
+        return page(document).encode()
+
+
+RENDERER = Html()

@@ -1,0 +1,237 @@
+"""Pictures of a page: a panel each as SVG, with the axes that it can be drawn over, and a table of its values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from torchstone.core import units
+from torchstone.core.charts.drawing import library, svg_of
+from torchstone.core.charts.picture import Bars, Cells, Coordinate, Interval, Kind, Panel, Picture
+from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.axis import Scalar
+from torchstone.report.document import Chart, Column, Table
+from torchstone.report.renderers.html.svg import inline
+from torchstone.report.renderers.html.tables import Grid, grid
+
+_MOST_ROWS = 300  # of a table of values: of more, as many that are evenly spaced
+_WIDE = 520.0  # points: a picture that would not be readable on a phone
+_MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
+_MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
+_MOST_OTHER_AXES = 12  # drawings of a page: each takes its time and place
+_DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
+_AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
+_ENDS = ("low", "high")
+
+
+class Drawings:
+    """Counts the drawings of a page: each has ids of its own, and only the first ones are offered over other axes."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._left = _MOST_OTHER_AXES
+
+    def prefix(self) -> str:
+        """Return what the ids of the next drawing begin with."""
+        return f"p{next(self._numbers)}-"
+
+    def may_offer_more(self) -> bool:
+        """Say whether a picture may be drawn once more over other axes, and count it."""
+        self._left -= 1
+        return self._left >= 0
+
+
+class Plot(NamedTuple):
+    """One drawing of a panel: over which axes."""
+
+    axes: str
+    svg: Markup
+
+
+class Drawn(NamedTuple):
+    """A panel: its drawings, the first of which is shown, and its values.
+
+    `wide`: unreadable on a phone unless it is scrolled; `cells`: numbers stand on coloured cells; `left_out`: so many
+    values are not in the table.
+    """
+
+    title: str
+    plots: tuple[Plot, ...]
+    wide: bool
+    cells: bool
+    values: Grid
+    left_out: int
+
+
+class Figure(NamedTuple):
+    """A picture. `missing`: why it is not drawn, with what to type; None where it is."""
+
+    title: str
+    subtitle: str
+    says: str
+    panels: tuple[Drawn, ...]
+    missing: str | None
+
+
+def figure(chart: Chart, drawn: Drawings) -> Figure:
+    """Return the drawings of a chart, or its values and what to install for drawings. `drawn`: those of the page."""
+    missing = None
+    try:
+        library()
+    except MissingError as fault:
+        missing = str(fault)
+    picture = chart.picture
+    panels = []
+    for panel in picture.panels:
+        title = ": ".join(filter(None, (panel.group, panel.title, panel.subtitle)))
+        is_drawn = missing is None and panel.marks
+        label = f"{chart.says} {title}".strip()
+        plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
+        values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
+        cells = any(isinstance(mark, Cells) for mark in panel.marks)
+        panels.append(Drawn(title, plots, wide, cells, values, left_out))
+    return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
+
+
+# ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
+    bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
+    alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
+    spec = _pointed(vega_lite(alone))
+    first = inline(svg_of(spec), drawn.prefix(), label)
+    given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
+    plots = [Plot(_AXES[given], first.markup)]
+    for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
+        if drawn.may_offer_more():
+            axes = _AXES["".join(sorted({*given, *more}))]
+            file = svg_of(_over(spec, more))
+            plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}").markup))
+    return tuple(plots), first.width > _WIDE
+
+
+def _pointed(spec: Spec) -> Spec:
+    """Return a Vega-Lite specification whose lines without dots have unseen ones, which tell their values."""
+    return {**spec, "concat": [{**one, "layer": [*one["layer"], *_unseen(one)]} for one in spec["concat"]]}
+
+
+def _unseen(panel: Spec) -> Iterator[Spec]:
+    for layer in panel["layer"]:
+        mark = layer["mark"]
+        if "data" in layer or not isinstance(mark, dict) or mark["type"] != "line" or mark.get("point"):
+            continue
+        encoding = {name: layer["encoding"][name] for name in ("y", "color") if name in layer["encoding"]}
+        series: dict[Any, list[Any]] = {}
+        for row in panel["data"]["values"]:
+            series.setdefault(row.get(encoding.get("color", {}).get("field")), []).append(row)
+        most = max(_FEWEST_POINTS, _MOST_POINTS // max(1, len(series)))
+        rows = [row for own in series.values() for row in own[:: math.ceil(len(own) / most)]]
+        yield {"data": {"values": rows}, "mark": {"type": "point", "opacity": 0, "size": 60}, "encoding": encoding}
+
+
+def _is_logarithmic(spec: Any, along: str) -> bool:
+    """Say whether a Vega-Lite specification has a logarithmic scale along x or y."""
+    if isinstance(spec, list):
+        return any(_is_logarithmic(one, along) for one in spec)
+    if not isinstance(spec, dict):
+        return False
+    channel = (spec.get("encoding") or {}).get(along) or {}
+    own = (channel.get("scale") or {}).get("type") == "log"
+    return own or any(_is_logarithmic(one, along) for name, one in spec.items() if name not in ("data", "encoding"))
+
+
+def _broad(panel: Panel, given: str) -> Iterator[str]:
+    """Yield what else can be logarithmic, "x", "y" or "xy": where no value is 0 or less, and they differ much."""
+    if any(isinstance(mark, Bars | Cells) for mark in panel.marks):  # lengths of bars are compared from 0 on
+        return
+    y = "y" not in given and _is_broad(panel, [one for mark in panel.marks for one in _along_y(mark)])
+    x = "x" not in given and panel.x.kind == Kind.NUMBERS and _is_broad(panel, _along_x(panel))
+    yield from (along for along, offered in (("y", y), ("x", x), ("xy", x and y)) if offered)
+
+
+def _along_x(panel: Panel) -> list[str]:
+    """Return the columns that stand along x."""
+    ends = [getattr(mark, name, None) for mark in panel.marks for name in ("start", "end")]
+    ends += [getattr(mark, name, None) for mark in panel.marks if not isinstance(mark, Interval) for name in _ENDS]
+    return [panel.x.column, *filter(None, ends)]
+
+
+def _along_y(mark: Any) -> Iterator[str]:
+    """Yield the columns of a mark that stand along y as numbers."""
+    along = getattr(mark, "y", None)
+    if isinstance(along, Coordinate) and along.kind == Kind.NUMBERS:
+        yield along.column
+        if isinstance(mark, Interval):
+            yield from (mark.low, mark.high)
+
+
+def _is_broad(panel: Panel, columns: Sequence[str]) -> bool:
+    found = [row[name] for row in _rows(panel) for name in columns if row.get(name) is not None]
+    numbers = [one for one in found if isinstance(one, int | float) and math.isfinite(one) and one > 0]
+    return len(numbers) == len(found) > 1 and math.log10(max(numbers) / min(numbers)) >= _DECADES
+
+
+def _over(spec: Any, along: Sequence[str]) -> Any:
+    """Return a Vega-Lite specification whose numbers along these axes stand over logarithmic scales."""
+    if isinstance(spec, list):
+        return [_over(one, along) for one in spec]
+    if not isinstance(spec, dict):
+        return spec
+    found = {name: one if name == "data" else _over(one, along) for name, one in spec.items()}
+    if isinstance(encoding := found.get("encoding"), dict):
+        found["encoding"] = {
+            name: _log(one) if name in along and isinstance(one, dict) and one.get("type") == Kind.NUMBERS else one
+            for name, one in encoding.items()
+        }
+    return found
+
+
+def _log(channel: Spec) -> Spec:
+    axis = {name: value for name, value in (channel.get("axis") or {}).items() if name != "tickMinStep"}
+    return {**channel, "scale": {"type": "log", "nice": False, "padding": 8}, **({"axis": axis} if axis else {})}
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(panel: Panel) -> list[Mapping[str, Any]]:
+    """Return the values of a panel, and those that its marks have of their own."""
+    own = [row for mark in panel.marks for row in getattr(mark, "values", ())]
+    return [*panel.values, *own]
+
+
+def _values(panel: Panel, label: str) -> tuple[Grid, int]:
+    """Return the table of values, and how many rows it leaves out."""
+    rows = _rows(panel)
+    titles = {panel.x.column: panel.x.title}
+    for mark in panel.marks:
+        if isinstance(along := getattr(mark, "y", None), Coordinate):
+            titles.setdefault(along.column, along.title)
+    names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row)])
+    shown = rows
+    if len(rows) > _MOST_ROWS:
+        shown = [rows[n * len(rows) // _MOST_ROWS] for n in range(_MOST_ROWS)]
+    columns = []
+    for name in names if rows else ():
+        cells = [row.get(name) for row in shown]
+        words = all(isinstance(cell, str) or cell is None for cell in cells)
+        title = titles.get(name) or name.replace("_", " ")
+        columns.append(Column(title, tuple(map(_cell, cells)), left=words and not all(map(_is_number, cells))))
+    return grid(Table(tuple(columns)), label), len(rows) - len(shown)
+
+
+def _is_number(cell: Scalar) -> bool:
+    return isinstance(cell, str) and cell.isdecimal()  # places along an axis are words, batch sizes too
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return units.MISSING
+    return units.significant(value, 4) if isinstance(value, float) else str(value)

@@ -1,0 +1,103 @@
+"""The figures of many cases: explained once, and of very many cases one table, a row a case, in place of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from torchstone.report.document import Column, Part, Section, Table
+
+_MANY = 12  # tables that say the same of a figure, from which on it is said once
+_VERY_MANY = 48  # cases, from which on their figures are one table: 336 with tables of their own are too large a page
+_FIRST_COLUMNS = 3  # figures that are shown on a phone, too
+
+
+def gathered(parts: Sequence[Part]) -> list[Part]:
+    """Return parts, among them sections of cases, without what their figures have in common, which is put before them.
+
+    Only tables without titles are meant, whose first column names a figure and whose last says what it is. What a name
+    means in several ways stays where it is.
+    """
+    words = _explained(parts)
+    if not words:
+        return list(parts)
+    cases = [part for part in parts if isinstance(part, Section) and any(_tables(part.parts))]
+    columns = Column("figure", tuple(words), left=True), Column("what it is", tuple(words.values()), left=True)
+    legend: Part = Section("What the figures are", (Table(columns),), folded=True)
+    if len(cases) < _VERY_MANY:
+        own = [_without(part, words) for part in parts]
+    else:
+        legend = Section("Figures of all cases", (_one_table(cases, words), legend))
+        own = [kept for part in parts if (kept := _without_figures(part, words)) is not None]
+    first = next(n for n, part in enumerate(parts) if part in cases)
+    return [*own[:first], legend, *own[first:]]
+
+
+def _explained(parts: Sequence[Part]) -> dict[str, str]:
+    told: dict[str, dict[str, int]] = {}
+    for table in _tables(parts):
+        for name, words in zip(table.columns[0].cells, table.columns[-1].cells, strict=True):
+            if words:
+                one = told.setdefault(name, {})
+                one[words] = one.get(words, 0) + 1
+    return {name: next(iter(one)) for name, one in told.items() if len(one) == 1 and max(one.values()) >= _MANY}
+
+
+def _is_explained(part: Part) -> bool:
+    return (
+        isinstance(part, Table) and len(part.columns) == 3 and part.columns[-1].left
+        and not any(column.title for column in part.columns)
+    )  # fmt: skip
+
+
+def _tables(parts: Sequence[Part]) -> Iterator[Table]:
+    for part in parts:
+        if isinstance(part, Section):
+            yield from _tables(part.parts)
+        elif isinstance(part, Table) and _is_explained(part):
+            yield part
+
+
+# ── each table without the words ────────────────────────────────────────────────────────────────────────────
+
+
+def _without(part: Part, words: Mapping[str, str]) -> Part:
+    if isinstance(part, Section):
+        return msgspec.structs.replace(part, parts=tuple(_without(one, words) for one in part.parts))
+    if not isinstance(part, Table) or not _is_explained(part):
+        return part
+    name, value, last = part.columns
+    cells = tuple("" if words.get(of) == cell else cell for of, cell in zip(name.cells, last.cells, strict=True))
+    columns = (name, value, *((msgspec.structs.replace(last, cells=cells),) if any(cells) else ()))
+    return msgspec.structs.replace(part, columns=columns)
+
+
+# ── one table of all ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one_table(cases: Sequence[Section], words: Mapping[str, str]) -> Table:
+    found: dict[str, list[str]] = {name: [""] * len(cases) for name in words}
+    for place, case in enumerate(cases):
+        for table in _tables(case.parts):
+            for name, value, _ in zip(*(column.cells for column in table.columns), strict=True):
+                if name in found:
+                    found[name][place] = value
+    figures = (
+        Column(name, tuple(cells), rank=int(n >= _FIRST_COLUMNS)) for n, (name, cells) in enumerate(found.items())
+    )
+    return Table((Column("case", tuple(case.title for case in cases), left=True), *figures))
+
+
+def _without_figures(part: Part, words: Mapping[str, str]) -> Part | None:
+    """Return a part without the figures that are in the one table, folded; None where nothing is left of it."""
+    if isinstance(part, Section) and any(_tables(part.parts)):
+        kept = tuple(one for each in part.parts if (one := _without_figures(each, words)) is not None)
+        return msgspec.structs.replace(part, parts=kept, folded=True) if kept else None
+    if not isinstance(part, Table) or not _is_explained(part):
+        return part
+    rows = [row for row in zip(*(c.cells for c in part.columns), strict=True) if row[0] not in words]
+    if not rows:
+        return None
+    columns = zip(part.columns, zip(*rows, strict=True), strict=True)
+    return msgspec.structs.replace(part, columns=tuple(msgspec.structs.replace(c, cells=cells) for c, cells in columns))

@@ -1,0 +1,94 @@
+"""The page as text: template, styles and scripts in one, under a policy that lets nothing else load or run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from torchstone.core import units
+from torchstone.core.plain_text import plain
+from torchstone.report.attached import attachment_tags
+from torchstone.report.document import Attachment, Document
+from torchstone.report.renderers.html.layout import laid_out
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("page.js", "tables.js", "charts.js", "forest.js")
+
+
+class _Carried(NamedTuple):
+    """What the page says of a file that it carries."""
+
+    name: str
+    media_type: str
+    size: str
+    sha256: str
+
+
+def page(document: Document) -> str:
+    """Return the text of the file. Every text of the Document is escaped, and what is not printable replaced."""
+    laid = laid_out(document)
+    style = _asset("page.css") + _of_columns(laid.columns)
+    script = "\n".join(_asset(name) for name in _SCRIPTS)
+    return _environment().get_template("page.html").render(
+        title=document.title, laid=laid, policy=_policy(script, style), style=_ours(style), script=_ours(script),
+        units=_ours(json.dumps(units.factors())), carried=[_carried(one) for one in document.attachments],
+        attachments=_ours(attachment_tags(document.attachments)),
+    )  # fmt: skip
+
+
+def _ours(text: str) -> Markup:
+    """Return what is put into the page as it is: nothing of it is a stranger's, or it is escaped already."""
+    return Markup(text)  # noqa: S704  # see above
+
+
+def _carried(one: Attachment) -> _Carried:
+    size = units.quantity(len(one.content), "bytes")
+    return _Carried(one.name, one.media_type, size, hashlib.sha256(one.content).hexdigest())
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+    )  # fmt: skip
+
+
+def _shown(value: object) -> object:
+    """Return what a place of the template is filled with: markup of ours as it is, all else as one printable line."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value)
+    return text if text.isprintable() else plain(" ".join(text.split()))
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _of_columns(count: int) -> str:
+    """Return the rules that align a column to the left (l1, l2, …), and that hide one (h1, h2, …)."""
+    return "".join(
+        f".l{n}>*>tr>:nth-child({n}){{text-align:left}}.h{n}>*>tr>:nth-child({n}){{display:none}}\n"
+        for n in range(1, count + 1)
+    )
+
+
+def _policy(script: str, style: str) -> str:
+    """Return the Content-Security-Policy: this script, these styles, nothing from anywhere."""
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

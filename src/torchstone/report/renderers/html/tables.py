@@ -1,0 +1,88 @@
+"""Tables of a page: columns that say something, cells with their marks and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from torchstone.core.plain_text import plain
+from torchstone.core.units import MISSING
+from torchstone.report.document import Column, Table
+
+_MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
+# The words of a verdict or status, and the class that gives them their colour; the word stays.
+VERDICTS = {
+    "better": "good", "worse": "bad", "same": "even", "unclear": "open", "not comparable": "open",
+    "VALID": "good", "SUSPECT": "open", "INVALID": "bad", "OOM": "bad", "timeout": "bad",
+}  # fmt: skip
+
+
+class Head(NamedTuple):
+    """A column's title. `of`: the place, from 0, of the column without which this one says nothing."""
+
+    title: str
+    rank: int
+    of: int | None
+
+
+class Grid(NamedTuple):
+    """A table as it is drawn. `left`: classes of the columns that are aligned to the left, "l1 l4"."""
+
+    label: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: str
+
+    @property
+    def titled(self) -> bool:
+        """Whether any column has a title."""
+        return any(head.title for head in self.heads)
+
+
+def grid(part: Table, label: str) -> Grid:
+    """Return the table. `label`: its name for who cannot see it. A column without a value in any row is left out."""
+    kept = [n for n, column in enumerate(part.columns) if column.rank == 0 or _says_something(column)]
+    kept = [n for n in kept if part.columns[n].of is None or part.columns[n].of in kept]
+    columns = [part.columns[n] for n in kept]
+    heads = tuple(Head(c.title, c.rank, None if c.of is None else kept.index(c.of)) for c in columns)
+    titled = any(column.title for column in columns)
+    cells = [_cells(c, first=titled and place == 0) for place, c in enumerate(columns)]
+    left = " ".join(f"l{place}" for place, column in enumerate(columns, start=1) if column.left)
+    return Grid(label, heads, tuple(zip(*cells, strict=True)), left)
+
+
+def _says_something(column: Column) -> bool:
+    nothing = ("",) if column.of is not None else ("", MISSING)
+    return any(cell not in nothing for cell in column.cells)
+
+
+def _cells(column: Column, *, first: bool) -> Sequence[str]:
+    if first and column.left:  # an empty cell stands for the one above, which a sorted table takes away from it
+        return list(accumulate(column.cells, _repeated))
+    if column.left:
+        return [_judged(cell) for cell in column.cells]
+    return [_marked(cell) for cell in column.cells]
+
+
+def _repeated(above: str, cell: str) -> str:
+    return cell or above
+
+
+def _marked(cell: str) -> str:
+    """Return a cell whose mark hangs behind its digits, which stay in line."""
+    if len(cell) < 2 or not cell.endswith(_MARKS) or not cell.isprintable():
+        return cell
+    return Markup("{}<b>{}</b>").format(cell[:-1], cell[-1])
+
+
+def _judged(cell: str) -> str:
+    word, comma, rest = cell.partition(",")
+    return verdict(word) + comma + rest if word in VERDICTS and cell.isprintable() else cell
+
+
+def verdict(word: str) -> Markup:
+    """Return the word of a verdict with its colour."""
+    return Markup('<span class="v {}">{}</span>').format(VERDICTS.get(word, "open"), plain(word))

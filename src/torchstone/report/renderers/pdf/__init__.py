@@ -1,0 +1,20 @@
+"""A Document as PDF: A4 pages, tagged for screen readers (PDF/UA-1), with its fonts and attachments in it."""
+
+from __future__ import annotations
+
+from torchstone.report.document import Document
+from torchstone.report.renderers.pdf.typesetting import typeset
+
+
+class Pdf:
+    """Pages to print and to mail."""
+
+    describes = "PDF, A4 pages to print and to mail, tagged for screen readers"
+    suffix = ".pdf"
+
+    def render(self, document: Document) -> bytes:
+        """Return the file. Raises MissingError without typst."""
+        return typeset(document)
+
+
+RENDERER = Pdf()

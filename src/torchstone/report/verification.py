@@ -1,0 +1,203 @@
+"""Whether what a report says follows from the record that it carries: everything is computed again and compared."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.codec import decode
+from torchstone.core.schema.page_locking import WITHOUT_EFFECT
+from torchstone.core.schema.run import Run
+from torchstone.execution.controller.active_run import RESUMED
+from torchstone.plugins import registry
+from torchstone.plugins.checking import look
+from torchstone.report.bundle import Bundle, sum_faults
+from torchstone.report.carried import CLAIMS, claims_name, record_name
+from torchstone.report.claims import Claims, claims_of, differences, libraries
+from torchstone.report.page_checks import Reported, Told, Written, check_page
+from torchstone.report.release_checks import check_reports, first_line_apart
+from torchstone.report.release_files import DocumentOf, environment_files
+from torchstone.storage.manifest import MANIFEST
+from torchstone.storage.query import entry_of
+from torchstone.storage.record_reader import checked_id, read_record
+from torchstone.workflows.ab import recomputed as ab
+from torchstone.workflows.tune import recomputed as tune
+
+_OF_A_RUN = (RESUMED, WITHOUT_EFFECT)  # findings on how a run was asked for, or resumed: no check finds them again
+_NAMED = 5  # files that a note names
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What was verified, and what does not follow (`faults`), each in a line. `notes`: what could not be checked.
+
+    `records`: the run and the SHA-256 of each record, by which it can be compared with the author's.
+    """
+
+    name: str
+    cases: int
+    figures: int
+    records: tuple[tuple[str, str], ...]
+    faults: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class _Counted(Told):
+    """With what was computed again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cases = self.figures = 0
+        self.records: list[tuple[str, str]] = []
+
+
+def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
+    """Compute again what a bundle says, from its records alone, and return what does not follow.
+
+    `document_of`: makes the Document of a report of a run.
+    """
+    told = _Counted()
+    told.seen.add(MANIFEST)
+    for fault in (*bundle.faults, *sum_faults(bundle)):
+        told.wrong(fault)
+    if not bundle.records:
+        told.wrong("it has no record: nothing in it can be computed again")
+    for name in bundle.files:
+        if name.startswith(f"{CLAIMS}/") and record_name(PurePosixPath(name).stem) not in bundle.files:
+            told.wrong(f"{name}: the record that it was computed from is missing")
+            told.seen.add(name)
+    for name in bundle.records:
+        _verify_run(bundle, name, document_of, told)
+    if left := [name for name in bundle.files if name not in told.seen]:
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        told.note(f"not computed from a record, so that only {MANIFEST} is compared: {', '.join(left[:_NAMED])}{more}")
+    return Verified(
+        bundle.name, told.cases, told.figures, tuple(told.records), tuple(told.faults), tuple(told.notes)
+    )  # fmt: skip
+
+
+def _verify_run(bundle: Bundle, name: str, document_of: DocumentOf, told: _Counted) -> None:
+    """Verify one run of a bundle: its claims, its findings, its answer, and the files that show it."""
+    content = bundle.files[name]
+    sha256 = hashlib.sha256(content).hexdigest()
+    told.seen.add(name)
+    with tempfile.TemporaryDirectory(prefix="torchstone-verify-") as folder:
+        path = Path(folder) / "record.jsonl"
+        path.write_bytes(content)
+        try:
+            run = read_record(path)
+        except UsageError as fault:
+            told.wrong(str(fault).replace(str(path), name))
+            return
+        run_id = run.head.run_id
+        told.records.append((run_id, sha256))
+        if name != record_name(run_id):
+            told.wrong(f"{name}: the record is of run {run_id}")
+        claimed = _claims(bundle, run_id, told)
+        summary = summarize(entry_of(run, path), () if claimed is None else claimed.peaks)
+        told.cases += len(summary.cases)
+        told.figures += sum(len(case.estimates) for case in summary.cases)
+        for line in (*_of_findings(run, told), *ab.faults(run), *tune.faults(run, summary)):
+            told.wrong(f"{run_id}: {line}")
+        if claimed is not None:
+            _of_versions(claimed, run, told)
+            for line in differences(claimed, claims_of(summary, sha256)):
+                told.wrong(f"{run_id}: {line}")
+        carried = {one: bundle.files[one] for one in (name, claims_name(run_id)) if one in bundle.files}
+        _shown(bundle, Reported(run_id, document_of(summary), carried), _written(claimed), summary, told)
+
+
+def _shown(bundle: Bundle, run: Reported, written: Written, summary: RunSummary, told: _Counted) -> None:
+    """Compare what shows a run: the page that carries it, or the files of a release."""
+    check_reports(bundle.files, run, written, told)
+    for name, made in environment_files(summary).items():
+        if name in bundle.files:
+            told.seen.add(name)
+            if bundle.files[name] != made and written.version is None:
+                told.wrong(f"{name}: {first_line_apart(bundle.files[name], made) or 'not a text'}")
+    if bundle.page is not None and len(bundle.records) == 1:
+        check_page(Path(bundle.name).name, bundle.page, run, written, told)
+    elif bundle.page is not None:
+        told.note("what the page shows was not compared: it carries several records")
+
+
+def _claims(bundle: Bundle, run_id: str, told: _Counted) -> Claims | None:
+    name = claims_name(run_id)
+    if name not in bundle.files:
+        told.wrong(f"{name} is missing: nothing is claimed of this run")
+        return None
+    told.seen.add(name)
+    try:
+        claimed: Claims = decode(bundle.files[name], Claims)
+        checked_id(claimed.run_id)
+    except UsageError as fault:
+        told.wrong(f"{name}: {fault}")
+        return None
+    if claimed.run_id != run_id:
+        told.wrong(f"{name}: claims of run {claimed.run_id}")
+    return claimed
+
+
+def _written(claimed: Claims | None) -> Written:
+    """Return how what a report was written with differs from what is here."""
+    if claimed is None:
+        return Written("it is not known which version of torchstone wrote it", {})
+    version = None if claimed.torchstone == _version() else f"written by torchstone {claimed.torchstone}"
+    there, here = claimed.libraries, libraries()
+    return Written(version, {
+        name: f"{name} {there.get(name, 'none')} (here {here.get(name, 'none')})"
+        for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)
+    })  # fmt: skip
+
+
+def _of_versions(claimed: Claims, run: Run, told: _Counted) -> None:
+    """Note what another version may have computed in another way."""
+    here = _version()
+    if claimed.torchstone != here:
+        told.note(f"written by torchstone {claimed.torchstone}, verified by {here}")
+    measured = run.head.machine.software.get("torchstone")
+    if measured not in (None, here):
+        told.note(f"measured by torchstone {measured}: its checks may have found other things than those of {here}")
+    if claimed.peaks and not run.head.machine.peaks:
+        told.note("the peaks that shares are of were measured apart from the run: they are as claimed")
+    elif claimed.peaks != run.head.machine.peaks:
+        told.wrong(f"{run.head.run_id}: the peaks of the machine are not those in the record")
+
+
+# ── findings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_findings(run: Run, told: _Counted) -> Iterator[str]:
+    """Yield which findings of a record its checks do not find again, and which they find and it lacks."""
+    if run.end is None:
+        return  # a run that was cut off was not looked at
+    found = look(msgspec.structs.replace(run, findings=()))
+    checks = registry.names("checks")
+    lines: list[str] = []
+    for finding in run.findings:
+        if finding in found or (finding.check in _OF_A_RUN and finding.subject == "run"):
+            continue
+        if finding.check not in checks:
+            told.note(f"finding {finding.check}: its check is not installed here, so that it was not repeated")
+            continue
+        lines.append(f"finding {finding.check} ({finding.message}): the record does not give it")
+    lines += [
+        f"finding {one.check} ({one.message}): the record gives it, and it is missing"
+        for one in found if one not in run.findings
+    ]  # fmt: skip
+    if run.head.machine.software.get("torchstone") in (None, _version()):
+        yield from lines
+        return
+    for line in lines:  # of the checks of another version: no fault of the record
+        told.note(line)
+
+
+def _version() -> str:
+    from importlib.metadata import version  # loads for longer than all else here
+
+    return version("torchstone")

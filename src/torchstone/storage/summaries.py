@@ -1,0 +1,220 @@
+"""What lists over the whole store read: of each run a row a case and a row a finding, and a row a case over all runs.
+
+They are filled as a run is stored and leave with it. No list has to count trials or to decode what a run is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from torchstone.core.estimates import priors_of
+from torchstone.core.figures import Figures
+from torchstone.core.schema.axis import AXES, Scalar
+from torchstone.core.schema.case import Case, model_name
+from torchstone.core.schema.estimate import Finding, Verdict, verdict
+from torchstone.core.schema.run import Head, Run
+from torchstone.core.schema.trial import Outcome, Purpose, Status, believed, ended_well, replicates
+from torchstone.core.stats.interval import over_trials
+from torchstone.core.stats.moderated import Prior
+
+RATE = "throughput"
+_NAMED = 3  # workloads, and devices, that a line of a list names
+_LONGEST = 4000  # characters of a run that a search looks through
+_CUT = 200  # characters of a name or a setting in a list
+_WORST_FIRST = (Verdict.INVALID, Verdict.SUSPECT, Verdict.VALID)
+
+TABLES = (
+    """CREATE TABLE lines (
+    started_utc TEXT NOT NULL, run_id TEXT NOT NULL UNIQUE REFERENCES runs (run_id) ON DELETE CASCADE,
+    name TEXT NOT NULL, status TEXT NOT NULL, host TEXT NOT NULL, cases INTEGER NOT NULL, trials INTEGER NOT NULL,
+    ok INTEGER NOT NULL, verdict TEXT NOT NULL, work TEXT NOT NULL, devices TEXT NOT NULL, words TEXT NOT NULL,
+    PRIMARY KEY (started_utc, run_id)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX lines_by_name ON lines (name, started_utc, run_id)",
+    """CREATE TABLE cases (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, case_id TEXT NOT NULL,
+    started_utc TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL, settings TEXT NOT NULL,
+    device_name TEXT NOT NULL, host TEXT NOT NULL, verdict TEXT NOT NULL, trials INTEGER NOT NULL,
+    counted INTEGER NOT NULL, rate REAL, low REAL, high REAL,
+    PRIMARY KEY (run_id, place)
+) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX cases_in_time ON cases (case_id, device_name, host, started_utc)",
+    "CREATE INDEX cases_by_model ON cases (model)",
+    "CREATE INDEX cases_by_device ON cases (device_name)",
+    """CREATE TABLE findings (
+    id INTEGER PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    started_utc TEXT NOT NULL, check_name TEXT NOT NULL, severity TEXT NOT NULL, subject TEXT NOT NULL,
+    message TEXT NOT NULL, advice TEXT NOT NULL
+) STRICT""",
+    "CREATE INDEX findings_by_run ON findings (run_id)",
+    "CREATE INDEX findings_in_time ON findings (started_utc)",
+    "CREATE INDEX findings_by_check ON findings (check_name, started_utc)",
+    "CREATE INDEX findings_by_severity ON findings (severity, started_utc)",
+    """CREATE TABLE series (
+    id INTEGER PRIMARY KEY, case_id TEXT NOT NULL, device_name TEXT NOT NULL, host TEXT NOT NULL, task TEXT NOT NULL,
+    model TEXT NOT NULL, settings TEXT NOT NULL, runs INTEGER NOT NULL, newest_utc TEXT NOT NULL,
+    UNIQUE (case_id, device_name, host)
+) STRICT""",
+    "CREATE INDEX series_in_time ON series (newest_utc)",
+    """CREATE TRIGGER case_added AFTER INSERT ON cases WHEN NEW.counted > 0 BEGIN
+    INSERT INTO series (case_id, device_name, host, task, model, settings, runs, newest_utc)
+        VALUES (NEW.case_id, NEW.device_name, NEW.host, NEW.task, NEW.model, NEW.settings, 1, NEW.started_utc)
+        ON CONFLICT (case_id, device_name, host)
+        DO UPDATE SET runs = runs + 1, newest_utc = max(newest_utc, excluded.newest_utc);
+END""",
+    """CREATE TRIGGER case_removed AFTER DELETE ON cases WHEN OLD.counted > 0 BEGIN
+    UPDATE series SET runs = runs - 1, newest_utc = coalesce((
+        SELECT started_utc FROM cases WHERE case_id = OLD.case_id AND device_name = OLD.device_name
+        AND host = OLD.host AND counted > 0 ORDER BY started_utc DESC LIMIT 1), '')
+        WHERE case_id = OLD.case_id AND device_name = OLD.device_name AND host = OLD.host;
+    DELETE FROM series
+        WHERE runs = 0 AND case_id = OLD.case_id AND device_name = OLD.device_name AND host = OLD.host;
+END""",
+)
+NAMES = ("lines", "cases", "findings", "series")
+
+
+class CaseRow(msgspec.Struct, frozen=True):
+    """One Case of a run. `counted`: its successful replicates, 0 in a live comparison, whose turns are short.
+
+    `rate`: items/s with the 95 % confidence interval over those trials, as `show` has it; None where there is none.
+    """
+
+    run_id: str
+    place: int
+    case_id: str
+    started_utc: str
+    task: str
+    model: str
+    settings: str
+    device_name: str
+    host: str
+    verdict: str
+    trials: int
+    counted: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+class Rated(NamedTuple):
+    """One trial: how it ended, why it was taken, and its throughput in items/s; None where it has none."""
+
+    outcome: Outcome
+    purpose: Purpose
+    rate: float | None
+
+
+class Rate(NamedTuple):
+    """A throughput in items/s with its 95 % confidence interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Rate]:
+    """Return the throughput of each Case of a run, the same as in its summary (analysis/summary.py).
+
+    `cases`: the trials of each. `usual`: the deviation of the machine's earlier runs (`Head.usual`).
+    """
+    values = [[one.rate for one in believed(ended_well(own)) if one.rate is not None] for own in cases]
+    priors = priors_of([[Figures({RATE: value}, {}) for value in own] for own in values], usual)
+    return [_rate(own, prior.get(RATE)) for own, prior in zip(values, priors, strict=True)]
+
+
+def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
+    if not values:
+        return Rate(None, None, None)
+    found = over_trials(values, prior=prior)
+    return Rate(found.value, found.low, found.high)
+
+
+def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
+    """Yield one row a Case. `derived`: the figures of each trial, in the order of the run's trials."""
+    head = run.head
+    taken: dict[str, list[Rated]] = {case.case_id: [] for case in head.plan.cases}
+    for trial, found in zip(run.trials, derived, strict=True):
+        taken[trial.case_id].append(Rated(trial.outcome, trial.purpose, found.values.get(RATE)))
+    noted: dict[str, list[Finding]] = {}
+    for finding in run.findings:
+        noted.setdefault(finding.subject, []).append(finding)
+    ids = [case.case_id for case in head.plan.cases]
+    rates = rates_of([taken[case_id] for case_id in ids], head.usual.deviation if head.usual is not None else None)
+    for place, (case, case_id, rate) in enumerate(zip(head.plan.cases, ids, rates, strict=True)):
+        own = taken[case_id]
+        counted = len(replicates(ended_well(own))) if head.contest is None else 0
+        yield CaseRow(
+            head.run_id, place, case_id, head.started_utc, str(case.workload.task),
+            model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],
+            device_name(head, case)[:_CUT], head.machine.host.hostname[:_CUT],
+            str(_verdict(own, noted.get(case_id, ()))), len(own), counted,
+            *(rate if counted else Rate(None, None, None)),
+        )  # fmt: skip
+
+
+def _verdict(trials: Sequence[Rated], findings: Sequence[Finding]) -> Verdict | str:
+    """Return the verdict of a Case; "" before its first trial: a run may still go on."""
+    if not trials:
+        return ""
+    return verdict(tuple(findings)) if ended_well(trials) else Verdict.INVALID
+
+
+def device_name(head: Head, case: Case) -> str:
+    """Return the name of the device of a Case; its Placement's word where the record does not tell."""
+    device = head.machine.device(case.placement.device, case.placement.index)
+    return device.name if device is not None else str(case.placement)
+
+
+def settings_words(configuration: Mapping[str, Scalar]) -> str:
+    """Return a Case's batch size, and what is not as usual: "batch_size 16, precision bf16"."""
+    told = (
+        f"{axis} {value}" for axis, value in configuration.items()
+        if axis == "batch_size" or (axis in AXES and value != AXES[axis].default)
+    )  # fmt: skip
+    return ", ".join(told)
+
+
+class RunLine(msgspec.Struct, frozen=True):
+    """One run in a list. `verdict`: the worst of its cases', "" before the first trial; `words`: what is searched."""
+
+    started_utc: str
+    run_id: str
+    name: str
+    status: str
+    host: str
+    cases: int
+    trials: int
+    ok: int
+    verdict: str
+    work: str
+    devices: str
+    words: str
+
+
+def run_line(run: Run, status: str, rows: Sequence[CaseRow]) -> RunLine:
+    """Return it. Cases whose device the machine does not have are no reason to doubt the others."""
+    head = run.head
+    here = set(head.measurable)
+    verdicts = {row.verdict for row in rows if row.place in here}
+    worst = next((str(one) for one in _WORST_FIRST if str(one) in verdicts), "")
+    work = list(dict.fromkeys(f"{row.task} {row.model}" for row in rows))
+    devices = list(dict.fromkeys(row.device_name for row in rows if row.place in here or not here))
+    software = [f"{name} {version}" for name, version in head.machine.software.items() if version]
+    about = [
+        head.run_id, head.name, head.machine.host.hostname, " ".join(head.command), *work, *devices,
+        *dict.fromkeys(case.workload.data for case in head.plan.cases), *software,
+    ]  # fmt: skip
+    return RunLine(
+        head.started_utc, head.run_id, head.name[:_CUT], status, head.machine.host.hostname[:_CUT],
+        len(head.plan.cases), len(run.trials), sum(trial.outcome.status == Status.OK for trial in run.trials),
+        worst, _named(work), _named(devices), "\n".join(about).casefold()[:_LONGEST],
+    )  # fmt: skip
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,70 @@
+"""`torchstone report` as PDF, slides and CSV through the real CLI: what is written, what is refused, how fast."""
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build import a_sweep
+from stored import store
+
+from torchstone.cli import main
+
+# What the program prints behind its answer: its CPU seconds, which neighbours hardly change, and its peak memory.
+USED = """
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)"""
+PHASES = {"data": 0.3, "transfer": 0.02, "forward": 0.25, "backward": 0.35, "optimizer": 0.05, "rest": 0.03}
+
+
+def a_run_of(batch_sizes, workers=(0,)):
+    """A sweep over batch sizes, numbers of workers and precisions."""
+    points = [
+        ({"num_workers": w, "batch_size": b, "precision": p, "feed": "loader", "pin_memory": False}, 0.02 + 1e-3 * b)
+        for w in workers for b in batch_sizes for p in ("fp32", "bf16")
+    ]  # fmt: skip
+    return a_sweep(points, phases=PHASES, utilization=0.6)
+
+
+def test_s4_08_to_10_a_report_as_pdf_slides_and_csv(outputs, capfd):
+    pytest.importorskip("typst")
+    pytest.importorskip("pptx")
+    store(outputs, [a_run_of((8, 32))])
+    assert main(["report", "--format", "pdf,pptx,csv"]) == 0
+    pdf, pptx, table = (Path(line) for line in capfd.readouterr().out.split())
+    assert [path.suffix for path in (pdf, pptx, table)] == [".pdf", ".pptx", ".csv"]
+    assert pdf.read_bytes().startswith(b"%PDF-")
+    assert pptx.read_bytes().startswith(b"PK")
+    rows = list(csv.reader(io.StringIO(table.read_text(encoding="utf-8-sig"), newline=""), strict=True))
+    assert any("batch size" in " ".join(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "told"),
+    [("typst", "pdf", "PDF needs typst"), ("pptx", "pptx", "PowerPoint slides need python-pptx")],
+)
+def test_without_its_library_a_format_says_what_to_install(monkeypatch, outputs, capfd, module, name, told):
+    store(outputs, [a_run_of((8,))])
+    monkeypatch.setitem(sys.modules, module, None)  # as Python has it for what cannot be imported
+    assert main(["report", "--format", name]) == 3
+    said = capfd.readouterr()
+    assert said.err == f"torchstone: {told}: pip install 'torchstone[report]'\n"
+    assert said.out == ""
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("name", "module", "most_s"), [("pdf", "typst", 10.0), ("pptx", "pptx", 10.0), ("csv", "csv", 10.0)]
+)
+def test_336_cases_are_written_in_seconds_and_bounded_memory(outputs, name, module, most_s):
+    pytest.importorskip(module)
+    store(outputs, [a_run_of(range(8, 8 * 22, 8), workers=range(8))])
+    program = f"from torchstone.cli import main\nassert main(['report', '--format', {name!r}]) == 0{USED}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=True)
+    path, cpu_s, peak_kib = done.stdout.split()
+    assert float(cpu_s) < most_s
+    assert int(peak_kib) * 1024 < 600e6
+    assert Path(path).stat().st_size < 10e6

@@ -1,0 +1,62 @@
+"""The pictures of a comparison: which there are, under which names, and what their lines are called."""
+
+import charted
+import pytest
+
+from torchstone.core.charts.picture import Failure, Line
+from torchstone.report.document import Chart, Section
+from torchstone.report.documents.comparison_pictures import comparison_pictures, folder_name, over_all
+
+
+@pytest.fixture(scope="module")
+def machines() -> dict[str, Chart]:
+    return {chart.name: chart for chart in over_all(charted.three_machines(), {"A": 2.0, "B": 1.0})}
+
+
+@pytest.fixture(scope="module")
+def trainings() -> dict[str, Chart]:
+    return {chart.name: chart for chart in over_all(charted.two_trainings())}
+
+
+def test_a_line_a_machine_and_a_word_where_one_failed(machines):
+    (panel,) = machines["comparison_throughput"].picture.panels
+    assert panel.colours is not None
+    assert panel.colours.names == (charted.A100.name, charted.MI300.name, charted.XEON.name)
+    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
+    assert failure.values == ({"x": 128, "word": f"out of memory: {charted.MI300.name}"},)
+    pieces = {value["x"]: value["piece"] for value in panel.values if value["line"] == charted.XEON.name}
+    assert pieces[8] != pieces[128], "32 was not tried there"
+    assert machines["comparison_throughput"].picture.subtitle == "bars: 95 % confidence intervals over trials"
+
+
+def test_costs_are_of_those_that_have_a_price(machines):
+    (panel,) = machines["comparison_cost"].picture.panels
+    assert {value["line"] for value in panel.values} == {charted.A100.name, charted.MI300.name}
+    (speed,) = machines["comparison_throughput"].picture.panels
+    rate = next(value["y"] for value in speed.values if value["line"] == charted.A100.name)
+    assert panel.values[0]["y"] == pytest.approx(2.0e6 / 3600.0 / rate)
+    assert "comparison_cost" not in {chart.name for chart in over_all(charted.three_machines())}
+
+
+def test_trainings_are_in_one_picture_and_keep_their_colours(trainings):
+    whole = trainings["comparative_metrics"].picture
+    titles = [next(mark for mark in panel.marks if isinstance(mark, Line)).y.title for panel in whole.panels]
+    assert titles == ["loss", "accuracy", "device in use, %", "device memory in use, GiB", "power, W"]
+    seen: dict[str, set[str]] = {}
+    for panel in whole.panels:
+        assert panel.colours is not None
+        for name, shade in zip(panel.colours.names, panel.colours.shades, strict=True):
+            seen.setdefault(name, set()).add(shade)
+    assert set(seen) == {f"{card.name} - {part}" for card in (charted.A100, charted.MI300) for part in ("Train", "Val")}
+    assert {len(shades) for shades in seen.values()} == {1}
+    assert "no intervals" in whole.subtitle
+
+
+def test_the_sections_of_a_page_those_of_each_are_folded():
+    over, each = comparison_pictures(charted.three_machines())
+    assert isinstance(over, Section)
+    assert each.folded
+    assert [chart.name for chart in each.parts if isinstance(chart, Chart)] == [
+        f"{folder_name(one)}_performance" for one in charted.three_machines()
+    ]
+    assert comparison_pictures([]) == ()
