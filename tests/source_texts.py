@@ -36,12 +36,23 @@ def texts_of(source: str) -> list[tuple[str, int]]:
     return reader.found
 
 
+def said_of(source: str) -> list[tuple[str, int]]:
+    """Return each text that a module says itself, through `said`, with its line."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    reader = _Reader(words=True)
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id == "said":
+            for one in call.args:
+                reader.visit(one)
+    return reader.found
+
+
 class _Reader(ast.NodeVisitor):
     """Collects texts with their lines. `_words`: whether a single word of small letters counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, words: bool = False) -> None:
         self.found: list[tuple[str, int]] = []
-        self._words = False
+        self._words = words
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring

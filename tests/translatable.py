@@ -12,14 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from source_texts import texts_of
+from source_texts import said_of, texts_of
 
 import torchstone
+from torchstone.analysis.ci.changes import Verdict as Change
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
 from torchstone.core.schema.metric import FIGURES, MetricGroup
 from torchstone.core.schema.trial import Status
+from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE
 from torchstone.report.translation.joints import bare
 from torchstone.workflows.diagnose.diagnosis import Kind
@@ -36,11 +38,17 @@ SOURCES = (
     "analysis/compare/*.py", "analysis/recommend/*.py", "analysis/roofline/*.py", "plugins/checks/*.py",
     "workflows/diagnose/**/*.py", "workflows/machine_check/*.py", "workflows/memory/*.py", "workflows/tune/*.py",
     "report/pictures.py", "execution/worker/auto_settings.py", "plugins/devices/_cores.py",
-    "core/schema/page_locking.py",
+    "core/schema/page_locking.py", "report/claims.py", "report/verification.py", "report/page_checks.py",
+    "report/page_text.py", "report/release_checks.py", "report/bundle.py", "report/carried.py", "analysis/ci/*.py",
+    "storage/manifest.py",
 )  # fmt: skip
-# What renderers add, and texts of lower layers that Documents have.
+# Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
+RENDERERS = "report/renderers/**/*"
 BESIDE = (
-    "note", "warning", "error", "and {0} more", "hidden (terminal too narrow)",
+    "warning", "error", "All results", "linear", "logarithmic x", "logarithmic y", "logarithmic x and y",
+    "The report continues: torchstone report --format md",
+    "More is left out here; all of it: torchstone report --format pdf,md",
+    "pictures need vl-convert-python: pip install 'torchstone[charts]'", 
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
 )  # fmt: skip
 # Titles and names of facts that the source has as keys, or in loops.
@@ -73,6 +81,14 @@ _JOINED = (
     "{0} takes less time than {1}, how much is not known to ±50 % yet: {2}", "{0} % less time", "{0} % more time",
     "{0} takes more time than {1}, how much is not known to ±50 % yet: {2}", "{0} is {1} times as fast as {2}{3}",
     "{0} is as fast, within the noise, as {1}{2}", "{0} {1} is labelled the best {2}, but {3} has {4}",
+    "1 benchmark is slower by more than {0}: {1}", "{0} benchmarks are slower by more than {1}: most of all {2}",
+    "1 benchmark is faster: {0}", "{0} benchmarks are faster: most of all {1}", "{0} time [{1}, {2}]",
+    "No slowdown above {0} is proven", "No change above {0}", "No slowdown above {0}",
+    "largest still possible {0} time", "head", "{0} unchanged", "{0} undecided", "records", "results", "claims",
+    "{0} slower, {1} faster, {2} unchanged, {3} undecided",
+    "written by torchstone {0}, verified by {1}", "case {0}", "claimed {0}", "base {0} (merge base)",
+    "title “{0}”", "heading “{0}”", "table cell “{0}”", "table heading “{0}”", "caption “{0}”", "summary “{0}”",
+    "command “{0}”", "button “{0}”", "picture “{0}”", "text “{0}”",
     "a step of the {0} window takes {1}, but all {2} take {3}: only a few steps wait for the device",
 )  # fmt: skip
 _TYPED = re.compile(r"`[^`]*`|--[\w-]+(?:[= ][\w.:%]+)?|\S*[_=/\\<>]\S*|\b\w+\.\w+\b|\btorchstone \w+( \w+)?\b")
@@ -84,7 +100,7 @@ _NOT_SHOWN = {  # compared with, or handed on; and pieces, for which _JOINED has
     "tune", "value", "word", "less", "more", "less than", "more than", "within", "{0} is {1} {2}{3}",
     "{0} {1} {2}: its peak is {3}", "(an|a) {0}", "{0} {1}s/s, {2} a step", "{0} {1}s/s, a step takes {2}",
     "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}", "piece", "gib", "row", "share",
-    "at", "torchstone", "drift",
+    "at", "torchstone", "drift", "{0}/{1}.jsonl", "{0}/{1}.json",
 }  # fmt: skip
 # Words that are the same in every language: units, names, and what is looked for by its name.
 _KEPT = (
@@ -100,7 +116,18 @@ def msgids() -> dict[str, str]:
         for text, line in texts_of(path.read_text(encoding="utf-8")):
             for msgid in _msgid(text):
                 found.setdefault(msgid, f"{path.relative_to(ROOT)}:{line}")
+    for path in sorted(ROOT.glob(RENDERERS)):
+        for text in _said(path):
+            found.setdefault(bare(text)[1], f"{path.relative_to(ROOT)}:1")
     return {**found, **{msgid: "tables of metrics and axes" for text in _of_tables() for msgid in _msgid(text)}}
+
+
+def _said(path: Path) -> list[str]:
+    if path.suffix == ".py":
+        return [text for text, _ in said_of(path.read_text(encoding="utf-8"))]
+    if path.suffix in (".js", ".html"):
+        return [text for text in SAID.findall(path.read_text(encoding="utf-8")) if text not in _NOT_SHOWN]
+    return []
 
 
 def sources() -> list[Path]:
@@ -114,7 +141,7 @@ def _of_tables() -> Iterator[str]:
     yield from (group.heading for group in MetricGroup)
     yield from (name.replace("_", " ") for name in AXES)
     yield from (
-        str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind, Status) for word in words
+        str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change) for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.charts.hangul_font import HANGUL_REGULAR, has_hangul
 from torchstone.core.charts.picture import Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
@@ -30,14 +33,27 @@ def as_svg(picture: Picture) -> str:
 
 def svg_of(spec: Spec) -> str:
     """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
-    drawn = str(library().vegalite_to_svg(spec))
+    drawn = str(_library_for(spec).vegalite_to_svg(spec))
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
 
 
 def as_png(picture: Picture) -> bytes:
     """Return the bytes of a PNG file, two pixels a point. Raises MissingError without vl-convert."""
-    return bytes(library().vegalite_to_png(vega_lite(picture), scale=_PIXELS_A_POINT))
+    spec = vega_lite(picture)
+    return bytes(_library_for(spec).vegalite_to_png(spec, scale=_PIXELS_A_POINT))
+
+
+def _library_for(spec: Spec) -> Any:
+    """Return vl-convert, which knows the shipped Korean font where the picture needs it."""
+    if has_hangul(json.dumps(spec, ensure_ascii=False)):
+        _with_hangul()
+    return library()
+
+
+@cache
+def _with_hangul() -> None:
+    library().register_font_directory(str(HANGUL_REGULAR.parent))
 
 
 def draw(picture: Picture, path: Path) -> Path:

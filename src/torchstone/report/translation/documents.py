@@ -32,7 +32,7 @@ Say = Callable[[str], str]
 _NAMES = frozenset({
     "card", "class", "document", "driver", "file", "folder", "from run", "governor", "hostname", "name", "platform",
     "processor", "record", "run", "software", "table", "training", "written", "Host", "Experiment", "Run", "Processor",
-    "Device", "Model", "host", "model",
+    "Device", "Model", "host", "model", "on",
 })  # fmt: skip
 _CHECKS = "why"  # the column of names of checks
 _TYPED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")  # step_time

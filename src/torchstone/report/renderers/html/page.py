@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from torchstone.core.plain_text import plain
 from torchstone.report.attached import attachment_tags
 from torchstone.report.document import Attachment, Document
 from torchstone.report.renderers.html.layout import laid_out
+from torchstone.report.translation.spoken import said
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "tables.js", "charts.js", "forest.js")
+SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')  # texts of our own in the scripts and templates
 
 
 class _Carried(NamedTuple):
@@ -37,8 +40,8 @@ def page(document: Document) -> str:
     style = _asset("page.css") + _of_columns(laid.columns)
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     return _environment().get_template("page.html").render(
-        title=document.title, laid=laid, policy=_policy(script, style), style=_ours(style), script=_ours(script),
-        units=_ours(json.dumps(units.factors())), carried=[_carried(one) for one in document.attachments],
+        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=_ours(style), script=_ours(script),
+        units=_ours(json.dumps(units.factors())), words=_ours(_words(script)), carried=[_carried(one) for one in document.attachments],
         attachments=_ours(attachment_tags(document.attachments)),
     )  # fmt: skip
 
@@ -48,6 +51,12 @@ def _ours(text: str) -> Markup:
     return Markup(text)  # noqa: S704  # see above
 
 
+def _words(script: str) -> str:
+    """Return, as JSON that may stand in a script element, what the scripts say in the language that is spoken."""
+    told = {text: said(text) for text in SAID.findall(script)}
+    return json.dumps({text: words for text, words in told.items() if words != text}).replace("<", "\\u003c")
+
+
 def _carried(one: Attachment) -> _Carried:
     size = units.quantity(len(one.content), "bytes")
     return _Carried(one.name, one.media_type, size, hashlib.sha256(one.content).hexdigest())
@@ -55,10 +64,17 @@ def _carried(one: Attachment) -> _Carried:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
+    made.globals["say"] = _said
+    return made
+
+
+def _said(text: str, *values: object) -> str:
+    """Return a text of ours in the language that is spoken, its places {0}, {1} filled with the values."""
+    return said(text).format(*values) if values else said(text)
 
 
 def _shown(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchstone.report.document import Document
 from torchstone.report.renderers.pptx.drawing import presentation
 from torchstone.report.renderers.pptx.outline import slides
+from torchstone.report.translation.spoken import speaking
 
 
 class Pptx:
@@ -15,7 +16,8 @@ class Pptx:
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without python-pptx."""
-        return presentation(slides(document), document.title)
+        with speaking(document.language):
+            return presentation(slides(document), document.title)
 
 
 RENDERER = Pptx()
