@@ -45,11 +45,16 @@ SOURCES = (
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
 RENDERERS = "report/renderers/**/*"
 BESIDE = (
-    "warning", "error", "All results", "linear", "logarithmic x", "logarithmic y", "logarithmic x and y",
+    "warning", "error", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x", "logarithmic y", "logarithmic x and y",
     "The report continues: torchstone report --format md",
     "More is left out here; all of it: torchstone report --format pdf,md",
     "pictures need vl-convert-python: pip install 'torchstone[charts]'", 
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
+)  # fmt: skip
+# Columns of values of pictures, as tables of pages name them.
+_COLUMNS = (
+    "low", "high", "row", "word", "kind", "place", "line", "share", "curve", "piece", "phase", "number", "roof", "trial",
+    "from", "x low", "x high", "y low", "y high",
 )  # fmt: skip
 # Titles and names of facts that the source has as keys, or in loops.
 _TITLES = (
@@ -84,7 +89,7 @@ _JOINED = (
     "1 benchmark is slower by more than {0}: {1}", "{0} benchmarks are slower by more than {1}: most of all {2}",
     "1 benchmark is faster: {0}", "{0} benchmarks are faster: most of all {1}", "{0} time [{1}, {2}]",
     "No slowdown above {0} is proven", "No change above {0}", "No slowdown above {0}",
-    "largest still possible {0} time", "head", "{0} unchanged", "{0} undecided", "records", "results", "claims",
+    "head", "{0} unchanged", "{0} undecided", "records", "results", "claims",
     "{0} slower, {1} faster, {2} unchanged, {3} undecided",
     "written by torchstone {0}, verified by {1}", "case {0}", "claimed {0}", "base {0} (merge base)",
     "title “{0}”", "heading “{0}”", "table cell “{0}”", "table heading “{0}”", "caption “{0}”", "summary “{0}”",
@@ -111,7 +116,7 @@ _KEPT = (
 
 def msgids() -> dict[str, str]:
     """Return every msgid, with where the source writes it."""
-    found = dict.fromkeys(BESIDE, "renderers and units")
+    found = dict.fromkeys((*BESIDE, *_COLUMNS), "renderers and units")
     for path in sources():
         for text, line in texts_of(path.read_text(encoding="utf-8")):
             for msgid in _msgid(text):

@@ -14,7 +14,9 @@ from torchstone.core.plain_text import plain
 from torchstone.core.schema.metric import FIGURES
 from torchstone.plugins import registry
 from torchstone.report.document import Command, Document, Facts, Part, Section, Table
+from torchstone.report.page_text import page_text
 from torchstone.report.renderers._text import cells
+from torchstone.report.renderers.html import RENDERER as HTML
 from torchstone.report.renderers.terminal import terminal
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE, languages
 from torchstone.report.translation.documents import translated
@@ -81,7 +83,7 @@ KEPT = (
     "fused attention cuDNN oneDNN sdpa flash math cuBLAS hipBLAS glibc jemalloc tcmalloc false true auto off on "
     "fork spawn inline fixed huge mmap loader resident synthetic cpu cuda mps train infer generate load tune run "
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
-    "NVIDIA nvidia Bonferroni CITATION cff SXM Tensor Core RTX embedding vision custom per pid prints "
+    "NVIDIA nvidia Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff SXM Tensor Core RTX embedding vision custom per pid prints "
     "mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
@@ -122,12 +124,25 @@ OURS = [(name, make) for name, make in ZOO if not OTHERS_WORDS.search(name)]
 
 @pytest.mark.parametrize("make", [make for _, make in OURS], ids=[name for name, _ in OURS])
 def test_no_english_word_is_left_in_korean(make):
-    left = {}
-    for text in texts_of(translated(make(), "ko")):
-        words = [w for w in re.findall(r"[A-Za-z]{2,}", TYPED.sub(" ", STRANGE.sub(" ", text))) if w not in NAMES]
-        if words:
-            left[text] = words
-    assert left == {}
+    assert english(texts_of(translated(make(), "ko"))) == {}
+
+
+def english(texts: Iterator[str]) -> dict[str, list[str]]:
+    found = {
+        text: [w for w in re.findall(r"[A-Za-z]{2,}", TYPED.sub(" ", STRANGE.sub(" ", text))) if w not in NAMES]
+        for text in texts
+    }
+    return {text: words for text, words in found.items() if words}
+
+
+PAGES = ("run: a sweep", "history", "diagnosis", "evaluation", "compare", "pictures: a training sweep", "ci: slower")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_english_word_is_left_in_a_korean_page(name):
+    page = HTML.render(translated(dict(ZOO)[name](), "ko"))
+    assert page.startswith(b'<!doctype html>\n<html lang="ko">')
+    assert english(one.text for one in page_text(page).texts) == {}
 
 
 each = pytest.mark.parametrize("make", [make for _, make in ZOO], ids=[name for name, _ in ZOO])

@@ -83,7 +83,7 @@ def _alike(one: Ratios, other: Ratios) -> bool:
 
 def _row(row: Ratio, verdict: str, reach: float, shown: Shown) -> Row:
     low, middle, high = (_log(value) for value in (row.low, row.ratio, row.high))
-    figures = units.ratio(row.ratio, row.low, row.high) if row.ratio is not None else units.MISSING
+    figures = said(units.ratio(row.ratio, row.low, row.high)) if row.ratio is not None else units.MISSING
     return Row(
         shown(f"{row.case}: {row.figure}" if row.figure else row.case, _MOST_OF_A_LABEL),
         f"{figures}, {said(verdict)}", _COLOURS.get(verdict, _OTHER),

@@ -35,6 +35,7 @@ _NAMES = frozenset({
     "Device", "Model", "host", "model", "on",
 })  # fmt: skip
 _CHECKS = "why"  # the column of names of checks
+_NUMBERED = re.compile(r"trial \d+|.{1,80} \(ceiling\)")  # names in legends that are made of words of ours
 _TYPED = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)+")  # step_time
 
 
@@ -103,7 +104,10 @@ def _column(column: Column, say: Say) -> Column:
 
 
 def _picture(picture: Picture, say: Say, language: str) -> Picture:
-    panels = tuple(_panel(panel, say, lambda text: exact(text, language)) for panel in picture.panels)
+    def name(text: str) -> str:
+        return say(text) if _NUMBERED.fullmatch(text) else exact(text, language)
+
+    panels = tuple(_panel(panel, say, name) for panel in picture.panels)
     return replace(picture, title=say(picture.title), subtitle=say(picture.subtitle), panels=panels)
 
 

@@ -2,7 +2,7 @@
 // another smallest change that matters, and saving the files that the page carries.
 "use strict";
 
-const WORDS = JSON.parse(document.getElementById("words").textContent);
+const WORDS = JSON.parse(document.getElementById("words")?.textContent ?? "{}");
 /** Return a text of ours in the language of the page, its places filled: "{0} of {1} rows". */
 const say = (text, ...values) => (WORDS[text] ?? text).replace(/\{(\d)\}/g, (_, place) => values[place]);
 

@@ -52,9 +52,9 @@ def _ours(text: str) -> Markup:
 
 
 def _words(script: str) -> str:
-    """Return, as JSON that may stand in a script element, what the scripts say in the language that is spoken."""
-    told = {text: said(text) for text in SAID.findall(script)}
-    return json.dumps({text: words for text, words in told.items() if words != text}).replace("<", "\\u003c")
+    """Return, as JSON for a script element, what the scripts say in the language that is spoken; "" in English."""
+    told = {text: words for text in SAID.findall(script) if (words := said(text)) != text}
+    return json.dumps(told).replace("<", "\\u003c") if told else ""
 
 
 def _carried(one: Attachment) -> _Carried:
