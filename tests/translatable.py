@@ -45,16 +45,17 @@ SOURCES = (
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
 RENDERERS = "report/renderers/**/*"
 BESIDE = (
-    "warning", "error", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x", "logarithmic y", "logarithmic x and y",
+    "warning", "error", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x",
+    "logarithmic y", "logarithmic x and y",
     "The report continues: torchstone report --format md",
     "More is left out here; all of it: torchstone report --format pdf,md",
-    "pictures need vl-convert-python: pip install 'torchstone[charts]'", 
+    "pictures need vl-convert-python: pip install 'torchstone[charts]'",
     "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
 )  # fmt: skip
 # Columns of values of pictures, as tables of pages name them.
 _COLUMNS = (
-    "low", "high", "row", "word", "kind", "place", "line", "share", "curve", "piece", "phase", "number", "roof", "trial",
-    "from", "x low", "x high", "y low", "y high",
+    "low", "high", "row", "word", "kind", "place", "line", "share", "curve", "piece", "phase", "number", "roof",
+    "trial", "from", "x low", "x high", "y low", "y high",
 )  # fmt: skip
 # Titles and names of facts that the source has as keys, or in loops.
 _TITLES = (
@@ -146,7 +147,9 @@ def _of_tables() -> Iterator[str]:
     yield from (group.heading for group in MetricGroup)
     yield from (name.replace("_", " ") for name in AXES)
     yield from (
-        str(word).replace("_", " ") for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change) for word in words
+        str(word).replace("_", " ")
+        for words in (Judgement, Severity, Fitness, Fits, Kind, Status, Change)
+        for word in words
     )
     yield from (*_TITLES.split(), *_COMPARED, *_JOINED)
 

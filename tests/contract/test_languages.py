@@ -83,8 +83,8 @@ KEPT = (
     "fused attention cuDNN oneDNN sdpa flash math cuBLAS hipBLAS glibc jemalloc tcmalloc false true auto off on "
     "fork spawn inline fixed huge mmap loader resident synthetic cpu cuda mps train infer generate load tune run "
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
-    "NVIDIA nvidia Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff SXM Tensor Core RTX embedding vision custom per pid prints "
-    "mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
+    "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
+    "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
@@ -95,8 +95,9 @@ STRANGE = re.compile(
     r"it fell over|it took (?:all|\d+ GiB of 80)|the step became \d+ % slower|others kept 1\.5 cores busy|stop them|"
     r"lost again|\d+ s lost|a longer|\d+ steps in a window|torch would take 8|the device is busy from batch_size 32 on|"
     r"a processor|as it is|this is Linux|torn|not reported by the system|first of all|the sparse rates: dense is half|"
-    r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|it is right now|"
-    r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|reports as pdf: PDF needs typst"
+    r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
+    r"it is right now|model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
+    r"reports as pdf: PDF needs typst"
 )
 TYPED = re.compile(
     r"`[^`]*`|--[\w-]+(?:[= ][\w.:,%-]+)?|\b[\w.-]*[_=/\\:@#<>\d][\w.:/=,-]*|\btorchstone(?: \w+)+|\w+\(\)?|https?:\S+"

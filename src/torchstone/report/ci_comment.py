@@ -61,7 +61,9 @@ def _fitting(found: Assessment, most_bytes: int, seen: int | None, link: str | N
 
 
 def _text(found: Assessment, room: Room) -> str:
-    return inert(f"##{markdown(in_spoken_language(ci_document(found, room)))}")  # the page's title as a heading of the third level
+    return inert(
+        f"##{markdown(in_spoken_language(ci_document(found, room)))}"
+    )  # the page's title as a heading of the third level
 
 
 def inert(text: str) -> str:

@@ -33,7 +33,7 @@ _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
 _DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
 _FIGURES = re.compile(rb"<figure\b.*?</figure>", re.DOTALL | re.IGNORECASE)
-_LANGUAGE = re.compile(rb'<html lang="([A-Za-z-]{2,8})">')
+_LANGUAGE = re.compile(rb'<html lang="?([A-Za-z-]{2,8})"?>')
 _SHOWN = 120  # characters of a text that is named
 
 

@@ -1,4 +1,4 @@
-"""The shipped typefaces: which characters they have, and how wide each is, so that text is measured before it is drawn."""
+"""The shipped typefaces: what characters they have, and how wide each is: text is measured before it is drawn."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def typeface(file: str = REGULAR) -> Typeface:
 
 
 def read_typeface(content: bytes) -> Typeface:
-    """Return what a TrueType file says of its characters (OpenType specification: cmap formats 4 and 12, head, hhea, hmtx).
+    """Return what a TrueType file says of its characters (OpenType: tables cmap, formats 4 and 12, head, hhea, hmtx).
 
     Raises ValueError where it has neither map.
     """

@@ -2,6 +2,7 @@
 
 import sys
 
+import msgspec
 import pytest
 
 from torchstone.core.charts.drawing import as_png, as_svg, draw
@@ -17,6 +18,12 @@ def test_the_suffix_decides_what_is_written(tmp_path):
     assert draw(ONE, tmp_path / "new" / "x.svg").read_text(encoding="utf-8") == as_svg(ONE)
     assert draw(ONE, tmp_path / "x.PNG").read_bytes()[:8] == as_png(ONE)[:8] == b"\x89PNG\r\n\x1a\n"
     assert ">a title<" in as_svg(ONE)
+
+
+def test_korean_is_drawn_where_the_machine_has_no_font_for_it():
+    pytest.importorskip("vl_convert")
+    one, other = (as_png(msgspec.structs.replace(ONE, title=title)) for title in ("처리량", "시간별"))
+    assert one != other  # boxes would be the same
 
 
 def test_without_the_library_it_says_what_to_install(tmp_path, monkeypatch):

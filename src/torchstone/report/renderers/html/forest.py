@@ -94,7 +94,9 @@ def forest(part: Ratios, place: str) -> Forest:
 def _row(one: Ratio, word: str, axis: Axis) -> Row:
     low, high = _known(one.low), _known(one.high)
     ratio = said(units.ratio(one.ratio, low, high)) if one.ratio is not None else units.MISSING
-    row = Row(one.case, one.figure, word, verdict(said(word), word), ratio, _exact(low), _exact(high), one.higher_is_better)
+    row = Row(
+        one.case, one.figure, word, verdict(said(word), word), ratio, _exact(low), _exact(high), one.higher_is_better
+    )
     if low is not None and high is not None:
         start, end = axis.place(low), axis.place(high)
         row = row._replace(

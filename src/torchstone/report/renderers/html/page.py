@@ -40,8 +40,9 @@ def page(document: Document) -> str:
     style = _asset("page.css") + _of_columns(laid.columns)
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     return _environment().get_template("page.html").render(
-        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=_ours(style), script=_ours(script),
-        units=_ours(json.dumps(units.factors())), words=_ours(_words(script)), carried=[_carried(one) for one in document.attachments],
+        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=_ours(style),
+        script=_ours(script), units=_ours(json.dumps(units.factors())), words=_ours(_words(script)),
+        carried=[_carried(one) for one in document.attachments],
         attachments=_ours(attachment_tags(document.attachments)),
     )  # fmt: skip
 

@@ -210,7 +210,11 @@ class Flow:
     # ── slides ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, title: str, top: float, *, continued: bool = False) -> None:
-        self._topic, self._title, self._top = title, fitted_title(f"{title} ({said('continued')})" if continued else title), top
+        self._topic, self._title, self._top = (
+            title,
+            fitted_title(f"{title} ({said('continued')})" if continued else title),
+            top,
+        )
         self._shapes: list[Shape] = []
         self._notes: list[str] = []
         if not continued:
