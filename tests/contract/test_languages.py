@@ -84,7 +84,8 @@ KEPT = (
     "fork spawn inline fixed huge mmap loader resident synthetic cpu cuda mps train infer generate load tune run "
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
-    "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
+    "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
+    "mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
