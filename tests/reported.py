@@ -69,7 +69,8 @@ def a_page(document: Document) -> bytes:
     inner = "".join(_parts(document.parts))
     title = html.escape(document.title)
     return (
-        f"<!doctype html><html lang=en><head><title>{title}</title><style>td {{ color: #111 }}</style></head><body>"
+        f"<!doctype html><html lang={document.language}><head><title>{title}</title>"
+        "<style>td { color: #111 }</style></head><body>"
         f"<h1>{title}</h1>{inner}{attachment_tags(document.attachments)}<script>sort()</script></body></html>"
     ).encode()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from torchstone.cli._language import add_language
 from torchstone.cli._parsing import Parser, suggest_command
 from torchstone.core.errors import ExitCode, TorchstoneError
+from torchstone.report.translation.spoken import speaking
 
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
@@ -49,7 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
         command = import_module(f"torchstone.cli.{name}_command")
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
-        code: int = command.run(parser.parse_args(words[1:]))
+        add_language(parser)
+        options = parser.parse_args(words[1:])
+        with speaking(options.lang):
+            code: int = command.run(options)
     except TorchstoneError as error:
         from torchstone.core.plain_text import plain
 

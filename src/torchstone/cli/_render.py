@@ -13,7 +13,8 @@ def terminal_width() -> int:
 
 
 def show_document(document: Document, width: int | None = None, *, every: bool = False) -> None:
-    """Print the Document to stdout. `every`: with what is folded."""
+    """Print the Document to stdout, in the language that is spoken. `every`: with what is folded."""
     from torchstone.report.renderers.terminal import terminal
+    from torchstone.report.translation.documents import in_spoken_language
 
-    print(terminal(document, width or terminal_width(), every=every), end="")
+    print(terminal(in_spoken_language(document), width or terminal_width(), every=every), end="")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
+from torchstone.cli._language import add_language
 from torchstone.cli._parsing import Parser, add_json
 
 _WORDS = {"check": "check whether this machine is fit to measure on", "peaks": "measure the peak rates of a device"}
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         own = words.add_parser(word, help=meaning, description=meaning)
         # Without a default of its own: that would overrule a --json that comes before the word.
         add_json(own, default=argparse.SUPPRESS)
+        add_language(own, default=argparse.SUPPRESS)
         import_module(f"torchstone.cli._machine_{word}").add_arguments(own)
 
 

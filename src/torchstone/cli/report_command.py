@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchstone.report.rendering import Renderer
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
+_FOR_PROGRAMS = ("json", "csv")  # always English
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the files and print their names."""
     from torchstone.report.carried import CARRYING
+    from torchstone.report.translation.documents import in_spoken_language
 
     folder = folder_of(options)
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
@@ -62,14 +64,15 @@ def run(options: argparse.Namespace) -> int:
     documents = _documents(options, folder, carried=carried)
     there: Path = options.output or folder / "reports"
     written: list[Path] = []
-    for stem, document in documents.items():
+    for stem, english in documents.items():
+        document = in_spoken_language(english)
         plots = None
         if options.plots is not None:
             plots = options.plots / stem if len(documents) > 1 else options.plots
             written += _plots(document, plots)
         for name, one in renderers.items():
             shown = _linked(document, there, plots) if name == _LINKED else document
-            written += _files(one, shown, there, stem)
+            written += _files(one, english if name in _FOR_PROGRAMS else shown, there, stem)
     print("\n".join(map(str, written)))
     return 0
 

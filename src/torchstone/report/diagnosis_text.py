@@ -9,6 +9,7 @@ from torchstone.core.errors import MissingError
 from torchstone.report.document import Document
 from torchstone.report.documents import bottleneck_report, performance_report
 from torchstone.report.renderers.md import markdown
+from torchstone.report.translation.documents import in_spoken_language
 from torchstone.workflows.diagnose.diagnosis import Diagnosis
 
 
@@ -25,7 +26,7 @@ def write_reports(folder: Path, diagnosis: Diagnosis, run: RunSummary, command: 
 
 def write_page(path: Path, document: Document) -> str:
     """Write a Document as Markdown, and return its text. Raises MissingError where it cannot be written."""
-    text = markdown(document)
+    text = markdown(in_spoken_language(document))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

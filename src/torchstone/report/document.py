@@ -144,15 +144,17 @@ class Attachment(msgspec.Struct, frozen=True):
     content: bytes
 
 
-class Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a command says. `title` names the thing that it speaks of, for renderers that head a page with it.
 
-    `attachments`: for formats that can carry files; others leave them out.
+    `attachments`: for formats that can carry files; others leave them out. `language`: of its texts, see
+    report/translation. JSON has neither where there are no files, and English.
     """
 
     title: str
     parts: tuple[Part, ...]
     attachments: tuple[Attachment, ...] = ()
+    language: str = "en"
 
     @property
     def headline(self) -> str | None:

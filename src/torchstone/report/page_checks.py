@@ -13,6 +13,7 @@ from torchstone.report.document import Document, Part, Role, Section, Table, Tex
 from torchstone.report.page_text import (
     PageText,
     differences,
+    language_of,
     page_text,
     without_carried,
     without_drawings,
@@ -20,6 +21,8 @@ from torchstone.report.page_text import (
 )
 from torchstone.report.release_files import report_files
 from torchstone.report.rendering import Renderer, formats, renderer
+from torchstone.report.translation.catalogue import languages
+from torchstone.report.translation.documents import translated
 
 HTML, PICTURES = "html", "vl-convert-python"  # a format, and the library that draws for all of them
 
@@ -68,7 +71,9 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 def check_page(name: str, page: bytes, run: Reported, written: Written, told: Told) -> None:
-    """Compare an HTML report with what the record of its run gives."""
+    """Compare an HTML report, in its language, with what the record of its run gives."""
+    if (language := language_of(page)) in languages():
+        run = msgspec.structs.replace(run, document=translated(run.document, language))
     made = None
     if written.version is None and (one := renderers_here(told).get(HTML)) is not None:
         files = made_again(one, run, name, told, pictured=True)

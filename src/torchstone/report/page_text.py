@@ -33,6 +33,7 @@ _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
 _DRAWN = re.compile(rb"<svg\b.*?</svg>", re.DOTALL | re.IGNORECASE)
 _FIGURES = re.compile(rb"<figure\b.*?</figure>", re.DOTALL | re.IGNORECASE)
+_LANGUAGE = re.compile(rb'<html lang="?([A-Za-z-]{2,8})"?>')
 _SHOWN = 120  # characters of a text that is named
 
 
@@ -61,6 +62,12 @@ def page_text(page: bytes, *, pictures: bool = True) -> PageText:
     reader.close()
     reader.end_text()
     return PageText(tuple(reader.texts), tuple(tuple(row) for row in reader.rows), tuple(reader.marks))
+
+
+def language_of(page: bytes) -> str:
+    """Return the language that a page says it is written in; "" where it says none."""
+    found = _LANGUAGE.search(page[:_LONG])
+    return "" if found is None else found[1].decode()
 
 
 def without_carried(page: bytes) -> bytes:

@@ -9,6 +9,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.report.renderers.md import markdown
+from torchstone.report.translation.documents import in_spoken_language
 
 
 def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path]:
@@ -21,7 +22,7 @@ def write_recommendation(told: Recommendation, folder: Path) -> tuple[Path, Path
     try:
         there.mkdir(parents=True, exist_ok=True)
         data.write_bytes(encode(told) + b"\n")
-        page.write_text(markdown(recommendation_document(told)), encoding="utf-8")
+        page.write_text(markdown(in_spoken_language(recommendation_document(told))), encoding="utf-8")
     except OSError as fault:
         raise UsageError(f"cannot write into {there}: {fault.strerror}") from None
     return data, page

@@ -27,6 +27,7 @@ from torchstone.report import page_checks
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.document import Document
 from torchstone.report.several import document_again
+from torchstone.report.translation.documents import translated
 from torchstone.report.verification import Verified, verify
 from torchstone.storage.manifest import MANIFEST
 
@@ -294,6 +295,16 @@ def test_a_changed_page_is_named(document, tmp_path, change, said):
     assert bundle.page != a_page(document)
     faults = verified(bundle).faults
     assert any(re.search(said, fault) for fault in faults), faults
+
+
+def test_a_page_in_another_language_is_compared_in_it(document, tmp_path):
+    korean = translated(document, "ko")
+    bundle = as_page(tmp_path / "report.html", korean, files_of(document))
+    assert bundle.page is not None
+    assert "신뢰구간" in bundle.page.decode()
+    assert verified(bundle).faults == ()
+    changed = as_page(tmp_path / "other.html", korean, files_of(document), _number)
+    assert any("the record gives “" in fault for fault in verified(changed).faults)
 
 
 @pytest.mark.parametrize("change", [headline, _number], ids=["headline", "cell"])

@@ -27,7 +27,7 @@ _PROCEDURE = {
     "isolation": "the way processes start changes their figures",
     "settings": "settings chosen for the device are part of the difference",
     "seed": "another seed gives other numbers",
-    "nvtx": "NVTX NVTX ranges cost time in the measured windows",
+    "nvtx": "NVTX ranges cost time in the measured windows",
     "pin_threads": "pinned threads change the timing",
     "warmup": None, "warmup_budget_s": None, "iterations": None, "epochs": None, "target": None, "budget_s": None,
     "min_steps": None, "trials": None, "within_s": None, "aim": None, "percentiles_s": None, "telemetry_period_s": None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from torchstone.core.charts.hangul_font import HANGUL_REGULAR, has_hangul
 from torchstone.core.charts.picture import Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
@@ -41,7 +42,8 @@ def svg_of(spec: Spec) -> str:
 @lru_cache(maxsize=_KEPT)
 def _drawn(spec: bytes) -> str:
     """Return the SVG of a specification as JSON: 50 ms and more for a panel, so that each is drawn once."""
-    drawn = str(library().vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
+    vl_convert = _library_for(spec.decode())
+    drawn = str(vl_convert.vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _ID.sub(lambda found: ids.setdefault(found[0], f"{found[1] or found[2]}{len(ids)}"), drawn)
 
@@ -53,7 +55,19 @@ def as_png(picture: Picture) -> bytes:
 
 @lru_cache(maxsize=_KEPT_PNGS)
 def _pixels(svg: str) -> bytes:
-    return bytes(library().svg_to_png(svg, scale=_PIXELS_A_POINT))
+    return bytes(_library_for(svg).svg_to_png(svg, scale=_PIXELS_A_POINT))
+
+
+def _library_for(text: str) -> Any:
+    """Return vl-convert, which knows the shipped Korean font where the text needs it."""
+    if has_hangul(text):
+        _with_hangul()
+    return library()
+
+
+@cache
+def _with_hangul() -> None:
+    library().register_font_directory(str(HANGUL_REGULAR.parent))
 
 
 def draw(picture: Picture, path: Path) -> Path:

@@ -116,12 +116,16 @@ def _title(text: str, subtitle: str, width: int, size: str) -> Spec:
 
 def _wrapped(text: str, width: int, size: str) -> str | list[str]:
     """Return text of one line, or where it is wider than so many points the lines it takes, three at most."""
-    wide = any(character >= _WIDE for character in text)
-    letter = _LETTER[size] * (2 if wide else 1)
-    most = max(8, int(width / letter))
+    broad = _letters(text) / max(1, len(text))  # of a character, in letters
+    most = max(8, int(width / (_LETTER[size] * max(1.0, broad))))
     if len(text) <= most:
         return text
     return textwrap.wrap(plain(text), most, max_lines=_MOST_LINES, placeholder=" …") or ""
+
+
+def _letters(text: str) -> int:
+    """Return how many letters wide a text is: a wide character is two."""
+    return len(text) + sum(character >= _WIDE for character in text)
 
 
 # ── axes and colours ────────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +181,7 @@ def _colour(panel: Panel) -> Spec:
         return {}
     names = panel.colours.names
     shades = panel.colours.shades or tuple(PALETTE[i % len(PALETTE)] for i in range(len(names)))
-    longest = max(map(len, names), default=0) * _LETTER["small"] + _SYMBOL
+    longest = max(map(_letters, names), default=0) * _LETTER["small"] + _SYMBOL
     columns = max(1, min(len(names), int((panel.width + _MARGIN) / longest)))
     legend = {"orient": "bottom", "columns": columns, "labelLimit": _LEGEND, "symbolLimit": 0}
     return {"color": {

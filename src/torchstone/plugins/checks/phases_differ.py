@@ -26,7 +26,7 @@ _MOST = 0.6  # of a step, outside its phases
 class PhasesDiffer:
     """Fires where phases do not sum to their step, and where the dissected step is not the step that was measured."""
 
-    describes = "phases that do not sum to the step time time"
+    describes = "phases that do not sum to the step time"
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning for each way in which a Case's phases contradict its step."""

@@ -102,7 +102,7 @@ def _mistake(case: Case, trial: Trial, claimed: Mapping[str, float], ratio: floa
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation")
     tokens, made = (case.configuration.get(axis) for axis in ("sequence_length", "new_tokens"))
     factors = [
-        (steps, f"the items of all {steps:.0f} steps were divided by the time of one step step"),
+        (steps, f"the items of all {steps:.0f} steps were divided by the time of one step"),
         (size, "the batch size counted twice"), (_over(size), "batches were counted instead of items"),
         (case.placement.count, "devices were counted twice"),
         (_over(case.placement.count), "only one of several devices was counted"),

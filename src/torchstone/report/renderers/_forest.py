@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from torchstone.core import units
 from torchstone.report.document import Part, Ratio, Ratios
+from torchstone.report.translation.spoken import said
 
 _ORDER = ("worse", "better", "unclear", "same")  # what asks for something to be done first; other words come last
 _COLOURS = {"worse": "#b3261e", "better": "#00735a", "same": "#5b6770"}
@@ -82,10 +83,10 @@ def _alike(one: Ratios, other: Ratios) -> bool:
 
 def _row(row: Ratio, verdict: str, reach: float, shown: Shown) -> Row:
     low, middle, high = (_log(value) for value in (row.low, row.ratio, row.high))
-    figures = units.ratio(row.ratio, row.low, row.high) if row.ratio is not None else units.MISSING
+    figures = said(units.ratio(row.ratio, row.low, row.high)) if row.ratio is not None else units.MISSING
     return Row(
         shown(f"{row.case}: {row.figure}" if row.figure else row.case, _MOST_OF_A_LABEL),
-        f"{figures}, {verdict}", _COLOURS.get(verdict, _OTHER),
+        f"{figures}, {said(verdict)}", _COLOURS.get(verdict, _OTHER),
         _place(low, reach) if low is not None else None,
         _place(middle, reach) if middle is not None and math.isfinite(middle) else None,
         _place(high, reach) if high is not None else None,
@@ -124,9 +125,10 @@ def _place(log: float, reach: float) -> float:
 
 def _caption(part: Ratios, margin: float, counts: Counter[str], order: Iterable[str], drawn: int) -> Iterator[str]:
     if len(part.rows) > 1:
-        yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
-    yield f"candidate ÷ baseline with the {100.0 * part.level:.4g} % confidence interval, on a logarithmic scale"
+        yield ", ".join(f"{counts[verdict]} {said(verdict)}" for verdict in order if counts[verdict])
+    level = f"{100.0 * part.level:.4g} %"
+    yield said(f"candidate ÷ baseline with the {level} confidence interval, on a logarithmic scale")
     if margin > 0.0:
-        yield f"shaded: the equivalence margin of {100.0 * part.margin:.3g} %"
+        yield said(f"shaded: the equivalence margin of {100.0 * part.margin:.3g} %")
     if left_out := len(part.rows) - drawn:
-        yield f"{left_out:,} more row{'s' * (left_out != 1)}: see the table"
+        yield said(f"{left_out:,} more row{'s' * (left_out != 1)}: see the table")

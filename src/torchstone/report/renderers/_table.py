@@ -11,6 +11,7 @@ from torchstone.core.units import MISSING
 from torchstone.report.document import Column, Table
 from torchstone.report.renderers._shortening import shortened, with_room
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
+from torchstone.report.translation.spoken import said
 
 _GAP = 2  # cells between columns
 _LEAST = 6  # cells of a column, below which a table cannot be read
@@ -30,10 +31,10 @@ def table(part: Table, width: int, *, every: bool) -> Iterator[str]:
         yield from _drawn(kept, width, most) if narrowest <= width else _listed(kept, width, most)
     rows = max((len(column.cells) for column in part.columns), default=0)
     if most is not None and rows > most:
-        yield from with_what_to_type(f"and {rows - most} more", part.how, width)
+        yield from with_what_to_type(said(f"and {rows - most} more"), part.how, width)
     names = [column.title for column in sorted(gone, key=lambda c: c.rank) if column.of is None and column.title]
     if names:
-        yield from wrapped(f"hidden (terminal too narrow): {', '.join(names)}", width, rest="  ")
+        yield from wrapped(f"{said('hidden (terminal too narrow)')}: {', '.join(names)}", width, rest="  ")
 
 
 def fitting(columns: Sequence[Column], width: int) -> tuple[list[Column], list[Column]]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
+from torchstone.report.translation.spoken import said, speaking
 
 # What steers wherever it stands; and what does so at the edge of a word, or as the end of a link's text.
 _STEERING = re.compile(r"[\\`*<>|~]|(?<![^\W_])_|_(?![^\W_])|(?<!\S)#|\](?=[(\[:])")
@@ -15,7 +16,8 @@ _AT_THE_START = re.compile(r"^(?:[-+](?=\s|$)|-(?=-+$)|\d+(?=[.)](?:\s|$)))")  #
 
 def markdown(document: Document) -> str:
     """Return the page. What is folded is in `<details>`, charts by the name of their file."""
-    blocks = [f"# {_plain(document.title)}", *_blocks(document.parts, 2)]
+    with speaking(document.language):
+        blocks = [f"# {_plain(document.title)}", *_blocks(document.parts, 2)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -70,7 +72,8 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Ratios():
             return  # the table beside it has the same figures
         case Doubt():
-            yield f"**{part.severity}** {_plain(part.subject)}: {_plain(part.message)}. {_plain(part.advice)}"
+            about = f"**{said(str(part.severity))}** {_plain(part.subject)}"
+            yield f"{about}: {_plain(part.message)}. {_plain(part.advice)}"
         case Section():
             yield from _section(part, level)
 
@@ -78,7 +81,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
 def _text(part: Text) -> str:
     if part.role == Role.HEADLINE:
         return f"**{_plain(part.text)}**"
-    return f"Note: {_plain(part.text)}" if part.role == Role.NOTE else _block(part.text)
+    return f"{said('Note')}: {_plain(part.text)}" if part.role == Role.NOTE else _block(part.text)
 
 
 def _code(words: str) -> str:

@@ -9,6 +9,7 @@ from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Document, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers._table import fitting, table
 from torchstone.report.renderers._text import cells, with_what_to_type, wrapped
+from torchstone.report.translation.spoken import said, speaking
 
 __all__ = ["fitting", "terminal"]
 
@@ -21,7 +22,8 @@ def terminal(document: Document, width: int, *, every: bool = False) -> str:
 
     No line is wider than `width` cells but what is there to be copied: a command, and a fact of one word, as a path is.
     """
-    return "".join(f"{line}\n" for line in _lines(document.parts, width, every=every))
+    with speaking(document.language):
+        return "".join(f"{line}\n" for line in _lines(document.parts, width, every=every))
 
 
 def _lines(parts: Sequence[Part], width: int, *, every: bool, level: int = 0, titled: bool = False) -> Iterator[str]:
@@ -64,7 +66,7 @@ def _part(part: Part, width: int, *, every: bool, level: int, titled: bool) -> I
         case Chart() | Ratios():
             return  # the tables beside them have the same figures
         case Doubt():
-            about = "note:" if part.severity == Severity.INFO else part.severity
+            about = f"{said('note')}:" if part.severity == Severity.INFO else said(str(part.severity))
             yield from wrapped(f"{about} {part.subject}: {part.message}. {part.advice}", width, rest="  ")
         case Section() if not _is_silent(part):
             yield from _section(part, width, every=every, level=level, titled=titled)
@@ -77,7 +79,7 @@ def _text(part: Text, width: int) -> Iterator[str]:
         case Role.BODY:
             yield from wrapped(part.text, width, rest="  ")
         case Role.NOTE:
-            yield from wrapped(f"note: {part.text}", width, rest="  ")
+            yield from wrapped(f"{said('note')}: {part.text}", width, rest="  ")
         case Role.DETAIL:
             yield from wrapped(part.text, width, first="  ", rest="    ")
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import itertools
+import json
 import os
 import re
 import sys
@@ -40,6 +41,8 @@ from torchstone.report.document import (
 from torchstone.report.documents.run import run_document
 from torchstone.report.renderers.html import RENDERER
 from torchstone.report.renderers.html import charts as drawing
+from torchstone.report.renderers.html.page import SAID, _asset
+from torchstone.report.translation.documents import translated
 from torchstone.storage.query import find
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "html"
@@ -389,6 +392,19 @@ def test_336_cases_are_a_page_of_one_and_a_half_megabytes_at_most(tmp_path):
     document = run_document(summarize(find(tmp_path, "latest")), every=True)
     assert len(points) == 336
     assert len(RENDERER.render(document)) <= 1_500_000
+
+
+def test_what_the_scripts_say_is_in_the_language_of_the_page():
+    words = {text for name in ("page", "tables", "charts", "forest") for text in SAID.findall(_asset(f"{name}.js"))}
+    assert len(words) > 25
+    assert 'id="words"' not in drawn(compared)[1]
+    page = RENDERER.render(translated(compared(), "ko")).decode()
+    found = re.search(r'id="words">(.*?)</script>', page)
+    assert found is not None
+    told = json.loads(found[1])
+    assert told.keys() == words
+    assert all(re.search("[가-힣]", text) for text in told.values())
+    assert re.search(r'data-verdict="worse".*<span class="v bad">저하</span>', page)
 
 
 @pytest.mark.parametrize("name", ["show", "ratios"])

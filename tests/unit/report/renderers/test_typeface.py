@@ -1,7 +1,9 @@
 """The shipped typeface has the characters that we write, is measured as its tables say, and lies with its licence."""
 
 import pytest
+from translatable import read
 
+from torchstone.core.charts.hangul_font import HANGUL_BOLD, HANGUL_REGULAR
 from torchstone.report.renderers._typeface import BOLD, FOLDER, REGULAR, read_typeface, shortened, typeface
 
 OURS = "±×÷–—…µ²³→≤≥≈°·σΔ√∞“”‘’éüñçøß\N{REPLACEMENT CHARACTER}"
@@ -11,6 +13,21 @@ OURS = "±×÷–—…µ²³→≤≥≈°·σΔ√∞“”‘’éüñçøß\
 def test_it_has_the_signs_that_reports_have(file):
     assert not typeface(file).lacks(OURS)
     assert all(character in typeface(file).widths for character in map(chr, range(0x20, 0x7F)))
+
+
+@pytest.mark.parametrize("file", [REGULAR, BOLD])
+def test_it_has_every_character_of_the_korean_catalogue(file):
+    written = {character for message in read("ko") for character in str(message.string)}
+    assert len(written) > 400
+    assert [one for one in sorted(written - set("\u2068\u2069\n")) if typeface(file).lacks(one)] == []
+
+
+def test_korean_syllables_are_as_wide_as_their_own_font_says():
+    assert typeface().width("가나다", 10.0) == pytest.approx(27.6)  # hmtx: 920 of 1,000 each
+    own = read_typeface(HANGUL_REGULAR.read_bytes())
+    assert 0.0 < own.width("i", 1.0) < own.width("m", 1.0) < 1.0
+    assert "힣" in own.widths
+    assert "模" not in own.widths
 
 
 def test_widths_are_those_of_its_tables():
@@ -55,3 +72,5 @@ def test_the_licence_lies_beside_the_files():
     assert "Bitstream Vera" in told
     assert "Tavmjong Bah" in told
     assert {path.name for path in FOLDER.iterdir()} == {REGULAR, BOLD, "LICENSE"}
+    assert "SIL OPEN FONT LICENSE" in (HANGUL_REGULAR.parent / "LICENSE").read_text()
+    assert {*HANGUL_REGULAR.parent.iterdir()} == {HANGUL_REGULAR, HANGUL_BOLD, HANGUL_REGULAR.with_name("LICENSE")}

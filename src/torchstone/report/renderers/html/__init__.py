@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchstone.core.errors import MissingError
 from torchstone.report.document import Document
+from torchstone.report.translation.spoken import speaking
 
 
 class Html:
@@ -20,7 +21,8 @@ class Html:
             raise MissingError("the page needs Jinja2: pip install 'torchstone[report]'") from fault
         from torchstone.report.renderers.html.page import page
 
-        return page(document).encode()
+        with speaking(document.language):
+            return page(document).encode()
 
 
 RENDERER = Html()

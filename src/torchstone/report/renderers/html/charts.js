@@ -77,18 +77,18 @@
     const zooms = plots.map((plot) => zoomed(plot.firstElementChild));
     plots.forEach((plot) => hovered(plot.firstElementChild));
     const about = panel.dataset.title;
-    const tools = element("div", { className: "tools", "@role": "group", "@aria-label": `picture ${about}` });
+    const tools = element("div", { className: "tools", "@role": "group", "@aria-label": `${say("picture")} ${about}` });
     if (plots.length > 1) {
       const axes = plots.map((plot) => element("option", { textContent: plot.dataset.axes }));
       const choice = element("select", {}, ...axes);
       choice.addEventListener("change", () => plots.forEach((plot, n) => { plot.hidden = n !== choice.selectedIndex; }));
-      tools.append(element("label", {}, "Axes", choice));
+      tools.append(element("label", {}, say("Axes"), choice));
     }
     const every = (factor) => () => zooms.forEach((zoom) => zoom(factor));
     tools.append(
-      button("+", every(1.5), { "@aria-label": `zoom in ${about}` }),
-      button("−", every(1 / 1.5), { "@aria-label": `zoom out ${about}` }),
-      button("All", every(0), { "@aria-label": `whole picture ${about}` }),
+      button("+", every(1.5), { "@aria-label": `${say("zoom in")} ${about}` }),
+      button("−", every(1 / 1.5), { "@aria-label": `${say("zoom out")} ${about}` }),
+      button(say("All"), every(0), { "@aria-label": `${say("whole picture")} ${about}` }),
     );
     plots.at(-1).after(tools);
   };
@@ -97,12 +97,12 @@
     const panels = [...figure.querySelectorAll(".panel")];
     panels.forEach(equipped);
     if (panels.length < 2) continue;
-    const names = ["all", ...panels.map((panel, n) => panel.dataset.title || `panel ${n + 1}`)];
+    const names = [say("all"), ...panels.map((panel, n) => panel.dataset.title || say("panel {0}", n + 1))];
     const choice = element("select", {}, ...names.map((text) => element("option", { textContent: text })));
     choice.addEventListener("change", () => panels.forEach((panel, n) => {
       panel.hidden = choice.selectedIndex > 0 && choice.selectedIndex !== n + 1;
     }));
-    const tools = element("div", { className: "tools" }, element("label", {}, "Show", choice));
+    const tools = element("div", { className: "tools" }, element("label", {}, say("Show"), choice));
     figure.querySelector("figcaption").after(tools);
   }
 })();

@@ -19,6 +19,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.report.document import Chart, Column, Table
 from torchstone.report.renderers.html.svg import inline
 from torchstone.report.renderers.html.tables import Grid, grid
+from torchstone.report.translation.spoken import said
 
 _MOST_ROWS = 300  # of a table of values: of more, as many that are evenly spaced
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
@@ -92,7 +93,7 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
     try:
         library()
     except MissingError as fault:
-        missing = str(fault)
+        missing = said(str(fault))
     picture = chart.picture
     panels = []
     for panel in picture.panels:
@@ -100,7 +101,8 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         is_drawn = missing is None and panel.marks
         label = f"{chart.says} {title}".strip()
         plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
-        values, left_out = _values(panel, f"values: {title or picture.title or chart.name}", drawn.rows)
+        words = f"{said('values')}: {title or picture.title or chart.name}"
+        values, left_out = _values(panel, words, drawn.rows)
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
     return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
@@ -115,10 +117,10 @@ def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple
     spec = _pointed(vega_lite(alone))
     first = inline(svg_of(spec), drawn.prefix(), label)
     given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
-    plots = [Plot(_AXES[given], first.markup)]
+    plots = [Plot(said(_AXES[given]), first.markup)]
     for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():
-            axes = _AXES["".join(sorted({*given, *more}))]
+            axes = said(_AXES["".join(sorted({*given, *more}))])
             file = svg_of(_over(spec, more))
             plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}").markup))
     return tuple(plots), first.width > _WIDE
@@ -229,7 +231,7 @@ def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
     for name in names if rows else ():
         cells = [row.get(name) for row in shown]
         words = all(isinstance(cell, str) or cell is None for cell in cells)
-        title = titles.get(name) or name.replace("_", " ")
+        title = titles.get(name) or said(name.replace("_", " "))
         columns.append(Column(title, tuple(map(_cell, cells)), left=words and not all(map(_is_number, cells))))
     return grid(Table(tuple(columns)), label), len(rows) - len(shown)
 

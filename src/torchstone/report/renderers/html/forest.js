@@ -1,6 +1,10 @@
 // Forest plots: another smallest change that matters moves the band, and each verdict is given again.
 (() => {
   const CLASSES = { better: "good", worse: "bad", same: "even" };
+  const SAID = new Map([
+    ["better", say("better")], ["worse", say("worse")], ["same", say("same")], ["unclear", say("unclear")],
+    ["not comparable", say("not comparable")],
+  ]);
   const MANY = 12; // rows, from more than which on those that are the same are folded
   const MOST = 25; // percent, where the slider ends
 
@@ -40,25 +44,25 @@
       rows.forEach((row, n) => {
         const word = rules[n](margin);
         const cell = row.querySelector(".v");
-        cell.textContent = word;
+        cell.textContent = SAID.get(word) ?? word;
         cell.className = `v ${CLASSES[word] ?? "open"}`;
         row.dataset.now = word;
         counts[word] = (counts[word] ?? 0) + 1;
       });
       band.setAttribute("x", `${from}%`);
       band.setAttribute("width", `${to - from}%`);
-      for (const one of words) one.textContent = `${counts[one.dataset.word] ?? 0} ${one.dataset.word}`;
+      for (const one of words) one.textContent = `${counts[one.dataset.word] ?? 0} ${SAID.get(one.dataset.word) ?? one.dataset.word}`;
       const percent = (value) => `${Number((100 * value).toPrecision(4))} %`;
       said.textContent = percent(margin);
       moved.hidden = margin === start;
-      moved.textContent = moved.hidden ? "" : `Verdicts here are for changes of ${percent(margin)}; everywhere else in `
-        + `this report for ${percent(start)}, as it was computed. ${figure.querySelector(".counts").textContent}.`;
+      moved.textContent = moved.hidden ? "" : say("Verdicts here are for changes of {0}; everywhere else in this report for {1}, as it was computed.",
+        percent(margin), percent(start)) + ` ${figure.querySelector(".counts").textContent}.`;
     };
 
     const percentOf = (margin) => String(Number((100 * margin).toPrecision(6)));
     const number = element("input", { type: "number", min: 0, max: 1000, step: "any", value: percentOf(start) });
     const slider = element("input", { type: "range", min: 0, max: MOST, step: 0.1, value: percentOf(start) });
-    slider.setAttribute("aria-label", "smallest change that matters, percent");
+    slider.setAttribute("aria-label", say("smallest change that matters, percent"));
     const move = (from, to) => () => {
       if (from.value === "" || !(Number(from.value) >= 0)) return;
       to.value = from.value;
@@ -66,19 +70,19 @@
     };
     number.addEventListener("input", move(number, slider));
     slider.addEventListener("input", move(slider, number));
-    const back = button("As computed", () => {
+    const back = button(say("As computed"), () => {
       number.value = slider.value = percentOf(start);
       show(start);
     });
     const tools = element("div", { className: "tools" },
-      element("label", {}, "Smallest change that matters, %", number), slider, back);
+      element("label", {}, say("Smallest change that matters, %"), number), slider, back);
 
     const same = rows.filter((_, n) => rules[n](start) === "same").length;
     if (rows.length > MANY && same > 0) {
       const box = element("input", { type: "checkbox", checked: true });
       const fold = () => figure.querySelector("tbody").classList.toggle("fold", box.checked);
       box.addEventListener("change", fold);
-      tools.append(element("label", {}, box, "Hide what is the same"));
+      tools.append(element("label", {}, box, say("Hide what is the same")));
       fold();
     }
     figure.querySelector(".counts").after(tools, moved);

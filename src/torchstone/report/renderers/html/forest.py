@@ -12,6 +12,7 @@ from markupsafe import Markup
 from torchstone.core import units
 from torchstone.report.document import Ratio, Ratios
 from torchstone.report.renderers.html.tables import verdict
+from torchstone.report.translation.spoken import said
 
 _ORDER = ("worse", "better", "unclear", "same")  # what asks for something to be done first; all else comes last
 _REACH = 1.5  # times as far from 1 as ratios and most ends the axis goes; ends that lie farther are cut and marked
@@ -92,8 +93,10 @@ def forest(part: Ratios, place: str, most: int | None = None) -> Forest:
 
 def _row(one: Ratio, word: str, axis: Axis) -> Row:
     low, high = _known(one.low), _known(one.high)
-    ratio = units.ratio(one.ratio, low, high) if one.ratio is not None else units.MISSING
-    row = Row(one.case, one.figure, word, verdict(word), ratio, _exact(low), _exact(high), one.higher_is_better)
+    ratio = said(units.ratio(one.ratio, low, high)) if one.ratio is not None else units.MISSING
+    row = Row(
+        one.case, one.figure, word, verdict(said(word), word), ratio, _exact(low), _exact(high), one.higher_is_better
+    )
     if low is not None and high is not None:
         start, end = axis.place(low), axis.place(high)
         row = row._replace(

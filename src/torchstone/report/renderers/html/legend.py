@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.report.document import Column, Part, Section, Table
+from torchstone.report.translation.spoken import said
 
 _MANY = 12  # tables that say the same of a figure, from which on it is said once
 _VERY_MANY = 48  # cases, from which on their figures are one table: 336 with tables of their own are too large a page
@@ -23,12 +24,14 @@ def gathered(parts: Sequence[Part]) -> list[Part]:
     if not words:
         return list(parts)
     cases = [part for part in parts if isinstance(part, Section) and any(_tables(part.parts))]
-    columns = Column("figure", tuple(words), left=True), Column("what it is", tuple(words.values()), left=True)
-    legend: Part = Section("What the figures are", (Table(columns),), folded=True)
+    columns = (
+        Column(said("figure"), tuple(words), left=True), Column(said("what it is"), tuple(words.values()), left=True)
+    )  # fmt: skip
+    legend: Part = Section(said("What the figures are"), (Table(columns),), folded=True)
     if len(cases) < _VERY_MANY:
         own = [_without(part, words) for part in parts]
     else:
-        legend = Section("Figures of all cases", (_one_table(cases, words), legend))
+        legend = Section(said("Figures of all cases"), (_one_table(cases, words), legend))
         own = [kept for part in parts if (kept := _without_figures(part, words)) is not None]
     first = next(n for n, part in enumerate(parts) if part in cases)
     return [*own[:first], legend, *own[first:]]
@@ -86,7 +89,7 @@ def _one_table(cases: Sequence[Section], words: Mapping[str, str]) -> Table:
     figures = (
         Column(name, tuple(cells), rank=int(n >= _FIRST_COLUMNS)) for n, (name, cells) in enumerate(found.items())
     )
-    return Table((Column("case", tuple(case.title for case in cases), left=True), *figures))
+    return Table((Column(said("case"), tuple(case.title for case in cases), left=True), *figures))
 
 
 def _without_figures(part: Part, words: Mapping[str, str]) -> Part | None:

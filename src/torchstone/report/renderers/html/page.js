@@ -2,6 +2,10 @@
 // another smallest change that matters, and saving the files that the page carries.
 "use strict";
 
+const WORDS = JSON.parse(document.getElementById("words")?.textContent ?? "{}");
+/** Return a text of ours in the language of the page, its places filled: "{0} of {1} rows". */
+const say = (text, ...values) => (WORDS[text] ?? text).replace(/\{(\d)\}/g, (_, place) => values[place]);
+
 /** Return an element with properties, attributes (after "@") and children. */
 const element = (tag, about = {}, ...children) => {
   const made = document.createElement(tag);
@@ -23,27 +27,27 @@ const narrow = () => matchMedia("(max-width: 40rem)").matches;
   const root = document.documentElement;
   const prefers = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme ?? (prefers.matches ? "dark" : "light")) === "dark";
-  const other = () => (isDark() ? "Light" : "Dark");
+  const other = () => (isDark() ? say("Light") : say("Dark"));
   const theme = button(other(), () => {
     root.dataset.theme = isDark() ? "light" : "dark";
     theme.textContent = other();
-  }, { title: "colours of the page" });
+  }, { title: say("colours of the page") });
   prefers.addEventListener("change", () => { theme.textContent = other(); });
   document.querySelector(".bar").append(theme);
 })();
 
 (() => {
   for (const box of document.querySelectorAll(".command")) {
-    const copy = button("Copy", async () => {
+    const copy = button(say("Copy"), async () => {
       const code = box.querySelector("code");
       try {
         await navigator.clipboard.writeText(code.textContent);
-        copy.textContent = "Copied";
+        copy.textContent = say("Copied");
       } catch {  // not allowed here: selected, so that two keys copy it
         getSelection().selectAllChildren(code);
-        copy.textContent = "Selected";
+        copy.textContent = say("Selected");
       }
-      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+      setTimeout(() => { copy.textContent = say("Copy"); }, 2000);
     });
     box.append(copy);
   }
@@ -79,6 +83,6 @@ const narrow = () => matchMedia("(max-width: 40rem)").matches;
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
   lines.forEach((line, place) => {
-    line.append(" ", button("Save", () => save(files[place]), { "@aria-label": `Save ${files[place].dataset.name}` }));
+    line.append(" ", button(say("Save"), () => save(files[place]), { "@aria-label": `${say("Save")} ${files[place].dataset.name}` }));
   });
 })();

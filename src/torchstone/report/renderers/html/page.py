@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from torchstone.core.plain_text import plain
 from torchstone.report.attached import attachment_tags
 from torchstone.report.document import Attachment, Document
 from torchstone.report.renderers.html.layout import laid_out
+from torchstone.report.translation.spoken import said
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "tables.js", "charts.js", "forest.js")
+SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')  # texts of our own in the scripts and templates
 
 
 class _Carried(NamedTuple):
@@ -37,8 +40,9 @@ def page(document: Document) -> str:
     style = asset("page.css") + of_columns(laid.columns)
     script = "\n".join(asset(name) for name in _SCRIPTS)
     return environment().get_template("page.html").render(
-        title=document.title, laid=laid, policy=_policy(script, style), style=ours(style), script=ours(script),
-        units=ours(json.dumps(units.factors())), carried=[_carried(one) for one in document.attachments],
+        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=ours(style),
+        script=ours(script), units=ours(json.dumps(units.factors())), words=ours(_words(script)),
+        carried=[_carried(one) for one in document.attachments],
         attachments=ours(attachment_tags(document.attachments)),
     )  # fmt: skip
 
@@ -46,6 +50,12 @@ def page(document: Document) -> str:
 def ours(text: str) -> Markup:
     """Return what is put into the page as it is: nothing of it is a stranger's, or it is escaped already."""
     return Markup(text)  # noqa: S704  # see above
+
+
+def _words(script: str) -> str:
+    """Return, as JSON for a script element, what the scripts say in the language that is spoken; "" in English."""
+    told = {text: words for text in SAID.findall(script) if (words := said(text)) != text}
+    return json.dumps(told).replace("<", "\\u003c") if told else ""
 
 
 def _carried(one: Attachment) -> _Carried:
@@ -56,10 +66,17 @@ def _carried(one: Attachment) -> _Carried:
 @cache
 def environment() -> Environment:
     """Return the templates of the page. Whatever they are filled with is escaped."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
+    made.globals["say"] = _said
+    return made
+
+
+def _said(text: str, *values: object) -> str:
+    """Return a text of ours in the language that is spoken, its places {0}, {1} filled with the values."""
+    return said(text).format(*values) if values else said(text)
 
 
 def _shown(value: object) -> object:

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from torchstone.core import units
 from torchstone.core.plain_text import plain
+from torchstone.report.translation.spoken import said
 
 _TAGS = frozenset((
     "svg", "g", "defs", "clipPath", "linearGradient", "stop", "path", "rect", "circle", "line", "text", "tspan",
@@ -105,4 +106,5 @@ def _told(one: ET.Element, tag: str) -> str:
         return ""
     if kind == "rule mark":
         told = told.replace("; high: ", " to ")  # an interval is two values of one axis
-    return _NUMBER.sub(lambda found: units.significant(float(found[0]), 4), told)
+    told = _NUMBER.sub(lambda found: units.significant(float(found[0]), 4), told)
+    return told.replace(" to ", f" {said('to')} ") if kind == "rule mark" else told

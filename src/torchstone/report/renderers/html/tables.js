@@ -1,7 +1,7 @@
 // Tables with titles: sorted by a column, filtered by words, without the columns that one does not want to see.
 (() => {
   const UNITS = new Map(Object.entries(JSON.parse(document.getElementById("units").textContent)));
-  const NUMBER = /^[\s([±]*(?:about |at least |at most )?([-−+]?(?:\d[\d,]*)?\.?\d+(?:e[-+]?\d+)?)\s*([^\s\d*=)\],:]*)/i;
+  const NUMBER = /^[\s([±]*(?:about |at least |at most |약 )?([-−+]?(?:\d[\d,]*)?\.?\d+(?:e[-+]?\d+)?)\s*([^\s\d*=)\],:]*)/i;
   const FILTERED = 12; // rows, from more than which on there is a filter
   const NOTHING = ["", "–"];
 
@@ -21,7 +21,7 @@
 
   const compare = (a, b) => {
     if (a[0] !== b[0]) return a[0] - b[0];
-    return a[0] === 0 ? a[1] - b[1] : a[1].localeCompare(b[1], "en", { numeric: true });
+    return a[0] === 0 ? a[1] - b[1] : a[1].localeCompare(b[1], document.documentElement.lang, { numeric: true });
   };
 
   const sortable = (table) => {
@@ -51,7 +51,7 @@
   const filterable = (table, tools) => {
     const rows = [...table.tBodies[0].rows];
     const texts = rows.map((row) => row.textContent.toLowerCase());
-    const count = element("output", { textContent: `${rows.length} rows` });
+    const count = element("output", { textContent: say("{0} rows", rows.length) });
     const field = element("input", { type: "search" });
     field.addEventListener("input", () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -60,9 +60,9 @@
         row.hidden = !words.every((word) => texts[place].includes(word));
         if (!row.hidden) shown += 1;
       });
-      count.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+      count.textContent = words.length ? say("{0} of {1} rows", shown, rows.length) : say("{0} rows", rows.length);
     });
-    tools.append(element("label", {}, "Filter", field), count);
+    tools.append(element("label", {}, say("Filter"), field), count);
   };
 
   const choosable = (table, tools) => {
@@ -83,7 +83,7 @@
       boxes.append(element("label", {}, box, of === undefined ? titles[place] : `${titles[of]} ${titles[place]}`));
     });
     if (!boxes.childElementCount) return;
-    tools.append(element("details", { className: "columns" }, element("summary", { textContent: "Columns" }), boxes));
+    tools.append(element("details", { className: "columns" }, element("summary", { textContent: say("Columns") }), boxes));
     apply();
   };
 

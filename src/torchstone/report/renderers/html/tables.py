@@ -11,6 +11,7 @@ from markupsafe import Markup
 from torchstone.core.plain_text import plain
 from torchstone.core.units import MISSING
 from torchstone.report.document import Column, Table
+from torchstone.report.translation.spoken import said
 
 _MARKS = ("*", "=")  # behind a number: the best of its column, and what is not significantly different from it
 # The words of a verdict or status, and the class that gives them their colour; the word stays.
@@ -80,9 +81,10 @@ def _marked(cell: str) -> str:
 
 def _judged(cell: str) -> str:
     word, comma, rest = cell.partition(",")
-    return verdict(word) + comma + rest if word in VERDICTS and cell.isprintable() else cell
+    known = next((one for one in VERDICTS if word in (one, said(one))), None)
+    return verdict(word, known) + comma + rest if known is not None and cell.isprintable() else cell
 
 
-def verdict(word: str) -> Markup:
-    """Return the word of a verdict with its colour."""
-    return Markup('<span class="v {}">{}</span>').format(VERDICTS.get(word, "open"), plain(word))
+def verdict(word: str, known: str) -> Markup:
+    """Return the word of a verdict, as it is said, with its colour. `known`: the English word."""
+    return Markup('<span class="v {}">{}</span>').format(VERDICTS.get(known, "open"), plain(word))

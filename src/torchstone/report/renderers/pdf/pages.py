@@ -28,6 +28,7 @@ from torchstone.report.renderers._measuring import breakable, glued, lines
 from torchstone.report.renderers._typeface import shortened, typeface
 from torchstone.report.renderers.pdf.pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
+from torchstone.report.translation.spoken import said, speaking
 
 DATA = "document.json"
 _MOST_CELLS = 60_000  # of tables, with a fact, a paragraph and a title as one each: a dozen seconds, hundreds of pages
@@ -52,15 +53,21 @@ class Pages(msgspec.Struct, frozen=True):
 
 def pages(document: Document, *, any_font: bool = False) -> Pages:
     """Return what pages.typ draws. `any_font`: no character becomes its code."""
+    with speaking(document.language):
+        return _pages(document, any_font=any_font)
+
+
+def _pages(document: Document, *, any_font: bool) -> Pages:
     draft = _Draft(any_font=any_font)
-    title = draft.text(document.title, _MOST_OF_A_TITLE) or "Report"
+    title = draft.text(document.title, _MOST_OF_A_TITLE) or said("Report")
     blocks = list(_together(draft.blocks(document.parts, 2)))
     if draft.is_cut:
-        blocks.append({"kind": "rest", "text": _REST})
+        blocks.append({"kind": "rest", "text": said(_REST)})
     attached = [draft.attached(number, one) for number, one in enumerate(document.attachments)]
     data = {
         "title": title, "heading": draft.broken(title, _SIZE_OF_TITLES), "running": shortened(title, 90),
-        "blocks": blocks, "attachments": attached,
+        "blocks": blocks, "attachments": attached, "language": document.language, "note": said("Note"),
+        "page": said("{0} of {1}"),
     }  # fmt: skip
     return Pages({DATA: msgspec.json.encode(data), **draft.files}, draft.lacking)
 
@@ -166,7 +173,7 @@ class _Draft(Drafting):
         return {"kind": "facts", "width": width, "together": together, "rows": pairs}
 
     def _doubt(self, part: Doubt) -> Block:
-        label = "Note" if part.severity == Severity.INFO else str(part.severity).capitalize()
+        label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
         text = self.text(f"{part.subject}: {part.message}. {part.advice}")
         return {"kind": "doubt", "severity": str(part.severity), "label": label, "text": self.broken(text)}
 

@@ -10,6 +10,7 @@ from torchstone.report.renderers._bands import Band, Extent, bands
 from torchstone.report.renderers._measuring import breakable, extent, glued, in_one_piece
 from torchstone.report.renderers._shortening import shortened
 from torchstone.report.renderers._typeface import BOLD, typeface
+from torchstone.report.translation.spoken import said
 
 Block = dict[str, Any]
 ACROSS, TURNED = 493.0, 740.0  # points between the margins of an A4 page, upright and turned
@@ -42,7 +43,7 @@ def drafted(table: Table, draft: Drafting) -> Iterator[Block]:
         for band in found:
             yield _block(band, turned=turned)
     if rows > shown:
-        more = f"and {rows - shown:,} more row{'s' * (rows - shown != 1)}"
+        more = said(f"and {rows - shown:,} more row{'s' * (rows - shown != 1)}")
         yield {"kind": "rest", "text": f"{more}: torchstone report --format csv"}
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from torchstone.core.charts.hangul_font import HANGUL_REGULAR
 from torchstone.core.errors import MissingError
 from torchstone.report.document import Document
 from torchstone.report.renderers._typeface import FOLDER
@@ -30,7 +31,7 @@ def library() -> Any:
 def typeset(document: Document) -> bytes:
     """Return the PDF. Raises MissingError without typst.
 
-    Characters that the shipped typeface lacks are set in a font of this machine; where none has them, as their codes.
+    Characters that the shipped typefaces lack are set in a font of this machine; where none has them, as their codes.
     """
     library()
     drawn = pages(document)
@@ -65,4 +66,4 @@ def compiled(files: Mapping[str, bytes], *, system_fonts: bool) -> bytes:
 @cache
 def _fonts(*, system_fonts: bool) -> Any:
     """Return the fonts that typst looks into: reading them takes 30 times as long as a page."""
-    return library().Fonts(include_system_fonts=system_fonts, font_paths=[str(FOLDER)])
+    return library().Fonts(include_system_fonts=system_fonts, font_paths=[str(FOLDER), str(HANGUL_REGULAR.parent)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchstone.report.document import Document
+from torchstone.report.translation.spoken import speaking
 
 
 class Pptx:
@@ -16,7 +17,8 @@ class Pptx:
         from torchstone.report.renderers.pptx.drawing import presentation  # `list` describes all formats, draws none
         from torchstone.report.renderers.pptx.outline import slides
 
-        return presentation(slides(document), document.title)
+        with speaking(document.language):
+            return presentation(slides(document), document.title)
 
 
 RENDERER = Pptx()

@@ -25,6 +25,7 @@ from torchstone.report.renderers.pptx.slide import (
     Words,
     line_of,
 )
+from torchstone.report.translation.spoken import said
 
 _TITLE_ONLY = 5  # the number of this layout in python-pptx's own template
 _NARROWER = WIDTH / 720.0  # than these slides that template is, which is 4:3 and as high
@@ -49,7 +50,7 @@ def presentation(slides: Sequence[Slide], title: str) -> bytes:
     made = library().Presentation()
     _widen(made)
     for number, slide in enumerate(slides):
-        _draw(made, slide, f"{number + 1} of {len(slides)}")
+        _draw(made, slide, said(f"{number + 1} of {len(slides)}"))
     about = made.core_properties
     about.title, about.author, about.last_modified_by = shortened(line_of(title), 200), "torchstone", "torchstone"
     about.created = about.modified = _TIME.replace(tzinfo=None)

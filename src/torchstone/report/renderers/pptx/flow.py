@@ -33,6 +33,7 @@ from torchstone.report.renderers.pptx.slide import (
     width,
 )
 from torchstone.report.renderers.pptx.tables import banded, grid, least, of_facts, on_slides
+from torchstone.report.translation.spoken import said
 
 TITLE_SIZE, TITLE_LINES = 22.0, 2
 _TOP_OF_FIRST = 190.0  # of what stands below the title of the first slide
@@ -41,7 +42,6 @@ _MOST_SLIDES_OF_A_TABLE = 3
 _MOST_CHARACTERS, _MOST_OF_THE_ANSWER, _MOST_OF_A_TITLE = 700, 450, 300
 _GAP = 8.0  # points between shapes
 _SMALL_LINE = LINE_HEIGHT * SIZES[Style.SMALL] + _GAP
-_CONTINUED = " (continued)"
 _ALL = "torchstone report --format pdf,md"
 _REST = f"More is left out here; all of it: {_ALL}"
 
@@ -105,7 +105,7 @@ class Flow:
             case Ratios():
                 self._ratios(part)
             case Doubt():
-                label = "Note" if part.severity == Severity.INFO else str(part.severity).capitalize()
+                label = said("Note" if part.severity == Severity.INFO else str(part.severity).capitalize())
                 self._words(f"{part.subject}: {part.message}. {part.advice}", Style.FINDING, f"{label} ")
             case Section():
                 self._section(part)
@@ -116,8 +116,9 @@ class Flow:
         """Return the slides."""
         self._close()
         if self._left_out:
-            words = Words(Box(MARGIN, TOP, ACROSS, height(_REST, Style.BODY)), _REST, Style.BODY)
-            self._done.append(Slide("More", (words,), ()))
+            rest = said(_REST)
+            words = Words(Box(MARGIN, TOP, ACROSS, height(rest, Style.BODY)), rest, Style.BODY)
+            self._done.append(Slide(said("More"), (words,), ()))
         return self._done
 
     # ── parts ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,7 +130,7 @@ class Flow:
             case Role.BODY:
                 self._words(part.text, Style.BODY)
             case Role.NOTE:
-                self._words(part.text, Style.FINDING, "Note ")
+                self._words(part.text, Style.FINDING, f"{said('Note')} ")
             case Role.DETAIL:
                 self._notes.append(line_of(part.text))
                 if self._is_said:
@@ -137,7 +138,7 @@ class Flow:
 
     def _section(self, part: Section) -> None:
         if part.folded:
-            self._notes.append(f"Not on these slides: {line_of(part.title)}: {_ALL}")
+            self._notes.append(f"{said('Not on these slides')}: {line_of(part.title)}: {_ALL}")
             return
         if part.title and any(isinstance(one, Chart) or (isinstance(one, Section) and one.title) for one in part.parts):
             self.topic(part.title, part.parts)
@@ -163,7 +164,7 @@ class Flow:
             below = _SMALL_LINE if is_cut else 0.0
             if not self._fits(least(rows) + below):
                 return
-            says, drawn = f"{self._title}: a table of {len(rows.rows)} rows", 0
+            says, drawn = f"{self._title}: {said(f'a table of {len(rows.rows)} rows')}", 0
             for number, part in enumerate(on_slides(rows, BOTTOM - self._top - below, TALL - below)):
                 if number == _MOST_SLIDES_OF_A_TABLE:
                     break
@@ -173,7 +174,8 @@ class Flow:
                 drawn += len(part.rows)
             most_left = max(most_left, len(rows.rows) - drawn)
         if more := left_out + most_left:
-            self._words(f"and {more:,} more row{'s' * (more != 1)}: torchstone report --format pdf,csv", Style.SMALL)
+            rows_left = said(f"and {more:,} more row{'s' * (more != 1)}")
+            self._words(f"{rows_left}: torchstone report --format pdf,csv", Style.SMALL)
 
     def _chart(self, part: Chart) -> None:
         """Put a picture onto a slide of its own, which has its title, too."""
@@ -190,7 +192,7 @@ class Flow:
             self._add(Image(Box(MARGIN, self._top, ACROSS, high), picture, says))
             self._add(Words(Box(MARGIN, self._top, ACROSS, caption), says, Style.SMALL))
         if left_out:
-            self._notes.append(f"{left_out:,} more panels of this picture are left out")
+            self._notes.append(said(f"{left_out:,} more panels of this picture are left out"))
 
     def _ratios(self, part: Ratios) -> None:
         found = plots.forest_of(part)
@@ -208,7 +210,11 @@ class Flow:
     # ── slides ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, title: str, top: float, *, continued: bool = False) -> None:
-        self._topic, self._title, self._top = title, fitted_title(f"{title}{_CONTINUED if continued else ''}"), top
+        self._topic, self._title, self._top = (
+            title,
+            fitted_title(f"{title} ({said('continued')})" if continued else title),
+            top,
+        )
         self._shapes: list[Shape] = []
         self._notes: list[str] = []
         if not continued:

@@ -8,6 +8,7 @@ from itertools import groupby, takewhile, zip_longest
 from torchstone.report.document import Document, Doubt, Part, Role, Section, Text
 from torchstone.report.renderers.pptx.flow import Flow
 from torchstone.report.renderers.pptx.slide import Slide, line_of
+from torchstone.report.translation.spoken import said
 
 _MOST_LINES = 6  # of what is said of the whole
 
@@ -17,7 +18,7 @@ def slides(document: Document) -> list[Slide]:
     parts = list(_opened(document.parts))
     answers = list(takewhile(lambda part: isinstance(part, Text) and part.role == Role.HEADLINE, parts))
     about = _about(parts[len(answers) :])
-    flow = Flow(line_of(document.title) or "Report", _how(about))
+    flow = Flow(line_of(document.title) or said("Report"), _how(about))
     for part in (*answers, *about):
         flow.put(part)
     loose: list[Part] = []
@@ -65,12 +66,12 @@ def _is_said(part: Part) -> bool:
 
 
 def _how(about: Sequence[Part]) -> tuple[str, ...]:
-    said = tuple(line_of(part.text) for part in about if isinstance(part, Text))
-    return ("How it was measured:", *said) if said else ()
+    told = tuple(line_of(part.text) for part in about if isinstance(part, Text))
+    return (f"{said('How it was measured')}:", *told) if told else ()
 
 
 def _title_of(parts: Sequence[Part], document: Document) -> str:
     if any(isinstance(part, Doubt) for part in parts):
-        return "Findings"
+        return said("Findings")
     is_told = bool(parts) and all(isinstance(part, Text) and part.role == Role.NOTE for part in parts)
-    return "Notes" if is_told else document.title
+    return said("Notes") if is_told else document.title

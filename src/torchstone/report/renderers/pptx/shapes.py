@@ -12,6 +12,7 @@ from torchstone.core.errors import MissingError
 from torchstone.report.renderers._forest import Row
 from torchstone.report.renderers.pptx import plots, tables
 from torchstone.report.renderers.pptx.slide import SIZES, Box, Grid, Image, Plot, Shape, Style, Words
+from torchstone.report.translation.spoken import said, spoken
 
 INK, _FAINT, _ALARM, _SHADE = "1F2933", "5B6770", "A35B00", "E3E8ED"
 _MONOSPACED = "Consolas"
@@ -44,7 +45,7 @@ def words(page: Any, shown: Words, *, align: str = "LEFT", anchor: str = "TOP", 
     runs = box.text_frame.paragraphs[0].runs
     if shown.label:
         runs[0].font.bold = True
-        runs[0].font.color.rgb = _colour(_FAINT if shown.label.startswith("Note") else _ALARM)
+        runs[0].font.color.rgb = _colour(_FAINT if shown.label.startswith(said("Note")) else _ALARM)
     if shown.style == Style.COMMAND:
         runs[0].font.name = _MONOSPACED
 
@@ -73,9 +74,10 @@ def style(frame: Any, size: float, *, bold: bool = False, colour: str = INK) -> 
     from pptx.enum.lang import MSO_LANGUAGE_ID
     from pptx.util import Pt
 
+    language = MSO_LANGUAGE_ID.KOREAN if spoken() == "ko" else MSO_LANGUAGE_ID.ENGLISH_US
     for run in frame.paragraphs[0].runs:
         run.font.size, run.font.bold, run.font.color.rgb = Pt(size), bold, _colour(colour)
-        run.font.language_id = MSO_LANGUAGE_ID.ENGLISH_US
+        run.font.language_id = language
 
 
 # ── tables and pictures ─────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +110,7 @@ def _image(page: Any, image: Image) -> None:
     try:
         png = as_png(image.picture)
     except MissingError as fault:
-        words(page, Words(image.box, f"({fault})", Style.BODY))
+        words(page, Words(image.box, f"({said(str(fault))})", Style.BODY))
         return
     pixels = unpack(">II", png[16:24])  # of the header, which begins every PNG file
     scale = min(image.box.width / pixels[0], image.box.height / pixels[1])

@@ -116,6 +116,15 @@ def test_ten_thousand_characters_are_bounded_and_stay_on_the_page():
         page.extract_text(visitor_text=lambda text, _, matrix, *rest: 0 <= matrix[4] < 596 or pytest.fail(text))
 
 
+def test_a_korean_document_is_set_in_the_shipped_font():
+    parts = (Text("가장 빠름: 배치 크기 16.", Role.HEADLINE), Text("모두 측정함", Role.NOTE), CHART)
+    file = opened(Document("실행", parts, language="ko"))
+    told = "".join(page.extract_text() for page in file.pages).replace(" ", "")
+    assert [found for found in ("가장빠름:배치크기16.", "참고:모두측정함", "실행", "1/1") if found not in told] == []
+    assert "\\u" not in told
+    assert file.trailer["/Root"]["/Lang"] == "ko"
+
+
 @pytest.mark.parametrize("name", ["模型🔥", "e\u0301", "שלום", "\U0001f9ff"])
 def test_characters_of_other_scripts_are_there_or_their_codes(name):
     told = texts(Document("t", (Text(f"model {name} end"),)))

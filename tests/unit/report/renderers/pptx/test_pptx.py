@@ -67,6 +67,17 @@ def test_the_first_slide_has_the_answer_the_machine_and_the_title():
     assert shown.slide_width / shown.slide_height == pytest.approx(16 / 9)
 
 
+def test_slides_of_a_korean_document_are_korean():
+    parts = (*LEAD, Text("느림", Role.NOTE), Section("train cnn", (Text("빠름"), Section("x", (), folded=True))))
+    made = renderer("pptx").render(Document("실행", parts, language="ko"))
+    first, *others = pptx.Presentation(io.BytesIO(made)).slides
+    assert texts(first)[-1] == f"1/{1 + len(others)}"
+    assert any("참고 느림" in texts(one) for one in (first, *others))
+    assert first.notes_slide.notes_text_frame.text.startswith("측정 방법:")
+    assert any("이 슬라이드에 없는 것: x" in one.notes_slide.notes_text_frame.text for one in others)
+    assert {run.get("lang") for one in others for run in one.element.iter(qn("a:rPr"))} == {"ko-KR"}
+
+
 def test_what_is_said_of_the_whole_stands_on_the_first_slide_wherever_the_document_has_it():
     best = (Text("best"), Text("1.9", Role.DETAIL))
     settings = Section("settings", (Text("batch size 16"),))
