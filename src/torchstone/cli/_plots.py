@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,17 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
     from torchstone.report.pictures import drawn
 
     return [write_file(folder / name, data) for name, data in drawn(document).items()]
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UsageError where nothing can be written into a folder, which need not be there: before it is made."""
+    try:
+        nearest = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    except OSError as fault:
+        raise UsageError(f"cannot write into {folder}: {fault.strerror}") from None
+    if not writable:
+        raise UsageError(f"cannot write into {folder}: {nearest} is {'read-only' if nearest.is_dir() else 'a file'}")
 
 
 def write_file(path: Path, data: bytes) -> Path:

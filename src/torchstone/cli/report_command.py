@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import words_of
-from torchstone.cli._plots import add_plots, write_file, write_plots
+from torchstone.cli._plots import add_plots, check_folder, write_file
 from torchstone.core.errors import UsageError
 from torchstone.report.rendering import files_of, formats, renderer
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
-    from torchstone.report.rendering import Renderer
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
 _FOR_PROGRAMS = ("json", "csv")  # always English
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the files and print their names."""
+    """Make every report, then write the files and print their names: nothing is written where one cannot be made."""
     from torchstone.report.carried import CARRYING
     from torchstone.report.translation.documents import in_spoken_language
 
@@ -61,19 +60,22 @@ def run(options: argparse.Namespace) -> int:
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
     renderers = {name: renderer(name) for name in named}
     carried = any(one.suffix in CARRYING for one in renderers.values())
-    documents = _documents(options, folder, carried=carried)
     there: Path = options.output or folder / "reports"
-    written: list[Path] = []
+    for place in (there, options.plots or there):
+        check_folder(place)
+    documents = _documents(options, folder, carried=carried)
+    files: dict[Path, bytes] = {}
     for stem, english in documents.items():
         document = in_spoken_language(english)
         plots = None
         if options.plots is not None:
             plots = options.plots / stem if len(documents) > 1 else options.plots
-            written += _plots(document, plots)
+            files |= _plots(document, plots)
         for name, one in renderers.items():
             shown = _linked(document, there, plots) if name == _LINKED else document
-            written += _files(one, english if name in _FOR_PROGRAMS else shown, there, stem)
-    print("\n".join(map(str, written)))
+            made = files_of(one, english if name in _FOR_PROGRAMS else shown, stem)
+            files |= {there / path: data for path, data in made.items()}
+    print("\n".join(str(write_file(path, data)) for path, data in files.items()))
     return 0
 
 
@@ -141,15 +143,13 @@ def _compared(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str,
     return {file_name(f"comparison_{newest}"): document}
 
 
-def _files(one: Renderer, document: Document, there: Path, stem: str) -> list[Path]:
-    return [write_file(there / name, data) for name, data in files_of(one, document, stem).items()]
+def _plots(document: Document, folder: Path) -> dict[Path, bytes]:
+    """Return the pictures. Raises UsageError where the run has data for none: what was asked for is not there."""
+    from torchstone.report.pictures import drawn
 
-
-def _plots(document: Document, folder: Path) -> list[Path]:
-    """Write the pictures. Raises UsageError where the run has data for none: what was asked for is not there."""
-    if not (found := write_plots(document, folder)):
+    if not (found := drawn(document)):
         raise UsageError("--plots: the run has nothing to draw; `torchstone show` says what it has")
-    return found
+    return {folder / name: data for name, data in found.items()}
 
 
 def _linked(document: Document, there: Path, plots: Path | None) -> Document:

@@ -5,7 +5,7 @@ import sys
 import pytest
 from results import a_diagnosis
 
-from torchstone.cli._plots import require_drawing, write_file, write_plots, write_told_plots
+from torchstone.cli._plots import check_folder, require_drawing, write_file, write_plots, write_told_plots
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.diagnosis import diagnosis_document
@@ -31,6 +31,15 @@ def test_what_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(UsageError, match=r"cannot write into .*taken"):
         write_file(tmp_path / "taken" / "x.svg", b"")
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_drawn(tmp_path):
+    (tmp_path / "taken").write_text("")
+    for folder in (tmp_path / "taken", tmp_path / "taken" / "below"):
+        with pytest.raises(UsageError, match=r"taken is a file$"):
+            check_folder(folder)
+    check_folder(tmp_path / "not" / "there" / "yet")
+    assert not (tmp_path / "not").exists()
 
 
 def test_a_library_that_is_missing_is_told_before_anything_is_measured(monkeypatch):

@@ -108,13 +108,15 @@ class Site:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from torchstone.report.renderers.html.page import with_code
+
     found = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_printable,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
-        columns=_columns, linked=_linked, next=next, forest=ratios_chart,
+        columns=_columns, linked=_linked, next=next, forest=ratios_chart, code=with_code,
         seconds=lambda value: units.quantity(value, "s"),
     )  # fmt: skip
     found.globals.update(headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)

@@ -138,20 +138,41 @@ def test_a_long_table_is_filtered_by_keyboard(opened):
     assert len(column(page, 0)) == 20
 
 
-def test_columns_can_be_left_out_and_on_a_phone_those_of_low_priority_are(opened):
-    def shown(page):
-        return [head.text_content() for head in page.query_selector_all("th") if head.is_visible()]
+def heads(page):
+    return [head.text_content() for head in page.query_selector_all("th") if head.is_visible()]
 
+
+def test_columns_can_be_left_out(opened):
     page = opened(NUMBERS)
-    assert shown(page) == ["name", "time", "±", "rate"]
-    page.locator("summary", has_text="Columns").press("Enter")
+    assert heads(page) == ["name", "time", "±", "rate"]
+    page.locator("summary", has_text="Columns: 4/4").press("Enter")
     page.get_by_label("time ±").press("Space")
-    assert shown(page) == ["name", "time", "rate"]
-    phone = opened(NUMBERS, viewport=PHONE)
-    assert shown(phone) == ["name", "time"]
+    assert heads(page) == ["name", "time", "rate"]
+    assert page.locator("summary", has_text="Columns: 3/4").is_visible()
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_where_there_is_no_room_columns_of_low_priority_leave_first(opened, folded):
+    broad = [Column(f"column of rank {rank}", ("1,234,567.89 items/s",), rank) for rank in range(6)]
+    around = Column("±", ("±12.3 %",), 1, of=1)
+    table = Table((Column("name", ("case",), left=True), *broad, around))
+    document = Document("t", (Section("s", (table, Text("t")), folded=folded),))
+    phone = opened(document, viewport=PHONE)
+    unfold(phone)
+    phone.wait_for_function("document.querySelector('table.h7') !== null")
+    shown = heads(phone)
+    assert shown[:2] == ["name", "column of rank 0"], "what has no rank stays"
+    assert "column of rank 5" not in shown
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     phone.locator("summary", has_text="Columns").click()
-    phone.get_by_label("rate").check()
-    assert shown(phone) == ["name", "time", "rate"]
+    phone.get_by_label("column of rank 5").check()
+    assert "column of rank 5" in heads(phone)
+    middle = opened(document, viewport={"width": 820, "height": 600})
+    unfold(middle)
+    middle.wait_for_function("document.querySelector('table.h7') !== null")
+    left = [title for title in heads(middle) if title.startswith("column")]
+    assert left == [f"column of rank {rank}" for rank in range(len(left))]
+    assert 1 < len(left) < 6
 
 
 def test_the_head_of_a_table_and_on_a_phone_its_first_column_stay_in_sight(opened):

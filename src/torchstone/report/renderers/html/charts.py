@@ -105,7 +105,13 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         values, left_out = _values(panel, words, drawn.rows)
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
-    return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
+    return Figure(picture.title, picture.subtitle, _below_title(picture.title, chart.says), tuple(panels), missing)
+
+
+def _below_title(title: str, says: str) -> str:
+    """Return what a picture says without the title that stands before it."""
+    rest = "" if says == title else says.removeprefix(f"{title}: ")
+    return rest[:1].upper() + rest[1:]
 
 
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,7 +21,6 @@ const button = (text, pressed, about = {}) => {
   made.addEventListener("click", pressed);
   return made;
 };
-const narrow = () => matchMedia("(max-width: 40rem)").matches;
 
 (() => {
   const root = document.documentElement;

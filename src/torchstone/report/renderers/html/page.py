@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from torchstone.core import units
 from torchstone.core.plain_text import plain
@@ -23,6 +23,7 @@ from torchstone.report.translation.spoken import said
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "tables.js", "charts.js", "forest.js")
 SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')  # texts of our own in the scripts and templates
+_CODE = re.compile(r"`([^`]+)`")
 
 
 class _Carried(NamedTuple):
@@ -71,12 +72,18 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     made.globals["say"] = _said
+    made.filters["code"] = with_code
     return made
 
 
 def _said(text: str, *values: object) -> str:
     """Return a text of ours in the language that is spoken, its places {0}, {1} filled with the values."""
     return said(text).format(*values) if values else said(text)
+
+
+def with_code(text: str) -> Markup:
+    """Return a text, escaped, in which what stands between backticks is set as code."""
+    return ours(_CODE.sub(r"<code>\1</code>", str(escape(_shown(text)))))
 
 
 def _shown(value: object) -> object:

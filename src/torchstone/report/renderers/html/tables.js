@@ -65,34 +65,67 @@
     tools.append(element("label", {}, say("Filter"), field), count);
   };
 
-  const choosable = (table, tools) => {
+  /** Return which columns leave where there is no room for all: those of the highest rank first, then from the right. */
+  const outOf = (heads, over) => {
+    const leaving = new Set();
+    const ranked = heads.map((head, place) => [Number(head.dataset.rank ?? 0), place]).filter(([rank]) => rank > 0);
+    ranked.sort(([rank, place], [other, later]) => other - rank || later - place);
+    for (const [, place] of ranked) {
+      if (over <= 0) break;
+      heads.forEach((head, at) => {
+        if (leaving.has(at) || (at !== place && head.dataset.of !== String(place))) return;
+        leaving.add(at); // with what belongs to it
+        over -= head.offsetWidth;
+      });
+    }
+    return leaving;
+  };
+
+  const choosable = (table, tools, grid) => {
     const heads = [...table.tHead.rows[0].cells];
     const titles = heads.map((head) => head.textContent);
-    const wanted = heads.map((head) => !(narrow() && head.dataset.rank));
+    const wanted = heads.map(() => true);
     const isThere = (place) => {
       const of = heads[place].dataset.of;
       return wanted[place] && (of === undefined || isThere(Number(of)));
     };
-    const apply = () => heads.forEach((_, place) => table.classList.toggle(`h${place + 1}`, !isThere(place)));
-    const boxes = element("div");
+    const title = element("summary");
+    const apply = () => {
+      heads.forEach((_, place) => table.classList.toggle(`h${place + 1}`, !isThere(place)));
+      title.textContent = `${say("Columns")}: ${heads.filter((_, place) => isThere(place)).length}/${heads.length}`;
+    };
+    const boxes = new Map();
     heads.forEach((head, place) => {
       if (!head.dataset.rank) return;
-      const box = element("input", { type: "checkbox", checked: wanted[place] });
+      const box = element("input", { type: "checkbox", checked: true });
       box.addEventListener("change", () => { wanted[place] = box.checked; apply(); });
-      const of = head.dataset.of;
-      boxes.append(element("label", {}, box, of === undefined ? titles[place] : `${titles[of]} ${titles[place]}`));
+      boxes.set(place, box);
     });
-    if (!boxes.childElementCount) return;
-    tools.append(element("details", { className: "columns" }, element("summary", { textContent: say("Columns") }), boxes));
+    if (!boxes.size) return;
+    const labelled = [...boxes].map(([place, box]) => {
+      const of = heads[place].dataset.of;
+      return element("label", {}, box, of === undefined ? titles[place] : `${titles[of]} ${titles[place]}`);
+    });
+    tools.append(element("details", { className: "columns" }, title, element("div", {}, ...labelled)));
     apply();
+    const seen = new ResizeObserver(() => { // of a table in a folded section: when that is opened
+      if (!grid.clientWidth) return;
+      seen.disconnect();
+      for (const place of outOf(heads, table.offsetWidth - grid.clientWidth)) {
+        if (boxes.has(place)) boxes.get(place).checked = wanted[place] = false;
+      }
+      apply();
+    });
+    seen.observe(grid);
   };
 
   for (const table of document.querySelectorAll("table.titled, .forest table")) {
     const rows = table.tBodies[0].rows.length;
     const tools = element("div", { className: "tools" });
     if (rows > FILTERED) filterable(table, tools);
-    choosable(table, tools); // before the titles become buttons
+    const grid = table.closest(".grid");
+    choosable(table, tools, grid); // before the titles become buttons
     if (rows > 1) sortable(table);
-    if (tools.childElementCount) table.closest(".grid").prepend(tools);
+    if (tools.childElementCount) grid.prepend(tools);
   }
 })();
