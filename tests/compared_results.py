@@ -87,6 +87,12 @@ def a_comparison(*sides: ComparedInput, pictures: bool = False) -> Document:
     return comparison_document(compared, answers(compared), ["outputs/benchmark_comparison.json"], shown)
 
 
+def _forty() -> Document:
+    names = [f"{a}{b}" for a in ("", "A") for b in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"][:40]
+    sides = (a_side(name, f"card {name}", 1.0 + 0.1 * n, (8, 16)) for n, name in enumerate(names))
+    return a_comparison(*sides, pictures=True)
+
+
 def _refused() -> Document:
     failed = a_measured_run([None, None], machine=a_gpu("broken", host="broken"))
     return a_comparison(a_side("A", "good"), ComparedInput("B", "broken", "B", (failed,)))
@@ -177,6 +183,7 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("ab: hostile", lambda: an_ab(Judgement.NOT_COMPARABLE, (HOSTILE, f"{HOSTILE}2"), ratio=None, why=HOSTILE)),
     ("compare", lambda: a_comparison(a_side("A", "L4"), a_side("B", "RTX 4090", 0.5))),
     ("compare: five machines", lambda: a_comparison(*(a_side(c, f"card {c}", 1.0 + n) for n, c in enumerate("ABCDE")))),
+    ("compare: forty machines, with pictures", _forty),
     ("compare: forty cases", lambda: a_comparison(a_side("A", "L4", sizes=_SIZES), a_side("B", "H1", 2.0, _SIZES))),
     ("compare: not comparable", _refused),
     ("compare: hostile", lambda: a_comparison(a_side("A", "L4"), a_side("B", HOSTILE, 0.5, name=HOSTILE))),

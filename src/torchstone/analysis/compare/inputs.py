@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 
 import msgspec
 
@@ -20,7 +21,7 @@ from torchstone.storage.record_reader import record_path
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = (*ascii_uppercase, *(first + second for first in "ABC" for second in ascii_uppercase))  # A … Z, AA … CZ
 COMPARISON = "benchmark_comparison_"  # what the name of such a file begins with: it holds no run
 _MOST_FILES = 10_000
 

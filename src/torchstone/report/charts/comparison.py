@@ -21,7 +21,7 @@ from torchstone.core.schema.axis import AXES, Scalar, followers
 from torchstone.core.schema.case import Case, portable
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.trial import Status
-from torchstone.report.charts.curves import WIDE, failure_word, lost_words
+from torchstone.report.charts.curves import MOST_CURVES, WIDE, failure_word, lost_words
 
 _MOST_POINTS = 200  # of a loss curve: a picture shows no more
 _COLUMNS = 4  # panels beside each other
@@ -86,6 +86,29 @@ def points(participants: Sequence[ComparedInput], prices: Mapping[str, float] | 
                     f"{row['task']} {row['model']}", one.label, ", ".join([one.label, *others]), size, row,
                 ))  # fmt: skip
     return found
+
+
+def fastest(drawn: Sequence[Point]) -> tuple[list[Point], int]:
+    """Return the points of as many lines as there are colours, and how many lines are left out.
+
+    Those are the first, which the others are compared with, and the fastest: with the highest share of the highest
+    throughput of their workload.
+    """
+    top: dict[str, float] = {}
+    for point in drawn:
+        top[point.workload] = max(top.get(point.workload, 0.0), _rate_of(point))
+    best: dict[str, float] = {}
+    for point in drawn:
+        share = _rate_of(point) / top[point.workload] if top[point.workload] else 0.0
+        best[point.line] = max(best.get(point.line, 0.0), share)
+    first, *others = best or [""]
+    kept = {first, *sorted(others, key=lambda line: -best[line])[: MOST_CURVES - 1]}
+    return [point for point in drawn if point.line in kept], len(best) - len(kept.intersection(best))
+
+
+def _rate_of(point: Point) -> float:
+    value = point.row.get(primary(str(point.row["task"])))
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def over_batch_size(quantity: Quantity, drawn: Sequence[Point]) -> list[Panel]:

@@ -9,10 +9,11 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.picture import Picture
 from torchstone.report.charts import comparison as charts
 from torchstone.report.charts import training_comparison as trainings
-from torchstone.report.document import Chart, Section
+from torchstone.report.document import Chart, Part, Role, Section, Text
 
 _GAUGES = ("utilization", "memory", "power")
 _ONE_EACH = "one training a line: no intervals"
+_MOST_EACH = 8  # participants with pictures of their own on a page
 
 
 def comparison_pictures(
@@ -21,16 +22,16 @@ def comparison_pictures(
     """Return the pictures in sections of a page, those over all participants first. `prices`: as for `over_all`."""
     sections = (
         Section("Pictures over the compared", tuple(over_all(participants, prices))),
-        Section("Pictures of each", tuple(of_each(participants)), folded=True),
+        Section("Pictures of each", tuple(_of_some(participants)), folded=True),
     )
     return tuple(section for section in sections if section.parts)
 
 
 def over_all(participants: Sequence[ComparedInput], prices: Mapping[str, float] | None = None) -> Iterator[Chart]:
     """Yield the pictures that have data. `prices`: money an hour, by the letter of a participant."""
-    drawn = charts.points(participants, prices)
+    drawn, lost = charts.fastest(charts.points(participants, prices))
     for quantity in charts.QUANTITIES:
-        if (picture := _of_quantity(quantity, drawn, participants)) is not None:
+        if (picture := _of_quantity(quantity, drawn, participants, lost)) is not None:
             says = f"{quantity.title[:1].upper()}{quantity.title[1:]}, a line for each of the compared"
             yield Chart(f"comparison_{quantity.name}", says, picture)
     if (losses := charts.losses(participants)) is not None:
@@ -52,19 +53,30 @@ def of_each(participants: Sequence[ComparedInput]) -> Iterator[Chart]:
             yield Chart(f"{folder_name(one)}_performance", f"Every figure of {one.label} over batch size", picture)
 
 
+def _of_some(participants: Sequence[ComparedInput]) -> Iterator[Part]:
+    """Yield the pictures of so many participants as a page has room for, and a line that says of whom there are none."""
+    yield from of_each(participants[:_MOST_EACH])
+    if lost := [one.letter for one in participants[_MOST_EACH:]]:
+        yield Text(f"of {lost[0]} to {lost[-1]} there are no pictures here: --figures draws those of each", Role.DETAIL)
+
+
 def folder_name(one: ComparedInput) -> str:
     """Return a name for the files of a participant: "A_RTX_4090"."""
     return f"{one.letter}_{re.sub(r'[^A-Za-z0-9]+', '_', one.label).strip('_')[:60] or 'run'}"
 
 
 def _of_quantity(
-    quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput]
+    quantity: charts.Quantity, drawn: Sequence[charts.Point], of: Sequence[ComparedInput], lost: int
 ) -> Picture | None:
-    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time."""
+    """Return the picture of one quantity: measured cases over batch size, trainings to an end over time.
+
+    `lost`: so many lines are not among those drawn.
+    """
     curves = trainings.curves(quantity.name, of)
     over_time = {curve.run_id for curve in curves}
     rest = [point for point in drawn if point.row["run_id"] not in over_time]
     panels = (
         *charts.over_batch_size(quantity, rest), *trainings.over_time(curves, trainings.line_names(of)),
     )  # fmt: skip
-    return Picture(quantity.name.capitalize(), panels, charts.interval_words(panels)) if panels else None
+    words = [charts.interval_words(panels), f"the first line and the fastest; {lost} more are in the tables" * (lost > 0)]
+    return Picture(quantity.name.capitalize(), panels, "; ".join(filter(None, words))) if panels else None

@@ -1,10 +1,11 @@
 """The pictures of a comparison: which there are, under which names, and what their lines are called."""
 
 import charted
+import compared_results
 import pytest
 
 from torchstone.core.charts.picture import Failure, Line
-from torchstone.report.document import Chart, Section
+from torchstone.report.document import Chart, Section, Text
 from torchstone.report.documents.comparison_pictures import comparison_pictures, folder_name, over_all
 
 
@@ -60,3 +61,17 @@ def test_the_sections_of_a_page_those_of_each_are_folded():
         f"{folder_name(one)}_performance" for one in charted.three_machines()
     ]
     assert comparison_pictures([]) == ()
+
+
+def test_of_forty_machines_the_first_and_the_fastest_have_a_colour_and_the_rest_is_told():
+    sides = [compared_results.a_side(f"L{n}", f"card {n}", 2.0 - n / 40, (8, 16)) for n in range(40)]
+    drawn = {chart.name: chart.picture for chart in over_all(sides)}
+    panel = drawn["comparison_throughput"].panels[0]
+    assert panel.colours is not None
+    assert list(panel.colours.names) == ["card 0", *(f"card {n}" for n in range(33, 40))]
+    assert len(set(panel.colours.shades)) == len(panel.colours.names)
+    assert drawn["comparison_throughput"].subtitle.endswith("the first line and the fastest; 32 more are in the tables")
+    *charts, told = comparison_pictures(sides)[1].parts
+    assert len(charts) == 8
+    assert isinstance(told, Text)
+    assert told.text.startswith("of L8 to L39 there are no pictures here")
