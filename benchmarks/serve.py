@@ -56,7 +56,7 @@ def pages(runs: int) -> Mapping[str, Address]:
         name, moment = named(dice.randrange(runs))
         return f"{moment}~{name}"
 
-    several, every = iter(large * 2), iter(large * 2)
+    several, every, drawn = iter(large * 2), iter(large * 2), iter(large * 2)
     return {
         "runs, newest": lambda _: "/runs",
         "runs, behind any": lambda dice: f"/runs?before={behind(dice)}",
@@ -72,6 +72,8 @@ def pages(runs: int) -> Mapping[str, Address]:
         "a run, every figure": lambda dice: f"/runs/{run_id(dice)}?every=1",
         "a run of 336 cases": lambda _: f"/runs/{next(several)}",
         "336 cases, every figure": lambda _: f"/runs/{next(every)}?every=1",
+        "pictures of a run": lambda dice: f"/runs/{run_id(dice)}/pictures",
+        "336 cases, pictures": lambda _: f"/runs/{next(drawn)}/pictures",
         "comparing two runs": lambda dice: f"/compare?a={run_id(dice)}&b={run_id(dice)}",
         "comparing four runs": lambda dice: "/compare?" + "&".join(f"{x}={run_id(dice)}" for x in "abcd"),
         "cases": lambda _: "/history",

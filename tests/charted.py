@@ -35,6 +35,7 @@ XEON = DeviceInfo("cpu", "cpu", "intel", 0, "Intel Xeon Platinum 8480+", 64 * 2*
 _SPEED = {"cuda": 1.0, "rocm": 0.8, "cpu": 12.0}
 _PHASES = {"data": 0.1, "transfer": 0.02, "forward": 0.3, "backward": 0.45, "optimizer": 0.1, "rest": 0.03}
 _STEPS = 60
+_TWO_GAUGES = ("device_utilization", "process_cpu_s")
 
 
 def a_charted_trial(case: Case, number: int, order: int, *, steps: int = _STEPS, dice: random.Random) -> Trial:
@@ -91,14 +92,21 @@ def a_charted_run(
     *,
     trials: int = 4,
     failed: Mapping[str, Status] | None = None,
+    gauges: Sequence[str] = (),
     **about: Any,
 ) -> Run:
-    """A run of these Cases. `failed`: how those of some ids ended, if not well; `about`: fields of the run."""
+    """A run of these Cases. `failed`: how those of some ids ended, if not well; `about`: fields of the run.
+
+    `gauges`: those alone were read; (): all of them.
+    """
     dice = random.Random(1)
     taken: list[Trial] = []
     for number in range(trials):
         for case in cases:
             trial = a_charted_trial(case, number, len(taken), dice=dice)
+            if gauges:
+                series = tuple(one for one in trial.series if one.metric in gauges)
+                trial = msgspec.structs.replace(trial, series=series)
             status = (failed or {}).get(case.case_id)
             if status is not None:
                 trial = msgspec.structs.replace(trial, outcome=Outcome(status, "it fell over"), measurements=())
@@ -161,6 +169,15 @@ def three_devices() -> Run:
     return a_charted_run(cases, machine_of(A100, MI300, XEON), failed=failed)
 
 
+def three_devices_in_short() -> Run:
+    """Three devices that infer, one of which trains, too, at two precisions: every picture, with few panels."""
+    cases = cases_of((8, 32), (A100, MI300, XEON), task=Task.INFER) + cases_of(
+        (8, 32, 128), (A100,), precision=("fp32", "bf16")
+    )
+    failed = {cases[8].case_id: Status.OUT_OF_MEMORY}
+    return a_charted_run(cases, machine_of(A100, MI300, XEON), failed=failed, gauges=_TWO_GAUGES)
+
+
 def many_settings() -> Run:
     """Twelve settings over four batch sizes: more curves than there are colours."""
     return a_charted_run(
@@ -176,12 +193,12 @@ def hostile() -> Run:
         a_case({"batch_size": size, HOSTILE: value}, model=f"py:{HOSTILE}", item=HOSTILE, placement=Placement("cuda"))
         for value in (HOSTILE, f"{HOSTILE}2") for size in (8, 32)
     ]  # fmt: skip
-    return a_charted_run(cases, machine_of(named))
+    return a_charted_run(cases, machine_of(named), gauges=_TWO_GAUGES)
 
 
 def one_trial() -> Run:
     """A trial a case, of inference: no intervals over trials."""
-    return a_charted_run(cases_of((1, 8), task=Task.INFER), machine_of(A100), trials=1)
+    return a_charted_run(cases_of((1, 8), task=Task.INFER), machine_of(A100), trials=1, gauges=_TWO_GAUGES)
 
 
 def trained_at_three_rates() -> Run:
@@ -229,7 +246,7 @@ def two_trainings() -> list[ComparedInput]:
 
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("pictures: a training sweep", cache(lambda: a_page(a_training_sweep(), every=True))),
-    ("pictures: three devices", cache(lambda: a_page(three_devices()))),
+    ("pictures: three devices", cache(lambda: a_page(three_devices_in_short()))),
     ("pictures: many settings", cache(lambda: a_page(many_settings()))),
     ("pictures: one trial", cache(lambda: a_page(one_trial()))),
     ("pictures: hostile", cache(lambda: a_page(hostile()))),

@@ -25,6 +25,7 @@ from torchstone.report.attached import attachment_tags
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.carried import attachments, with_record
 from torchstone.report.document import Attachment, Chart, Document, Part, Section, Table, Text
+from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.release import readme
 from torchstone.report.documents.reproduction import reproduction_document
 from torchstone.report.documents.run import run_document
@@ -192,12 +193,21 @@ def a_reproduction(*steps_s: float, case: Case | None = None) -> Document:
     return reproduction_document(reproduced(recorded, a_stored_run(steps_s, case, minutes=5), 0.1), ("again.jsonl",))
 
 
+def a_combined_report(name: str = "test") -> Document:
+    """One report of two runs."""
+    runs = [summarize(entry_of(one, Path("r.jsonl")), ()) for one in (a_swept_run(), a_run([], cases=()))]
+    runs = [msgspec.structs.replace(one, name=name) for one in runs]
+    return combined_document(runs, [with_chart(one) for one in runs])
+
+
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("verify", a_verification),
     ("verify: notes", lambda: a_verification((), ("written by torchstone 0.0.9, verified by 0.1.0",))),
     ("verify: a fault", lambda: a_verification(("seed: claimed 3, the record gives 0",))),
     ("verify: forty faults", lambda: a_verification([f"case {n}: verdict: claimed VALID" for n in range(40)])),
     ("verify: hostile", lambda: a_verification((HOSTILE,), (HOSTILE,))),
+    ("report: combined", a_combined_report),
+    ("report: combined, hostile", lambda: a_combined_report(HOSTILE)),
     ("release", lambda: a_readme(a_swept_run())),
     ("release: something left out", lambda: a_readme(a_swept_run(), "reports as pdf: PDF needs typst")),
     ("release: own code", lambda: a_readme(a_run(cases=[a_case(model="py:net.py:load")], trials=[]))),

@@ -213,4 +213,4 @@ def test_few_trials_and_few_steps_are_said(desk):
     found = desk.claimed("S0-55").document["cases"][0]["findings"]
     said = {one["check"]: f"{one['message']}; {one['advice']}" for one in found}
     assert said["few_trials"].startswith("one trial: the variation between trials is not known; a training is")
-    assert "torchstone run measures the same settings in 3" in said["few_trials"]
+    assert "`torchstone run` measures the same settings in 3 trials" in said["few_trials"]

@@ -154,6 +154,8 @@ def test_s1_68_the_legend_names_gpu_and_part(desk):
         assert f">{label}</text>" in epochs
     utilization = (plots(desk, "trainings") / "comparison_utilization.svg").read_text(encoding="utf-8")
     assert all(f">{card} - Train</text>" in utilization for card, _ in CARDS.values())
+    whole = (plots(desk, "trainings") / "comparative_metrics.svg").read_text(encoding="utf-8")
+    assert all(f">{card} - {part}</text>" in whole for card, _ in CARDS.values() for part in ("Train", "Val"))
 
 
 def test_s1_66_by_the_files_that_the_seed_names(desk):

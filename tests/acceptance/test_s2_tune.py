@@ -131,5 +131,5 @@ def test_s2_27_and_45_a_loader_that_is_waited_for_is_named_and_its_remedy_measur
 def test_s2_30_an_optimizer_that_takes_a_fifth_of_the_step_is_told(bench):
     told = " ".join(bench.claimed("S2-30").out.split())
     assert re.search(r"note: optimizer is \d\d % of the step \([\d.]+ m?s\), usually a small share", told), told
-    assert "Causes: large model, small batch, AdamW. Try: a larger batch or grad_accumulation" in told
+    assert "Causes: small batch, AdamW. Try: a larger batch; grad_accumulation: fewer updates" in told
     assert "fused=on" in told

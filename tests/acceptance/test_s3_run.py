@@ -280,3 +280,14 @@ def test_s3_60_every_figure_has_its_interval(desk, taken):
         assert min(own) <= rate["value"] <= max(own)
         assert rate["low"] < rate["value"] < rate["high"]
     assert "± is half the 95 % confidence interval over trials" in " ".join(desk.claimed("S3-60").out.split())
+
+
+def test_s3_68_and_69_training_and_inference_of_a_folder_in_one_report(desk, run):
+    page, text = (desk.folder / line for line in desk.claimed("S3-69").out.split())
+    told = text.read_text(encoding="utf-8")
+    assert told.startswith("# Training and inference of cnn")
+    assert re.search(r"^\| cnn \| [^|]+\| training \|.*^\| cnn \| [^|]+\| inference \|", told, re.MULTILINE | re.DOTALL)
+    assert "Training: training (" in told
+    assert "Inference: inference (" in told
+    said = desk.type(f"torchstone verify {page.relative_to(desk.folder)}").out
+    assert "every figure and verdict follows from its record (2 runs, " in " ".join(said.split())

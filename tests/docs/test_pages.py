@@ -18,7 +18,7 @@ from torchstone.core.errors import UsageError
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / "docs" / "README.md"
 PAGES = sorted(
-    {*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")}
+    {*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")}
 )
 FENCE = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_TYPED = re.compile(r"[…|\[]|\.\.\.|\b(?!HEAD\b)[A-Z]{3,}\b")  # a synopsis: RUN…, [--json], speed|energy, FILE

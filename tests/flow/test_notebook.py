@@ -1,5 +1,6 @@
 """The notebook of examples/ is executed as Jupyter would, but for the cell that installs."""
 
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -10,6 +11,8 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks are executed with n
 nbclient = pytest.importorskip("nbclient", reason="notebooks are executed with nbclient, of the extra dev")
 pytest.importorskip("ipykernel", reason="notebooks are executed with ipykernel, of the extra dev")
 pytest.importorskip("vl_convert", reason="its pictures are drawn with vl-convert-python, of the extra charts")
+
+pytestmark = pytest.mark.xdist_group("notebook")  # one execution serves its tests
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 
@@ -34,7 +37,11 @@ def test_it_shows_figures_pictures_and_causes(executed):
     _, cells = executed
     (text,) = shown(cells["one"], "text/plain")
     assert "throughput" in text
-    (table,) = shown(cells["many"], "text/html")
+    (run,), (swept,) = shown(cells["one"], "text/html"), shown(cells["many"], "text/html")
+    assert run.startswith('<div class="torchstone-result">')
+    assert re.search(r'<div class="answer">\s*<p>[^<]*samples/s', run), "the answer comes first"
+    assert swept.count("<svg") == 4, "throughput, times and shares of the phases, memory"
+    (table,) = shown(cells["frame"], "text/html")
     assert table.count("<tr") >= 4, "a head, and a row a batch size on the CPU"
     assert len(shown(cells["plots"], "image/png")) == 3
     (report,) = shown(cells["why"], "text/markdown")

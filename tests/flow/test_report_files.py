@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from build import a_sweep
 from reported import a_swept_run
 from stored import store
 
 from torchstone.cli import main
+from torchstone.core.schema.case import Task
 
 # What the program prints behind its answer: its CPU seconds, which neighbours hardly change, and its peak memory.
 USED = """
@@ -56,6 +58,38 @@ def test_reports_are_in_the_language_that_was_asked_for_and_follow_from_their_re
     assert "모든 지표와 판정이 기록에서 나옴" in " ".join(capfd.readouterr().out.split())
     page.write_text(page.read_text(encoding="utf-8").replace("가장 빠름", "가장 느림", 1), encoding="utf-8")
     assert main(["verify", str(page), "--lang", "ko"]) == 1
+
+
+def test_s3_69_training_and_inference_in_one_report_that_is_verified(outputs, capfd):
+    learnt, served = (a_run_of((8, 32)) for _ in range(2))
+    head = msgspec.structs.replace(
+        served.head, run_id="20261122-100000-beef", name="served",
+        plan=msgspec.structs.replace(served.head.plan, cases=tuple(map(_served, served.head.plan.cases)), slots=()),
+    )  # fmt: skip
+    ids = {one.case_id: _served(one).case_id for one in served.head.plan.cases}
+    trials = tuple(msgspec.structs.replace(one, case_id=ids[one.case_id]) for one in served.trials)
+    store(outputs, [learnt, msgspec.structs.replace(served, head=head, trials=trials)])
+    assert main(["report", learnt.head.run_id, "served", "--combined", "--format", "html,md"]) == 0
+    page, text = (Path(line) for line in capfd.readouterr().out.split())
+    told = text.read_text(encoding="utf-8")
+    assert told.startswith("# Training and inference of ")
+    assert "Training: " in told
+    assert "Inference: served" in told
+    assert main(["verify", str(page)]) == 0
+    assert "follows from its record (2 runs, 8 cases" in " ".join(capfd.readouterr().out.split())
+
+
+def _served(one):
+    return msgspec.structs.replace(one, workload=msgspec.structs.replace(one.workload, task=Task.INFER))
+
+
+def test_one_report_of_one_run_or_of_two_kinds_is_refused(outputs, capfd):
+    store(outputs, [a_run_of((8,))])
+    for words, said in ((("latest", "latest"), "needs two or more different runs"), ((), "needs two or more")):
+        assert main(["report", *words, "--combined"]) == 2
+        assert said in capfd.readouterr().err
+    assert main(["report", "--combined", "--compare"]) == 2
+    assert "give one of them" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_cut_in_the_middle_it_goes_on_from_there(tmp_path, how):
     answers = tmp_path / "steps" / "B1" / "answers.jsonl"
     wait_for(lambda: answers.exists() and answers.read_text().endswith("\n"))
     process.send_signal(how)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 130)
     first = results(tmp_path)
     assert first["A0"]["state"] == "done"
@@ -154,7 +154,7 @@ def test_a_step_with_which_the_whole_program_ends_twice_is_left_alone(tmp_path):
         process = start(tmp_path, sheet="GOOD")
         wait_for(lambda attempt=attempt: results_at(tmp_path, "B1", attempt) and answers.read_text().endswith("\n"))
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     code, out, _ = run(tmp_path, sheet="GOOD")
     assert code == 1
     assert results(tmp_path)["D1"]["state"] == "done"
@@ -203,7 +203,7 @@ def test_copies_are_made_after_each_step_and_when_it_is_stopped(tmp_path):
     wait_for(lambda: results_at(folder, "B1", 1))
     assert results(copy)["A0"]["figures"]["answer"] == 42
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert results(copy)["B1"]["state"] == "cut"
     (folder / "go").touch()
     assert run(folder, "--copy", str(copy), sheet="GOOD")[0] == 0

@@ -201,7 +201,8 @@ def addresses(folder):
     evil = next(one for one in ids if "000040" in one)
     bert, bad = case().case_id, evil_run().head.plan.cases[0].case_id
     return {
-        "runs": "/runs", "run": f"/runs/{ids[4]}", "every": f"/runs/{ids[4]}?every=1", "evil": f"/runs/{evil}?every=1",
+        "runs": "/runs", "run": f"/runs/{ids[4]}", "pictures": f"/runs/{ids[4]}/pictures",
+        "evil-pictures": f"/runs/{evil}/pictures", "every": f"/runs/{ids[4]}?every=1", "evil": f"/runs/{evil}?every=1",
         "history": "/history", "case": f"/history/{bert}", "evil-case": f"/history/{bad}",
         "findings": "/findings", "compare": f"/compare?a={ids[0]}&b={ids[9]}&all=1",
         "evil-compare": f"/compare?a={ids[0]}&b={evil}&c={ids[9]}", "nothing": "/nothing", "none": "/runs?q=xyzzy",
@@ -259,3 +260,17 @@ def test_the_picture_of_a_history_is_drawn_on_the_server(page, place):
     playwright.expect(image).to_have_js_property("complete", True, timeout=30_000)
     assert image.evaluate("image => image.naturalWidth") > 300
     assert image.get_attribute("alt")
+
+
+def test_pictures_of_a_run_come_when_it_is_scrolled_to_them(page, place):
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert (pip install 'torchstone[charts]')")
+    run_id = addresses(place[0])["run"]
+    page.set_viewport_size({"width": 1280, "height": 300})
+    page.goto(place[1] + run_id)
+    assert page.locator("#pictures img").count() == 0
+    page.locator("#pictures").scroll_into_view_if_needed()
+    image = page.locator("#pictures img").first
+    image.scroll_into_view_if_needed()
+    playwright.expect(image).to_have_js_property("complete", True, timeout=30_000)
+    assert image.evaluate("image => image.naturalWidth") > 300
+    assert page.url == place[1] + run_id

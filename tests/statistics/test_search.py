@@ -12,6 +12,8 @@ from surfaces.model import Modelled
 from surfaces.recorded import FOLDER, SETTINGS, noise_of, recorded, smooth
 from surfaces.surface import POINTS
 
+pytestmark = pytest.mark.xdist_group("search")  # two searches serve its tests
+
 SEED = 1001
 
 

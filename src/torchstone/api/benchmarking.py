@@ -12,6 +12,7 @@ import msgspec
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.api.frame import frame_of
+from torchstone.api.notebook import as_html, document_of, shown
 from torchstone.api.recording import default_folder
 from torchstone.api.registered import registered, spec_of
 from torchstone.config.request import RunRequest
@@ -55,6 +56,9 @@ class Benchmark(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Return the same: it is what a cell of a notebook shows that ends with a benchmark."""
         return str(self)
+
+    def _repr_html_(self) -> str | None:
+        return as_html(lambda: document_of(self.summary))
 
 
 def benchmark(
@@ -110,7 +114,7 @@ def benchmark(
     asked = RunRequest((request,), name=name or word, device=device, procedure=procedure or Procedure())
     folder = Path(output_dir) if output_dir is not None else default_folder()
     results = Campaign(asked, Silent()).carry_out(folder, sys.argv)
-    return Benchmark(results.summary, results.document, results.table)
+    return Benchmark(shown(results.summary), results.document, results.table)
 
 
 def _found(model: str | Callable[..., Any], options: dict[str, Scalar]) -> tuple[str, str, dict[str, Scalar]]:

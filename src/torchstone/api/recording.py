@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.analysis.summary import summarize
+from torchstone.api.notebook import ShownRun, shown
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import Machine
@@ -34,7 +35,7 @@ def default_folder() -> Path:
 def keep(
     plan: Plan, procedure: Procedure, name: str, folder: Path, take: Callable[[Slot, int], Trial],
     notes: Sequence[Finding] = (),
-) -> RunSummary:  # fmt: skip
+) -> ShownRun:  # fmt: skip
     """Write a run whose trials `take(slot, order)` gives, one after another, and return its summary.
 
     `notes`: findings on what was asked for.
@@ -58,7 +59,7 @@ def keep(
             writer.append(Noted(finding))
         writer.append(End(datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "done"))
     write_document(read_record(path), folder)
-    return summarize(find(folder, run_id))
+    return shown(summarize(find(folder, run_id)))
 
 
 def trial_of(case: Case, number: int, order: int, began_s: float, ended_s: float, parts: Mapping[str, object]) -> Trial:

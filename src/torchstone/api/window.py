@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from torchstone.analysis.summary import RunSummary
 from torchstone.api.devices import open_device
 from torchstone.api.keeping.process import CurrentDevices
+from torchstone.api.notebook import as_html, document_of
 from torchstone.api.recording import default_folder, keep, trial_of
 from torchstone.api.sizes import items_of
 from torchstone.core import units
@@ -88,6 +89,10 @@ class Window:
     def __repr__(self) -> str:
         """Return the same: it is what a cell of a notebook shows that ends with a window."""
         return str(self)
+
+    def _repr_html_(self) -> str | None:
+        run = self.summary
+        return as_html(lambda: document_of(run)) if run is not None else None
 
     def __enter__(self) -> Self:
         """Open the device."""

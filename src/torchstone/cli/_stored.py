@@ -24,8 +24,13 @@ def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
     return trials, course_recorded(trials)
 
 
-def document_of(summary: RunSummary, *, every: bool, pictures: bool = False) -> Document:
-    """Return the Document. `every`: with every figure of every case; `pictures`: with charts, as a terminal has not."""
+def document_of(
+    summary: RunSummary, *, every: bool, pictures: bool = False, reported: tuple[int, int] | None = None
+) -> Document:
+    """Return the Document. `every`: with every figure of every case; `pictures`: with charts, as a terminal has not.
+
+    `reported`: only the cases from this place up to that one have every figure, for a page of many cases.
+    """
     from torchstone.report.documents.ab import ab_document
     from torchstone.report.documents.run import run_document
 
@@ -33,13 +38,15 @@ def document_of(summary: RunSummary, *, every: bool, pictures: bool = False) -> 
     answer = None
     if summary.comparison is not None and course is not None:
         answer = ab_document(summary.comparison, trials, summary.cases, course).parts
-    return run_document(summary, every=every, answer=answer, pictures=_pictures(summary) if pictures else ())
+    charts = _pictures(summary) if pictures else ()
+    return run_document(summary, every=every, answer=answer, pictures=charts, reported=reported)
 
 
 def _pictures(summary: RunSummary) -> Sequence[Section]:
     """Return the pictures of a run. Reads the record, since its raw values are shown."""
-    from torchstone.report.documents.run_pictures import run_pictures, training_of
+    from torchstone.report.documents.run_pictures import run_pictures
     from torchstone.storage.query import read_run
+    from torchstone.storage.training.metrics_log import metrics_of
 
-    run = read_run(Path(summary.record))
-    return run_pictures(summary, run, training_of(run))
+    training = metrics_of(summary.run_id, summary.procedure.fit)
+    return run_pictures(summary, read_run(Path(summary.record)), training)

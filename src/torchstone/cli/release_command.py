@@ -34,9 +34,10 @@ def run(options: argparse.Namespace) -> int:
     """Write it, print where it is, and say on stderr what is not in it."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
-    from torchstone.report.release import release_of, write_release
+    from torchstone.report.release import check_output, release_of, write_release
     from torchstone.storage.query import find
 
+    check_output(options.output)
     folder = folder_of(options)
     summaries = [summarize(find(folder, word)) for word in options.runs]
     title = options.title or ", ".join(dict.fromkeys(summary.name for summary in summaries))

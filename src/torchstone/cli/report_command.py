@@ -37,6 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", action="store_true", help="write one report that compares the runs with the first, not one of each"
     )
+    parser.add_argument(
+        "--combined", action="store_true",
+        help="write one report of all runs, such as training and inference of a model, not one of each",
+    )  # fmt: skip
     add_plots(parser, "there (of several runs: DIR/RUN)")
     parser.add_argument(
         "--output", type=Path, metavar="DIR", help="folder of the reports (default: the folder reports of --output-dir)"
@@ -77,7 +81,12 @@ def _documents(options: argparse.Namespace, folder: Path, *, carried: bool) -> d
     """Return the reports that were asked for, by what their files are called."""
     if options.history is not None:
         return {"history": _history(options.history)}
-    return _compared(options.runs, folder) if options.compare else _of_each(options.runs, folder, carried=carried)
+    if options.compare and options.combined:
+        raise UsageError("--compare and --combined are two kinds of one report: give one of them")
+    if options.combined:
+        return _combined(options.runs, folder, carried=carried)
+    of = _compared if options.compare else _of_each
+    return of(options.runs, folder, carried=carried)
 
 
 def _history(folder: Path) -> Document:
@@ -102,18 +111,32 @@ def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, 
     return {one.run_id: with_record(documents[one.run_id], one) for one in summaries} if carried else documents
 
 
-def _compared(words: Sequence[str], folder: Path) -> dict[str, Document]:
-    """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
-    from torchstone.analysis.compare.answer import answers
-    from torchstone.analysis.compare.compare import Asked, compare
-    from torchstone.analysis.compare.inputs import gather
-    from torchstone.report.documents.comparison import comparison_document
-    from torchstone.report.documents.comparison_pictures import comparison_pictures
+def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the one report of all runs, each with its own figures. Raises UsageError for fewer than two, or twins."""
+    from torchstone.analysis.summary import summarize
+    from torchstone.cli._stored import document_of
+    from torchstone.report.documents.combined import combined_document
     from torchstone.report.pictures import file_name
+    from torchstone.report.several import carrying_combined
+    from torchstone.storage.query import find
+
+    summaries = [summarize(find(folder, word)) for word in words]
+    if len({one.run_id for one in summaries}) < max(2, len(summaries)):
+        raise UsageError("--combined needs two or more different runs: torchstone report RUN RUN --combined")
+    document = combined_document(summaries, [document_of(one, every=True, pictures=True) for one in summaries])
+    document = carrying_combined(document, summaries) if carried else document
+    return {file_name(f"combined_{'_'.join(one.run_id for one in summaries)}"): document}
+
+
+def _compared(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+    """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
+    from torchstone.analysis.compare.inputs import gather
+    from torchstone.report.pictures import file_name
+    from torchstone.report.several import carrying_compared, comparison_of
 
     participants = gather(words, folder)
-    compared = compare(participants, Asked())
-    document = comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
+    document = comparison_of(participants)
+    document = carrying_compared(document, participants, folder) if carried else document
     newest = "_".join(one.runs[-1].head.run_id for one in participants)
     return {file_name(f"comparison_{newest}"): document}
 

@@ -26,10 +26,11 @@ def run(options: argparse.Namespace) -> int:
     """Verify each, say what does not follow, and return 1 if there is anything."""
     from torchstone.cli._stored import document_of
     from torchstone.report.bundle import read_bundle
+    from torchstone.report.several import document_again
     from torchstone.report.verification import verify
 
     verified = [
-        verify(read_bundle(path), lambda summary: document_of(summary, every=True, pictures=True))
+        verify(read_bundle(path), lambda summary: document_of(summary, every=True, pictures=True), document_again)
         for path in options.files
     ]
     if options.json:

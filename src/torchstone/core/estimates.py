@@ -35,11 +35,12 @@ def estimates(
     `supported=False`. `priors`: what moderates the spread of a figure (`priors_of`). Raises ValueError where level is
     outside (0, 1).
     """
-    own = dict.fromkeys(name for t in trials for name in t.values if name not in FIGURES)  # a user's own phases
+    there = dict.fromkeys(name for t in trials for name in t.values)
+    own = [name for name in there if name not in FIGURES]  # a user's own phases
     known = priors or {}
     return {
-        name: _estimate(name, having, level, known.get(name))
-        for name in (*FIGURES, *own) if (having := _having(name, trials))
+        name: _estimate(name, _having(name, trials), level, known.get(name))
+        for name in (*FIGURES, *own) if name in there
     }  # fmt: skip
 
 

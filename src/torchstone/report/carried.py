@@ -16,7 +16,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core import units
 from torchstone.core.schema.codec import encode
-from torchstone.report.attached import OCTETS
+from torchstone.report.attached import MOST_FILES, OCTETS
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
 from torchstone.storage.index import CUT_OFF
@@ -24,8 +24,9 @@ from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.record_writer import record_lines
+from torchstone.storage.training.metrics_log import TrainingMetrics, metrics_of
 
-RECORDS, CLAIMS = "records", "claims"  # folders
+RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders
 CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them
 MOST_RAW_BYTES, MOST_PACKED_BYTES = 256 * 2**20, 20 * 2**20  # of a record that a report carries
 _KINDS = {".jsonl": "application/jsonl", ".json": "application/json", "": "text/plain"}
@@ -39,6 +40,11 @@ def record_name(run_id: str) -> str:
 def claims_name(run_id: str) -> str:
     """Return the name under which the claims of a run are carried."""
     return f"{CLAIMS}/{run_id}.json"
+
+
+def training_name(run_id: str) -> str:
+    """Return the name under which the epochs of a training are carried: its record has none of them."""
+    return f"{TRAININGS}/{run_id}.json"
 
 
 def record_bytes(summary: RunSummary) -> bytes:
@@ -75,33 +81,54 @@ def claim_files(summary: RunSummary, record: bytes) -> dict[str, bytes]:
     return {record_name(summary.run_id): record, claims_name(summary.run_id): encode(claims) + b"\n"}
 
 
+def training_file(metrics: TrainingMetrics) -> dict[str, bytes]:
+    """Return the epochs of a training by the name of their file."""
+    return {training_name(metrics.run_id): encode(metrics) + b"\n"}
+
+
+def files_of_run(summary: RunSummary) -> dict[str, bytes]:
+    """Return all that a report of a run follows from, by name. Raises UsageError where a file cannot be read."""
+    metrics = metrics_of(summary.run_id, summary.procedure.fit)
+    epochs = training_file(metrics) if metrics is not None else {}
+    return {**claim_files(summary, record_bytes(summary)), **epochs}
+
+
 def with_record(document: Document, summary: RunSummary) -> Document:
     """Return the Document of a run with what it follows from. Raises UsageError where the record cannot be read."""
-    return carrying(document, claim_files(summary, record_bytes(summary)))
+    return carrying(document, files_of_run(summary))
 
 
 def carrying(document: Document, files: Mapping[str, bytes]) -> Document:
-    """Return a Document that carries the files of a run and their SHA-256; with a note where they are too large."""
-    why = next(filter(None, map(_too_large, files.values())), None)
-    if why is None:
-        whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
-        return msgspec.structs.replace(document, attachments=attachments(whole))
+    """Return a Document that carries the files of its runs and their SHA-256; with a note where they are too large."""
+    why = _too_large(files)
+    if why is not None:
+        return with_note(document, why)
+    whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
+    return msgspec.structs.replace(document, attachments=attachments(whole))
+
+
+def with_note(document: Document, why: str) -> Document:
+    """Return a Document that says why it carries no record."""
     note = Text(f"This report carries no record, so that `torchstone verify` cannot check it: {why}.", Role.NOTE)
     return msgspec.structs.replace(document, parts=(*document.parts, note))
 
 
-def _too_large(content: bytes) -> str | None:
-    """Return why a report does not carry a file; None where it does."""
-    size = len(content)
+def _too_large(files: Mapping[str, bytes]) -> str | None:
+    """Return why a report does not carry its files; None where it does."""
+    records = sum(name.startswith(f"{RECORDS}/") for name in files)
+    if len(files) >= MOST_FILES:
+        return f"it shows {records} runs, more than {(MOST_FILES - 2) // 2}"
+    size = sum(map(len, files.values()))
     if size <= MOST_PACKED_BYTES:
         return None
+    have = "its record has" if records == 1 else f"its {records} records have"
     if size > MOST_RAW_BYTES:
-        return f"its record has {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
-    packed = len(zlib.compress(content, 1))  # in a fourth of the time, and hardly larger
+        return f"{have} {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
+    packed = sum(len(zlib.compress(one, 1)) for one in files.values())  # in a fourth of the time, and hardly larger
     if packed <= MOST_PACKED_BYTES:
         return None
     most = units.quantity(MOST_PACKED_BYTES, "bytes")
-    return f"its record has {units.quantity(packed, 'bytes')} when compressed, more than {most}"
+    return f"{have} {units.quantity(packed, 'bytes')} when compressed, more than {most}"
 
 
 def attachments(files: Mapping[str, bytes]) -> tuple[Attachment, ...]:

@@ -17,7 +17,7 @@ import msgspec
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.flushing import flush_folder
-from torchstone.report.carried import claim_files, record_bytes
+from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme
 from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
@@ -55,7 +55,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
 
 def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, None]) -> Mapping[str, bytes]:
     """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
-    carried = claim_files(summary, record_bytes(summary))
+    carried = files_of_run(summary)
     files = {**carried, **environment_files(summary)}
     document, figures = document_of(summary), dict[str, bytes]()
     try:
@@ -71,15 +71,28 @@ def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, No
     return {**files, **figures}
 
 
+def check_output(output: Path) -> None:
+    """Raise UsageError where a release cannot go because something is there: known before the reports are made."""
+    if not output.exists():
+        return
+    if _is_zip(output):
+        raise UsageError(f"--output {output} exists already; name another file")
+    if not output.is_dir() or any(output.iterdir()):
+        raise UsageError(f"--output {output} exists and is not an empty folder; name another one")
+
+
+def _is_zip(output: Path) -> bool:
+    return output.suffix.lower() == ".zip"
+
+
 def write_release(release: Release, output: Path) -> Path:
     """Write a release as a folder, or as a zip file where that is what `output` is called; return its path.
 
     Raises UsageError where there is something already, or it cannot be written. Then nothing of it is left.
     """
-    if output.suffix.lower() == ".zip":
+    check_output(output)
+    if _is_zip(output):
         return _write_zip(release, output)
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"--output {output} exists and is not an empty folder; name another one")
     parent = output.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +115,6 @@ def write_release(release: Release, output: Path) -> Path:
 
 
 def _write_zip(release: Release, output: Path) -> Path:
-    if output.exists():
-        raise UsageError(f"--output {output} exists already; name another file")
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for name, content in release.files.items():

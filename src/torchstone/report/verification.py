@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -18,14 +18,17 @@ from torchstone.execution.controller.active_run import RESUMED
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.report.bundle import Bundle, sum_faults
-from torchstone.report.carried import CLAIMS, claims_name, record_name
+from torchstone.report.carried import CLAIMS, claims_name, record_name, training_name
 from torchstone.report.claims import Claims, claims_of, differences, libraries
+from torchstone.report.layout import LAYOUT, DocumentAgain, Kind, Known, Layout
 from torchstone.report.page_checks import Reported, Told, Written, check_page
 from torchstone.report.release_checks import check_reports, first_line_apart
 from torchstone.report.release_files import DocumentOf, environment_files
+from torchstone.report.training_checks import placed, training_of
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
+from torchstone.storage.training.metrics_log import TrainingMetrics
 from torchstone.workflows.ab import recomputed as ab
 from torchstone.workflows.tune import recomputed as tune
 
@@ -56,10 +59,10 @@ class _Counted(Told):
         self.records: list[tuple[str, str]] = []
 
 
-def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
+def verify(bundle: Bundle, document_of: DocumentOf, document_again: DocumentAgain) -> Verified:
     """Compute again what a bundle says, from its records alone, and return what does not follow.
 
-    `document_of`: makes the Document of a report of a run.
+    `document_of`: makes the Document of a report of a run; `document_again`: that of a report of several.
     """
     told = _Counted()
     told.seen.add(MANIFEST)
@@ -71,8 +74,16 @@ def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
         if name.startswith(f"{CLAIMS}/") and record_name(PurePosixPath(name).stem) not in bundle.files:
             told.wrong(f"{name}: the record that it was computed from is missing")
             told.seen.add(name)
-    for name in bundle.records:
-        _verify_run(bundle, name, document_of, told)
+    with tempfile.TemporaryDirectory(prefix="torchstone-verify-") as folder:
+        verified = [
+            one for number, name in enumerate(bundle.records)
+            if (one := _verify_run(bundle, name, Path(folder) / f"{number}.jsonl", told)) is not None
+        ]  # fmt: skip
+        if bundle.page is not None and (LAYOUT in bundle.files or len(bundle.records) > 1):
+            _shown_together(bundle, verified, document_of, document_again, told)
+        else:
+            for one in verified:
+                _shown(bundle, one, document_of, told)
     if left := [name for name in bundle.files if name not in told.seen]:
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         told.note(f"not computed from a record, so that only {MANIFEST} is compared: {', '.join(left[:_NAMED])}{more}")
@@ -81,49 +92,93 @@ def verify(bundle: Bundle, document_of: DocumentOf) -> Verified:
     )  # fmt: skip
 
 
-def _verify_run(bundle: Bundle, name: str, document_of: DocumentOf, told: _Counted) -> None:
-    """Verify one run of a bundle: its claims, its findings, its answer, and the files that show it."""
+class _Run(msgspec.Struct, frozen=True):
+    """A run of a bundle whose record could be read. `placed`: its summary, for the Document of its report."""
+
+    run: Run
+    summary: RunSummary
+    placed: RunSummary
+    training: TrainingMetrics | None
+    claimed: Claims | None
+    carried: Mapping[str, bytes]
+
+    @property
+    def run_id(self) -> str:
+        return self.run.head.run_id
+
+
+def _verify_run(bundle: Bundle, name: str, path: Path, told: _Counted) -> _Run | None:
+    """Verify one run of a bundle: its claims, its findings, its answer. `path`: where its record is to lie meanwhile.
+
+    Returns None where the record cannot be read.
+    """
     content = bundle.files[name]
     sha256 = hashlib.sha256(content).hexdigest()
     told.seen.add(name)
-    with tempfile.TemporaryDirectory(prefix="torchstone-verify-") as folder:
-        path = Path(folder) / "record.jsonl"
-        path.write_bytes(content)
-        try:
-            run = read_record(path)
-        except UsageError as fault:
-            told.wrong(str(fault).replace(str(path), name))
-            return
-        run_id = run.head.run_id
-        told.records.append((run_id, sha256))
-        if name != record_name(run_id):
-            told.wrong(f"{name}: the record is of run {run_id}")
-        claimed = _claims(bundle, run_id, told)
-        summary = summarize(entry_of(run, path), () if claimed is None else claimed.peaks)
-        told.cases += len(summary.cases)
-        told.figures += sum(len(case.estimates) for case in summary.cases)
-        for line in (*_of_findings(run, told), *ab.faults(run), *tune.faults(run, summary)):
+    path.write_bytes(content)
+    try:
+        run = read_record(path)
+    except UsageError as fault:
+        told.wrong(str(fault).replace(str(path), name))
+        return None
+    run_id = run.head.run_id
+    told.records.append((run_id, sha256))
+    if name != record_name(run_id):
+        told.wrong(f"{name}: the record is of run {run_id}")
+    claimed = _claims(bundle, run_id, told)
+    summary = summarize(entry_of(run, path), () if claimed is None else claimed.peaks)
+    told.cases += len(summary.cases)
+    told.figures += sum(len(case.estimates) for case in summary.cases)
+    for line in (*_of_findings(run, told), *ab.faults(run), *tune.faults(run, summary)):
+        told.wrong(f"{run_id}: {line}")
+    if claimed is not None:
+        _of_versions(claimed, run, told)
+        for line in differences(claimed, claims_of(summary, sha256)):
             told.wrong(f"{run_id}: {line}")
-        if claimed is not None:
-            _of_versions(claimed, run, told)
-            for line in differences(claimed, claims_of(summary, sha256)):
-                told.wrong(f"{run_id}: {line}")
-        carried = {one: bundle.files[one] for one in (name, claims_name(run_id)) if one in bundle.files}
-        _shown(bundle, Reported(run_id, document_of(summary), carried), _written(claimed), summary, told)
+    training = training_of(bundle.files, run, told)
+    names = (name, claims_name(run_id), training_name(run_id))
+    carried = {one: bundle.files[one] for one in names if one in bundle.files}
+    return _Run(run, summary, placed(summary, training, path.with_suffix("")), training, claimed, carried)
 
 
-def _shown(bundle: Bundle, run: Reported, written: Written, summary: RunSummary, told: _Counted) -> None:
+def _shown(bundle: Bundle, one: _Run, document_of: DocumentOf, told: _Counted) -> None:
     """Compare what shows a run: the page that carries it, or the files of a release."""
+    run, written = Reported(one.run_id, document_of(one.placed), one.carried), _written(one.claimed)
     check_reports(bundle.files, run, written, told)
-    for name, made in environment_files(summary).items():
+    for name, made in environment_files(one.summary).items():
         if name in bundle.files:
             told.seen.add(name)
             if bundle.files[name] != made and written.version is None:
                 told.wrong(f"{name}: {first_line_apart(bundle.files[name], made) or 'not a text'}")
-    if bundle.page is not None and len(bundle.records) == 1:
+    if bundle.page is not None:
         check_page(Path(bundle.name).name, bundle.page, run, written, told)
-    elif bundle.page is not None:
-        told.note("what the page shows was not compared: it carries several records")
+
+
+def _shown_together(
+    bundle: Bundle, verified: Sequence[_Run], document_of: DocumentOf, document_again: DocumentAgain, told: _Counted
+) -> None:
+    """Compare a page that shows several runs with what its layout gives of them."""
+    told.seen.add(LAYOUT)
+    if LAYOUT not in bundle.files:
+        told.wrong(f"{LAYOUT} is missing: it says how the page is put together from its {len(bundle.records)} records")
+        return
+    if bundle.page is None or len(verified) < len(bundle.records):
+        return  # what cannot be read has been named
+    try:
+        layout: Layout = decode(bundle.files[LAYOUT], Layout)
+        combined = layout.kind == Kind.COMBINED
+        document = document_again(layout, Known(
+            {one.run_id: one.run for one in verified}, {one.run_id: one.placed for one in verified},
+            {one.run_id: document_of(one.placed) for one in verified} if combined else {},
+            {one.run_id: one.training for one in verified if one.training is not None},
+        ))  # fmt: skip
+    except UsageError as fault:
+        told.wrong(f"{LAYOUT}: {fault}")
+        return
+    ours = {name for one in verified for name in one.carried} | {LAYOUT}
+    carried = {name: data for name, data in bundle.files.items() if name in ours}
+    written = _written(verified[0].claimed if verified else None)
+    check_page(Path(bundle.name).name, bundle.page, Reported("report", document, carried), written, told)
 
 
 def _claims(bundle: Bundle, run_id: str, told: _Counted) -> Claims | None:

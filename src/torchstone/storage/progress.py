@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Added, End, Head, Line
-from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.core.schema.trial import Status, Trial
 from torchstone.storage.bounds import bounded
 from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded
-from torchstone.storage.summaries import RATE, Rate, Rated, rates_of, settings_words
+from torchstone.storage.summaries import RATE, Rate, Rated, believed_rates, rates_of_values, settings_words
 
 _MOST_S = 0.2  # of one look: the rest of a long record is read by the next ones
 _LATEST = 12  # trials that are listed
@@ -73,13 +73,11 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class _Taken(NamedTuple):
-    """What is kept of a trial: no raw values, so that an open page does not grow with the record."""
+    """What is listed of a trial."""
 
     case_id: str
     number: int
-    outcome: Outcome
-    purpose: Purpose
-    rate: float | None
+    rated: Rated
     duration_s: float
 
 
@@ -95,9 +93,12 @@ class Following:
         self._offset = 0
         self._head: Head | None = None
         self._cases: dict[str, Case] = {}
-        self._trials: dict[int, _Taken] = {}  # by the number of their line
-        self._interrupted: dict[tuple[str, int, Purpose], int] = {}
-        self._lines = 0
+        # Of an interrupted trial nothing is kept: it is taken again. Of the others no raw values are, so that an open
+        # page does not grow with the record.
+        self._rated: dict[str, list[Rated]] = {}
+        self._rates: dict[str, tuple[list[float], int]] = {}  # of a Case without a trial since: its rates, and failures
+        self._latest: deque[_Taken] = deque(maxlen=_LATEST)
+        self._done = self._failed = 0
         self._end: End | None = None
 
     def look(self) -> Progress:
@@ -124,7 +125,6 @@ class Following:
 
     def _take(self, data: bytes) -> None:
         line: Line = decode(data, Line)
-        self._lines += 1
         if isinstance(line, Head):
             self._head = line
             self._cases.update({case.case_id: case for case in line.plan.cases})
@@ -137,50 +137,46 @@ class Following:
             self._end = line
 
     def _take_trial(self, trial: Trial) -> None:
-        key = (trial.case_id, trial.number, trial.purpose)
-        if (before := self._interrupted.pop(key, None)) is not None:
-            del self._trials[before]  # it is taken again
         if trial.outcome.status == Status.INTERRUPTED:
-            self._interrupted[key] = self._lines
-        rate = figures(trial).values.get(RATE)
-        self._trials[self._lines] = _Taken(*key[:2], trial.outcome, trial.purpose, rate, trial.duration_s)
+            return
+        rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE))
+        self._rated.setdefault(trial.case_id, []).append(rated)
+        self._rates.pop(trial.case_id, None)
+        self._latest.append(_Taken(trial.case_id, trial.number, rated, trial.duration_s))
+        self._done += 1
+        self._failed += trial.outcome.status != Status.OK
 
     def _progress(self, whole: bool) -> Progress:
         head = self._head
         if head is None:
             raise UsageError(f"{self._path}: no run has begun in this record")
-        taken = [trial for trial in self._trials.values() if trial.outcome.status != Status.INTERRUPTED]
-        failed = sum(trial.outcome.status != Status.OK for trial in taken)
-        latest = tuple(self._latest(trial) for trial in reversed(taken[-_LATEST:]))
+        latest = tuple(self._listed(trial) for trial in reversed(self._latest))
         ended = self._end.status if self._end is not None else None
         return Progress(
-            head.run_id, head.name, head.started_utc, len(taken), failed, _planned(head),
-            self._case_rows(head, taken), latest, ended, whole,
+            head.run_id, head.name, head.started_utc, self._done, self._failed, _planned(head),
+            self._case_rows(head), latest, ended, whole,
         )  # fmt: skip
 
-    def _case_rows(self, head: Head, taken: Sequence[_Taken]) -> tuple[CaseProgress, ...]:
-        own: dict[str, list[Rated]] = {case_id: [] for case_id in self._cases}
-        for trial in taken:
-            own.setdefault(trial.case_id, []).append(Rated(trial.outcome, trial.purpose, trial.rate))
-        by_case = [own[case_id] for case_id in self._cases]
-        rates = rates_of(by_case, head.usual.deviation if head.usual is not None else None)
-        return tuple(
-            _case_row(case_id, case, trials, rate)
-            for (case_id, case), trials, rate in zip(self._cases.items(), by_case, rates, strict=True)
-        )
+    def _case_rows(self, head: Head) -> tuple[CaseProgress, ...]:
+        for case_id in self._cases.keys() - self._rates.keys():
+            own = self._rated.get(case_id, [])
+            self._rates[case_id] = believed_rates(own), sum(one.outcome.status != Status.OK for one in own)
+        values = [self._rates[case_id][0] for case_id in self._cases]
+        rates = rates_of_values(values, head.usual.deviation if head.usual is not None else None)
+        return tuple(self._row(*case, rate) for case, rate in zip(self._cases.items(), rates, strict=True))
 
-    def _latest(self, trial: _Taken) -> LatestTrial:
-        case = self._cases.get(trial.case_id)
+    def _row(self, case_id: str, case: Case, rate: Rate) -> CaseProgress:
+        failed = self._rates[case_id][1]
+        ok = len(self._rated.get(case_id, ())) - failed
+        return CaseProgress(case_id, _label(case), str(case.placement), ok, failed, *rate)
+
+    def _listed(self, trial: _Taken) -> LatestTrial:
+        case, rated = self._cases.get(trial.case_id), trial.rated
         label, device = (_label(case), str(case.placement)) if case is not None else (trial.case_id, "")
         return LatestTrial(
-            trial.number, label, device, str(trial.outcome.status), trial.outcome.message or "", trial.rate,
-            trial.duration_s, str(trial.purpose),
+            trial.number, label, device, str(rated.outcome.status), rated.outcome.message or "", rated.rate,
+            trial.duration_s, str(rated.purpose),
         )  # fmt: skip
-
-
-def _case_row(case_id: str, case: Case, trials: Sequence[Rated], rate: Rate) -> CaseProgress:
-    ok = sum(trial.outcome.status == Status.OK for trial in trials)
-    return CaseProgress(case_id, _label(case), str(case.placement), ok, len(trials) - ok, *rate)
 
 
 def _label(case: Case) -> str:

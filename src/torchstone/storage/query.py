@@ -59,7 +59,10 @@ class TrialRow(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One run as the index knows it. `path` is its record (or document)."""
+    """One run as the index knows it. `path` is its record (or document).
+
+    `stamp`: size in bytes and time of change in ns of that file, as it was when the index read it (`stored`).
+    """
 
     row: RunRow
     path: Path
@@ -68,6 +71,7 @@ class Entry(msgspec.Struct, frozen=True):
     trials: tuple[TrialRow, ...]
     answer: TuneResult | None = None
     comparison: Comparison | None = None
+    stamp: tuple[int, int] | None = None
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -101,9 +105,12 @@ def find(folder: Path, word: str) -> Entry:
 
 
 def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry | None:
-    """Return a run by its id from an index that is open, as it is; None where there is none."""
+    """Return a run by its id from an index that is open, as it is, with its stamp; None where there is none."""
     row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _entry(connection, folder, RunRow(*row))
+    if row is None:
+        return None
+    size, mtime_ns = connection.execute("SELECT size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    return msgspec.structs.replace(_entry(connection, folder, RunRow(*row)), stamp=(size, mtime_ns))
 
 
 def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:

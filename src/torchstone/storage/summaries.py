@@ -121,7 +121,16 @@ def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Rate
 
     `cases`: the trials of each. `usual`: the deviation of the machine's earlier runs (`Head.usual`).
     """
-    values = [[one.rate for one in believed(ended_well(own)) if one.rate is not None] for own in cases]
+    return rates_of_values([believed_rates(own) for own in cases], usual)
+
+
+def believed_rates(trials: Sequence[Rated]) -> list[float]:
+    """Return the throughput of each trial of a Case that stands behind its estimate."""
+    return [one.rate for one in believed(ended_well(trials)) if one.rate is not None]
+
+
+def rates_of_values(values: Sequence[Sequence[float]], usual: float | None) -> list[Rate]:
+    """Return the same from what `believed_rates` gave for each Case."""
     priors = priors_of([[Figures({RATE: value}, {}) for value in own] for own in values], usual)
     return [_rate(own, prior.get(RATE)) for own, prior in zip(values, priors, strict=True)]
 

@@ -18,6 +18,7 @@ from torchstone.report import claims, page_checks, pictures, release, rendering
 from torchstone.report.bundle import read_bundle
 from torchstone.report.document import Document
 from torchstone.report.release import release_of, write_release
+from torchstone.report.several import document_again
 from torchstone.report.verification import Verified, verify
 from torchstone.storage.manifest import MANIFEST, check_folder, write_manifest
 
@@ -104,7 +105,7 @@ def test_it_can_be_cited(summary):
 def test_it_passes_its_own_verification(summary, tmp_path):
     made = release_of([summary], document_of, "My results", [])
     for output in (tmp_path / "results", tmp_path / "results.zip"):
-        found = verify(read_bundle(write_release(made, output)), document_of)
+        found = verify(read_bundle(write_release(made, output)), document_of, document_again)
         assert found.faults == ()
         assert found.cases == 3
     assert check_folder(tmp_path / "results") == ([], len(made.files) - 1)
@@ -123,7 +124,7 @@ def test_a_changed_report_is_named_though_the_manifest_fits(summary, tmp_path, n
     assert old in made.files[name]
     folder = write_release(made, tmp_path / "results")
     (folder / name).write_bytes(made.files[name].replace(old, new, 1))
-    faults = verify(read_bundle(folder), document_of).faults
+    faults = verify(read_bundle(folder), document_of, document_again).faults
     assert faults[0].startswith(f"'{name}' has changed")
     assert [fault for fault in faults if fault.startswith(said)]
 
@@ -191,7 +192,7 @@ def pictured(summary, tmp_path) -> Path:
 def verified(folder: Path) -> Verified:
     """What is said of a folder whose manifest was made to fit."""
     write_manifest(folder)
-    return verify(read_bundle(folder), with_chart)
+    return verify(read_bundle(folder), with_chart, document_again)
 
 
 def test_pictures_are_files_beside_the_reports_and_linked_from_them(pictured):

@@ -26,6 +26,7 @@ from reported import (
 from torchstone.report import page_checks
 from torchstone.report.bundle import Bundle, read_bundle
 from torchstone.report.document import Document
+from torchstone.report.several import document_again
 from torchstone.report.translation.documents import translated
 from torchstone.report.verification import Verified, verify
 from torchstone.storage.manifest import MANIFEST
@@ -47,7 +48,7 @@ def _page_renderer(monkeypatch):
 
 
 def verified(bundle: Bundle) -> Verified:
-    return verify(bundle, document_of)
+    return verify(bundle, document_of, document_again)
 
 
 def test_what_was_written_follows(document, tmp_path):

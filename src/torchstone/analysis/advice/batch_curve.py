@@ -47,7 +47,7 @@ class Curve(msgspec.Struct, frozen=True):
 
     `overhead_s` is what a step costs whatever its size, from a fit of step time = overhead + batch ÷ rate; None where
     that line does not fit. `fell`: the worst point beyond the top that is below it by more than the noise. `apart`:
-    whether each point can be told from the first.
+    whether each point is significantly different from the first.
     """
 
     points: tuple[BatchPoint, ...]
@@ -109,7 +109,7 @@ class _Noise:
         return high.mean is None or low.mean is None or ratio(high.mean, low.mean)[0] > 1.0
 
     def apart(self, a: BatchPoint, b: BatchPoint) -> bool:
-        """Return whether two points can be told from one another, when all are compared with one of them."""
+        """Return whether two points are significantly different, when all are compared with one of them."""
         if a is b:
             return False
         if (paired := self._paired(a, b, self._points - 1)) is not None:
@@ -171,7 +171,7 @@ def advise(curve: Curve, configuration: Mapping[str, Scalar], ran_out: int | Non
 def ratios(curve: Curve) -> list[tuple[int, float | None]]:
     """Return (batch size, how many times the throughput of the smallest one) of every other point.
 
-    None in place of a ratio whose interval holds 1: the two cannot be told apart.
+    None in place of a ratio whose interval holds 1: the two are not significantly different.
     """
     first = curve.points[0]
     others = zip(curve.points[1:], curve.apart[1:], strict=True)

@@ -1,4 +1,4 @@
-"""Which values of a column are best, and which cannot be told from the best."""
+"""Which values of a column are best, and which are not significantly different from the best."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ What has an interval wider than ±50 % is not chosen from: it may be the fastest
 
 Efficiency is items/s for each GB of memory among Cases within 95 % of the highest throughput: without that bound the
 smallest batch always wins. A Case is safe when its measured peak leaves a tenth of the device's memory free. Of Cases
-whose intervals do not tell them apart, and that differ by 2 % at most, the one with the smaller memory is recommended.
+that are not significantly different and differ by 2 % at most, the one with the smaller memory is recommended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GB = 1e9
 class Chosen(msgspec.Struct, frozen=True):
     """The Cases worth naming among several. `front`: nothing measured beats one of these in speed and memory.
 
-    `same`: what cannot be told from the highest throughput, and within what (0.01: ±1 %), the fastest first.
+    `same`: not significantly different from the highest throughput, and within what (0.01: ±1 %), the fastest first.
     `wide`: what nothing is said of, since its trials differ too much.
     """
 

@@ -20,8 +20,9 @@ def fed_words(cases: Sequence[CaseSummary], varying: Collection[str] = ()) -> li
     `varying`: the columns of their table, which tell what the line then does not.
     """
     told: dict[str, None] = {}
+    shared = facts_of(*cases)  # a Case that failed tells nothing of data that all have
     for case in cases:
-        facts = facts_of(case) or facts_of(*cases)  # a Case that failed tells nothing of data that all have
+        facts = facts_of(case) or shared
         if (line := fed_by(case.workload, case.configuration, facts, varying)) is not None:
             told[line] = None
     return list(told)

@@ -1,7 +1,7 @@
 """The cases of a run compared with each other, round by round, on one figure.
 
-Every statement about two cases of one run comes from here: which is fastest, what cannot be told from it, how many
-times faster one is. In a round each case is measured once, so what slows the machine for a while drops out.
+Every statement about two cases of one run comes from here: which is fastest, what is not significantly different, how
+many times faster one is. In a round each case is measured once, so what slows the machine for a while drops out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class InRounds:
 
     @cached_property
     def level(self) -> float:
-        """The level of each of all comparisons, so that in 95 % of runs no equal cases are told apart."""
+        """The level of each of all comparisons, so that in 95 % of runs no equal cases are found different."""
         return pair_level(sum(bool(logs) for logs in self._logs.values()))
 
     def ratio(self, one: str, other: str, level: float | None = None) -> tuple[float, float, float] | None:

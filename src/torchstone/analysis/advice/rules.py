@@ -58,6 +58,8 @@ _FEWER_WAITS = Remedy("fewer synchronisations (.item(), prints) in the step")
 _CPU = Remedy("the CPU, for a model that small")
 _WIDE = ("fp32", "tf32")  # number formats that a narrower one may take the place of
 _WORKERS = (2, 4, 8, 12, 16)
+_SMALL_BATCH = 8  # items of an update
+_LARGE_MODEL = 100_000_000  # parameters
 
 
 def texts(rule: Rule, s: Setting, batch: int | None = None) -> tuple[str, ...]:
@@ -156,12 +158,25 @@ def _checkpointed(s: Setting) -> Iterator[Remedy]:
         yield _CHECKPOINTS
 
 
-def _optimizer_usual(_: Setting) -> Iterator[str]:
-    yield from ("large model", "small batch", "AdamW")
+def _optimizer_usual(s: Setting) -> Iterator[str]:
+    parameters = s.facts.get("parameters")
+    if not _is_small_batch(s) or (isinstance(parameters, int | float) and parameters >= _LARGE_MODEL):
+        yield "large model"
+    yield from ("small batch", "AdamW")
+
+
+def _is_small_batch(s: Setting) -> bool:
+    """Say whether an update is shared by so few items that it takes its share of the step in a model of any size."""
+    size, steps = (s.configuration.get(name) for name in ("batch_size", "grad_accumulation"))
+    return isinstance(size, int) and size * (steps if isinstance(steps, int) else 1) <= _SMALL_BATCH
 
 
 def _optimizer(s: Setting) -> Iterator[Remedy]:
-    yield Remedy("a larger batch or grad_accumulation: fewer updates for each item", "grad_accumulation")
+    if _is_small_batch(s) and not s.fixes("batch_size"):
+        yield LARGER_BATCH
+        yield Remedy("grad_accumulation: fewer updates for each item", "grad_accumulation")
+    else:
+        yield Remedy("a larger batch or grad_accumulation: fewer updates for each item", "grad_accumulation")
     fused = s.configuration.get("fused")
     if fused == "off" or (fused != "on" and s.facts.get("fused_optimizer") is False):
         yield Remedy("fused=on: one kernel for many tensors", "fused", "fused=True (or foreach=True) of the optimizer")

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _FIGURES = (
-    "step_time", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_last",
+    "step_time_mean", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_last",
 )  # fmt: skip
+BY_PAIRS = ("step_time_mean", "throughput")  # means: steps of a loader come in bursts, which medians see alone
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
 
 
 class FigureOfSides(msgspec.Struct, frozen=True):
     """One figure (a name in metric.FIGURES, in its unit) of both sides, each the median over its processes.
 
-    `ratio`: B ÷ A. Of times and rates it is by the pairs, as medians of processes have drift in them; None where the
-    pairs do not tell it yet, or nothing is said of such a figure.
+    `ratio`: B ÷ A; None where the pairs do not give it yet, or the figure has none. Of mean step time and throughput it
+    is the ratio of the pairs, and `a` and `b` have the geometric mean of the two medians and this ratio: the medians
+    of processes contain drift, which pairs do not.
     """
 
     name: str
@@ -64,8 +66,15 @@ def figures_of_sides(found: Comparison, trials: Sequence[Trial]) -> list[FigureO
     for name in _FIGURES:
         a, b = (_median(name, side) for side in told)
         if a is not None and b is not None:
-            rows.append(FigureOfSides(name, a, b, _ratio(name, a, b, found, larger)))
+            ratio = _ratio(name, a, b, found, larger)
+            rows.append(FigureOfSides(name, *(_apart(a, b, ratio) if name in BY_PAIRS and ratio else (a, b)), ratio))
     return rows
+
+
+def _apart(a: float, b: float, ratio: float) -> tuple[float, float]:
+    """Return two numbers with the geometric mean of a and b whose quotient is the ratio."""
+    middle = math.sqrt(a * b)
+    return middle / math.sqrt(ratio), middle * math.sqrt(ratio)
 
 
 def items_ratio(trials: Sequence[Trial]) -> float:
@@ -95,11 +104,11 @@ def _median(name: str, told: Sequence[Mapping[str, float]]) -> float | None:
 
 def _ratio(name: str, a: float, b: float, found: Comparison, larger: float) -> float | None:
     """Return B ÷ A. The pairs' ratio is that of an item's time; a step of B has `larger` times the items."""
-    if name in ("step_time", "throughput"):
+    if name in BY_PAIRS:
         ratio = found.ratio
         if ratio is None or not ratio.value or not is_narrow(ratio.low or 0.0, ratio.high or 0.0):
             return None
-        return ratio.value * larger if name == "step_time" else 1.0 / ratio.value
+        return ratio.value * larger if name == "step_time_mean" else 1.0 / ratio.value
     return b / a if name.startswith("peak_") and a > 0.0 else None
 
 

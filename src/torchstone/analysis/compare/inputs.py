@@ -98,6 +98,16 @@ def of_runs(runs: Sequence[Run]) -> list[ComparedInput]:
     return _lettered([run.head.run_id for run in runs], [(run,) for run in runs])
 
 
+def labelled(labels: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[ComparedInput]:
+    """Return the participants of a report that was written, from the runs of each.
+
+    A label holds only where neither devices, hosts nor names tell all apart. Raises UsageError as `of_runs` does.
+    """
+    if not 2 <= len(runs) <= len(_LETTERS):
+        raise UsageError(f"{len(runs)} sides cannot be compared: 2 to {len(_LETTERS)} can")
+    return _lettered(labels, runs, labels)
+
+
 def _path_of(word: str) -> Path:
     """Return the path that a word is; of the metrics of a training their folder, which holds all of it."""
     path = Path(word)
@@ -191,17 +201,24 @@ def _with_trainings(one: ComparedInput) -> ComparedInput:
     return msgspec.structs.replace(one, trainings={metrics.run_id: metrics for metrics in _trainings(path)})
 
 
-def _lettered(words: Sequence[str], runs: Sequence[tuple[Run, ...]]) -> list[ComparedInput]:
-    """Label each by the first of these that tells them all apart: its device, host, name, word."""
+def _lettered(
+    words: Sequence[str], runs: Sequence[tuple[Run, ...]], shown: Sequence[str] | None = None
+) -> list[ComparedInput]:
+    """Label each by the first of these that tells them all apart: its device, host, name, word (`shown`, if given)."""
     firsts = [each[0].head for each in runs]
     choices: Mapping[str, list[str]] = {
         "device": [device.name if (device := device_of(each[0])) is not None else "" for each in runs],
         "host": [head.machine.host.hostname for head in firsts],
         "name": [head.name for head in firsts],
-        "word": [path.name if _is_folder(path := _path_of(word)) else word for word in words],
+        "word": list(shown) if shown is not None else [_shown(word) for word in words],
     }
     distinct = next((names for names in choices.values() if len(set(names)) == len(names) and all(names)), words)
     return [ComparedInput(*parts) for parts in zip(_LETTERS, distinct, words, runs, strict=False)]
+
+
+def _shown(word: str) -> str:
+    path = _path_of(word)
+    return path.name if _is_folder(path) else word
 
 
 def device_of(run: Run) -> DeviceInfo | None:

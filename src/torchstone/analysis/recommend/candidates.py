@@ -39,8 +39,8 @@ class Lead(msgspec.Struct, frozen=True):
 class Offer(msgspec.Struct, frozen=True):
     """Settings on a device and what was measured of them. `value`, with its 95 % interval over trials, in `unit`.
 
-    `could_be`: it cannot be told from the best. `doubts`: the checks that make all its figures SUSPECT; such runs are
-    left out where there are others.
+    `could_be`: not significantly different from the best. `doubts`: the checks that make all its figures SUSPECT;
+    such runs are left out where there are others.
     """
 
     device: str

@@ -238,7 +238,7 @@ def _open(family: str, task: str, by: Criterion, tried: Sequence[Tried]) -> Hard
 
 
 def _again(fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:
-    """Return what to type on each of the machines that cannot be told apart, with the best settings of one."""
+    """Return what to type on each of the machines of no significant difference, with the best settings of one."""
     devices = {one.device for one in lean}
     kept = [one for _, some, _ in fought for one in some if one.offer.device in devices]
     best = max(kept, key=lambda one: one.offer.value)

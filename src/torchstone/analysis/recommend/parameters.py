@@ -1,6 +1,6 @@
 """Settings for a model on a device: batch size, precision, optimizer and all else that was tried; the learning rate.
 
-Of those that cannot be told from the best, and are within 2 % of it, the leanest is recommended: noise that hides a
+Of those not significantly different from the best and within 2 % of it, the leanest is recommended: noise that hides a
 larger difference is no reason to give it up. What trains worse is left out.
 """
 

@@ -18,6 +18,7 @@ from torchstone.analysis.sweep_table import Row, Swept, rows_of
 from torchstone.api.diagnostics.sweep import sweep
 from torchstone.api.frame import frame_of
 from torchstone.api.keeping.keeping import Keeping
+from torchstone.api.notebook import as_html
 from torchstone.api.recording import default_folder
 from torchstone.core.charts.drawing import draw, library
 from torchstone.core.charts.picture import Picture
@@ -25,7 +26,8 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.procedure import Procedure
 from torchstone.report.charts import sweep as charts
 from torchstone.report.diagnosis_text import write_page
-from torchstone.report.document import Chart
+from torchstone.report.diagnosis_wording import answer_words
+from torchstone.report.document import Chart, Document, Role, Text
 from torchstone.report.documents import bottleneck_report, performance_report
 from torchstone.workflows.diagnose.diagnosis import Diagnosis
 from torchstone.workflows.diagnose.measured_diagnosis import diagnosed_from_record
@@ -101,6 +103,16 @@ class Diagnostics:
         skipped = [f"skipped {device}: {why}" for device, why in self._swept.skipped.items()]
         return "\n".join([str(self.summary), *skipped, f"pictures and reports: {self.folder}"])
 
+    def _repr_html_(self) -> str | None:
+        return as_html(self._document) if self._swept is not None else None
+
+    def _document(self) -> Document:
+        """Return the performance report below what limits, with every picture."""
+        done = self._done()
+        charts = [self._chart(Path(name)) for name in PICTURES]
+        report = performance_report.of_sweep(done, chosen_case(done.summary, None), None, charts)
+        return Document(report.title, (Text(answer_words(self._diagnosed()), Role.HEADLINE), *report.parts))
+
     @property
     def summary(self) -> RunSummary:
         """The run as the command line would show it: `torchstone show latest`."""
@@ -153,10 +165,7 @@ class Diagnostics:
     def _write_performance(self, target: Path) -> str:
         """Write the report. It shows the pictures, and names the bottleneck report, that lie beside it."""
         done = self._done()
-        shown = []
-        for name in (Path(name) for name in PICTURES if (target.parent / name).is_file()):
-            picture = self._picture(name.name)
-            shown.append(Chart(name.stem, picture.title, picture, name.suffix))
+        shown = [self._chart(Path(name)) for name in PICTURES if (target.parent / name).is_file()]
         beside = (target.parent / bottleneck_report.FILE).is_file()
         cause = next(iter(self._diagnosed().causes), None) if beside else None
         case = chosen_case(done.summary, None)
@@ -167,6 +176,10 @@ class Diagnostics:
 
     def _draw(self, name: str, path: str | Path | None) -> Path:
         return draw(self._picture(name), Path(path) if path is not None else self.folder / name)
+
+    def _chart(self, file: Path) -> Chart:
+        picture = self._picture(file.name)
+        return Chart(file.stem, picture.title, picture, file.suffix)
 
     def _picture(self, name: str) -> Picture:
         summary = self.summary

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 import msgspec
 
 from torchstone.analysis.advice import rules, usual
+from torchstone.api.notebook import as_html
 from torchstone.core import units
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
@@ -18,6 +19,7 @@ from torchstone.core.schema.metric import RAW
 from torchstone.execution.inspection import inspect
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Gauge
+from torchstone.report.document import Column, Document, Facts, Part, Role, Section, Table, Text, paragraphs
 
 _GAUGES = (
     "device_utilization", "device_memory_used_bytes", "device_temperature_c", "device_power_w", "device_clock_hz",
@@ -59,6 +61,9 @@ class Utilization(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Return the same: it is what a cell of a notebook shows that ends with it."""
         return str(self)
+
+    def _repr_html_(self) -> str | None:
+        return as_html(lambda: Document("What the accelerators here do", tuple(_parts(self))))
 
 
 def analyze_gpu_utilization(
@@ -164,11 +169,34 @@ def _facts(device: DeviceInfo) -> list[str]:
     return memory + [f"{name} {value}" for name, value in told if value]
 
 
+def _name(use: DeviceUse, seconds: float) -> str:
+    return f"{use.device.kind}:{use.device.index} {use.device.name}, over {units.quantity(seconds, 's')}"
+
+
 def _lines(use: DeviceUse, seconds: float) -> list[str]:
-    lines = [f"{use.device.kind}:{use.device.index} {use.device.name}, over {units.quantity(seconds, 's')}"]
+    lines = [_name(use, seconds)]
     lines += [f"  {', '.join(facts)}"] if (facts := _facts(use.device)) else []
+    for metric, mean, low, high in _readings(use):
+        lines.append(f"  {metric:<26}{mean:>12}  [{low}, {high}]")
+    return lines + [f"  {sentence}" for sentence in use.seen]
+
+
+def _readings(use: DeviceUse) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each gauge's name, mean, least and most with their unit."""
     for metric, found in use.gauges.items():
         unit = str(RAW[metric].unit)
-        low, high = units.quantity(found.least, unit), units.quantity(found.most, unit)
-        lines.append(f"  {metric:<26}{units.quantity(found.mean, unit):>12}  [{low}, {high}]")
-    return lines + [f"  {sentence}" for sentence in use.seen]
+        mean, low, high = (units.quantity(value, unit) for value in (found.mean, found.least, found.most))
+        yield metric, mean, low, high
+
+
+def _parts(found: Utilization) -> Iterator[Part]:
+    """Yield what a notebook shows."""
+    if not found.devices:
+        yield Text("No accelerator found.", Role.HEADLINE)
+        yield Facts(tuple(found.missing.items()))
+    for use in found.devices:
+        yield Text(f"{use.device.kind}:{use.device.index}: {'; '.join(use.seen)}.", Role.HEADLINE)
+    for use in found.devices:
+        titles, gauges = ("gauge", "mean", "least", "most"), tuple(zip(*_readings(use), strict=True))
+        columns = (Column(title, cells, left=cells is gauges[0]) for title, cells in zip(titles, gauges, strict=False))
+        yield Section(_name(use, found.seconds), (*paragraphs(_facts(use.device), Role.DETAIL), Table(tuple(columns))))

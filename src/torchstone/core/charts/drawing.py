@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from torchstone.core.charts.hangul_font import HANGUL_REGULAR, has_hangul
 from torchstone.core.charts.picture import Picture
@@ -14,7 +15,8 @@ from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
-_CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<="url\(#)clip\d+(?=\)")')
+_KEPT, _KEPT_PNGS = 128, 32  # drawings, of a report in several formats: some 20 kB each, and 200 kB
+_ID = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<="url\(#)(clip|gradient_)\d+(?=\)")')
 
 
 def library() -> Any:
@@ -33,20 +35,32 @@ def as_svg(picture: Picture) -> str:
 
 def svg_of(spec: Spec) -> str:
     """Return the text of an SVG file of a Vega-Lite specification, the same for the same one."""
-    drawn = str(_library_for(spec).vegalite_to_svg(spec))
+    library()  # what was drawn before does not hide that it is missing
+    return _drawn(msgspec.json.encode(spec))
+
+
+@lru_cache(maxsize=_KEPT)
+def _drawn(spec: bytes) -> str:
+    """Return the SVG of a specification as JSON: 50 ms and more for a panel, so that each is drawn once."""
+    vl_convert = _library_for(spec.decode())
+    drawn = str(vl_convert.vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
-    return _CLIP.sub(lambda found: ids.setdefault(found[0], f"clip{len(ids)}"), drawn)
+    return _ID.sub(lambda found: ids.setdefault(found[0], f"{found[1] or found[2]}{len(ids)}"), drawn)
 
 
 def as_png(picture: Picture) -> bytes:
     """Return the bytes of a PNG file, two pixels a point. Raises MissingError without vl-convert."""
-    spec = vega_lite(picture)
-    return bytes(_library_for(spec).vegalite_to_png(spec, scale=_PIXELS_A_POINT))
+    return _pixels(as_svg(picture))
 
 
-def _library_for(spec: Spec) -> Any:
-    """Return vl-convert, which knows the shipped Korean font where the picture needs it."""
-    if has_hangul(json.dumps(spec, ensure_ascii=False)):
+@lru_cache(maxsize=_KEPT_PNGS)
+def _pixels(svg: str) -> bytes:
+    return bytes(_library_for(svg).svg_to_png(svg, scale=_PIXELS_A_POINT))
+
+
+def _library_for(text: str) -> Any:
+    """Return vl-convert, which knows the shipped Korean font where the text needs it."""
+    if has_hangul(text):
         _with_hangul()
     return library()
 

@@ -60,7 +60,7 @@ class TuneResult(msgspec.Struct, frozen=True):
     recommended: Choice
     highest_throughput: Choice
     best_efficiency: Choice | None
-    pareto: tuple[Choice, ...]  # throughput against memory: nothing measured beats one of these in both
+    pareto: tuple[Choice, ...]  # throughput against memory: nothing in the final round beats one of these in both
     present: Choice | None
     gain: Estimate | None  # recommended ÷ present, of the objective (above 1 is better), over its rounds
     epoch_time_s: Estimate | None

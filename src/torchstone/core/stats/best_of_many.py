@@ -57,7 +57,7 @@ def pair_level(many: int, alpha: float = ALPHA) -> float:
 
 
 def best_of(entrants: Sequence[Entrant], alpha: float = ALPHA, tried: int = 0) -> Best:
-    """Return the best and what cannot be told from it.
+    """Return the best and what is not significantly different from it.
 
     tried: how many there were, where some that could not win are not among the entrants any more.
     Raises ValueError without an entrant, or for alpha outside (0, 1).

@@ -206,7 +206,7 @@ def paired(baseline: Sequence[float], candidate: Sequence[float], templates: Tem
 
 
 def drift_seen(cases: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """Return by how much figures moved over a run, as a log; 0 where it cannot be told from chance.
+    """Return by how much figures moved over a run, as a log; 0 where that is not significant.
 
     `cases`: places in the run's order and logs, a value a trial, of each of its Cases: they share one slope, since
     their trials were taken in turn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 
 MOST = 1 << 20  # items: beyond that the answer is "a million and more"
-_CLOSE = 0.01  # of the batch: neighbours that near are not told apart
+_CLOSE = 0.01  # of the batch: neighbours that near count as equal
 _NEAR = 1.1  # times the batch: a line between batches that near is straight enough
 _LOOKS = 16
 
@@ -64,7 +64,7 @@ def _on(seen: MutableMapping[int, float], limit_bytes: float, a: int, b: int) ->
 
 
 def _open(low: int, guess: float, most: int) -> int:
-    """Return a guess between `low` and `most`; `low` where the guess is no further than what is not told apart."""
+    """Return a guess between `low` and `most`; `low` where the guess is no further than what counts as equal."""
     if guess < low + max(1.0, _CLOSE * low):
         return low
     return min(most, int(guess))

@@ -32,7 +32,7 @@ class Behaviour(StrEnum):
     """What the loss of one training does over its steps."""
 
     FALLING = "falling"
-    FLAT = "flat"  # neither a fall nor a rise can be told from its noise: no learning was seen
+    FLAT = "flat"  # neither a fall nor a rise is significant: no learning was seen
     RISING = "rising"
     DIVERGED = "diverged"
     NOT_FINITE = "not finite"

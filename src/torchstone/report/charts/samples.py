@@ -102,7 +102,9 @@ def _distribution(title: str, trials: Sequence[Trial]) -> Panel | None:
     divisor, unit = units.scale_of(quantiles[len(quantiles) // 2].value, "s")
     values = tuple(_points(quantiles, divisor, is_open=not several))
     y = Coordinate("share", f"share of {'batches' if latency else 'steps'}", ends=(0.0, 1.0))
-    if several:
+    if several and all(point["low"] is None for point in values):
+        words = f"mean of {len(taken)} trials, which differ too much for an interval (wider than ±50 %)"
+    elif several:
         words = f"mean of {len(taken)} trials; band: 95 % confidence interval of each quantile over them"
     else:
         words = "one trial; band: 95 % for the whole curve (Dvoretzky-Kiefer-Wolfowitz), open at its ends"

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from torchstone.analysis.advice.fed import fed_words
 from torchstone.analysis.compare.ab_course import Course
-from torchstone.analysis.compare.ab_sides import FigureOfSides, figures_of_sides, is_narrow, items_ratio, other_results
+from torchstone.analysis.compare.ab_sides import (
+    BY_PAIRS,
+    FigureOfSides,
+    figures_of_sides,
+    is_narrow,
+    items_ratio,
+    other_results,
+)
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Judgement
 from torchstone.core.schema.estimate import Estimate
@@ -20,11 +27,12 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _TITLES = {
-    "step_time": "step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
+    "step_time_mean": "mean step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
     "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_last": "last loss",
 }  # fmt: skip
 _MOST_S = 1e6  # a longer comparison is no advice
 _POWER = "80 % power"
+_BY_PAIRS = "mean step time, throughput: the geometric mean of both sides, divided by the ratio of the pairs"
 
 
 def ab_document(
@@ -48,6 +56,8 @@ def _parts(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSumma
     yield from (Text(line) for line in (*_needed(found, course), *_measured(found, course), *fed_words(cases)))
     if rows := figures_of_sides(found, trials):
         yield _table(rows, found)
+        if any(row.name in BY_PAIRS and row.ratio is not None for row in rows):
+            yield Text(_BY_PAIRS, Role.DETAIL)
     yield from _ratios(found)
     yield from (Text(line, Role.NOTE) for line in _to_mind(found, trials, cases))
 

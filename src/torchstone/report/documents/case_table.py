@@ -110,8 +110,9 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
         yield Text(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
     if any(column.title == _INTERVAL and units.MISSING in column.cells for column in columns):
-        fewest = min(e.trials for case in cases for e in case.estimates.values() if e.is_wide)
-        yield Text(f"{_INTERVAL} {units.MISSING}: {too_wide(fewest)}")
+        shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
+        wide = [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]
+        yield Text(f"{_INTERVAL} {units.MISSING}: {too_wide(min(wide))}")
     if run.answer is None and run.comparison is None and (choices := tuple(choice_parts(run, cases, varying))):
         yield Section("", choices)
 
@@ -129,8 +130,7 @@ def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSu
 
 def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
     found = [Column(n.replace("_", " "), tuple(str(c.configuration.get(n)) for c in cases)) for n in varying]
-    # Which memory is compared: the device's, where any Case has it.
-    memory = next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
+    memory = _memory(cases)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
         if not any(estimates):
@@ -156,6 +156,11 @@ def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> li
     judged = [c.estimates.get(figure) if c.verdict != Verdict.INVALID else None for c in cases]
     rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round
     return marks(judged, higher=figure in _RATES, cases=[case.case_id for case in cases], rounds=rounds)
+
+
+def _memory(cases: Sequence[CaseSummary]) -> str | None:
+    """Return which memory is compared: the device's, where any Case has it."""
+    return next((name for name in PEAKS if any(name in c.estimates for c in cases)), None)
 
 
 def _figures_with(memory: str | None, task: Task) -> Iterator[_Figure]:

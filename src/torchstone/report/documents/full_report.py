@@ -22,15 +22,18 @@ _Row = tuple[str, str, str]  # name, value, meaning
 _EPOCH = "epoch_time_s"  # of a training what it takes, else a way to say how fast a pass over the data is
 
 
-def report_section(run: RunSummary) -> Section:
-    """Return the whole report, its blocks under the names that the seeds' reports have."""
+def report_section(run: RunSummary, reported: tuple[int, int] | None = None) -> Section:
+    """Return the whole report, its blocks under the names that the seeds' reports have.
+
+    `reported`: figures of the cases from this place up to that one; None: of all.
+    """
     parts = [
         Section(title, told)
         for title, lines in (("SYSTEM", _system), ("DEVICES", _devices), ("MODEL", _models), ("DATA", _data))
         if (told := paragraphs(list(lines(run))))
     ]
     known = labels(run.cases)
-    parts += [_case(case, known[case.case_id]) for case in run.cases]
+    parts += [_case(case, known[case.case_id]) for case in run.cases[slice(*(reported or (None,)))]]
     if peaks := paragraphs(list(_peaks(run))):
         parts.append(Section("PEAKS", peaks))
     if sweep := tuple(summary_parts(run)):

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 
 
 def run_document(
-    run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None, pictures: Sequence[Part] = ()
-) -> Document:
+    run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None, pictures: Sequence[Part] = (),
+    reported: tuple[int, int] | None = None,
+) -> Document:  # fmt: skip
     """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
 
     `answer`: what stands first, where that is neither the rates of a run nor what a tune found: of an A/B comparison.
-    `pictures`: what stands below the tables and what to doubt (documents/run_pictures.py).
+    `pictures`: what stands below the tables and what to doubt (documents/run_pictures.py). `reported`: every figure of
+    the cases from this place up to that one only.
     """
     shown = run if every else without_probes(run)
-    report = (report_section(run),) if every else ()
+    report = (report_section(run, reported),) if every else ()
     first = _first(run, shown) if answer is None else answer
     rest = run_parts(shown, every=every, pictures=pictures)
     return Document(run.name, (*first, *rest, *setting_parts(shown), *report))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from torchstone.analysis.advice.loss_curves import compared
 from torchstone.analysis.summary import RunSummary
@@ -21,8 +19,7 @@ from torchstone.report.charts.telemetry import telemetry_chart
 from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
-from torchstone.storage.training.folder import METRICS
-from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
+from torchstone.storage.training.metrics_log import TrainingMetrics
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
 TRAINING = "Course of the training"
@@ -43,19 +40,6 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
         Section(SINGLE_STEPS, tuple(_of_steps(shown, run)) if training is None else ()),
     )
     return tuple(section for section in sections if section.parts)
-
-
-def training_of(run: Run) -> TrainingMetrics | None:
-    """Return what the folder of a training tells of this run; None of other runs, and where the folder is not here.
-
-    Raises UsageError where its file of metrics cannot be read.
-    """
-    fit = run.head.procedure.fit
-    path = Path(fit.folder) / METRICS if fit is not None and fit.folder else None
-    if path is None or not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a long name
-        return None
-    found = read_metrics(path)
-    return found if found.run_id == run.head.run_id else None
 
 
 def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:

@@ -22,7 +22,9 @@ def tune_parts(run: RunSummary) -> Iterator[Part]:
         raise ValueError(f"{run.run_id} has no answer")
     case = next(case for case in run.cases if case.case_id == answer.recommended.case_id)
     yield Text(_sentences(answer, rate_words(case)), Role.HEADLINE)
-    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, answer.pareto)
+    # Of earlier versions the front may hold probes, whose best is the luckiest of many: it contradicts the final round.
+    front = tuple(one for one in answer.pareto if one.trials)
+    chosen = Chosen(answer.highest_throughput, answer.best_efficiency, answer.recommended, front)
     work, accelerator = case.workload, case.placement.device != "cpu"
     yield from chosen_parts(chosen, str(work.task), work.item, accelerator=accelerator)
     yield Facts(tuple(_facts(answer)))

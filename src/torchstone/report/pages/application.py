@@ -12,7 +12,7 @@ from torchstone.report.pages.compare_page import compare_page, compare_picture
 from torchstone.report.pages.findings_page import findings_page
 from torchstone.report.pages.guard import PUBLIC, SECURITY_HEADERS, Guard
 from torchstone.report.pages.history_page import history_page, history_picture, series_page
-from torchstone.report.pages.run_page import live_part, run_page, run_picture
+from torchstone.report.pages.run_page import live_part, pictures_page, run_page, run_picture
 from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
 from torchstone.report.pages.store import GoneError
@@ -31,12 +31,13 @@ _PAGES: Mapping[str, View] = {
     "/runs": runs_page,
     "/runs/{run_id}": run_page,
     "/runs/{run_id}/live": live_part,
-    "/runs/{run_id}/pictures/{number:int}.svg": run_picture,
+    "/runs/{run_id}/pictures": pictures_page,
+    "/runs/{run_id}/pictures/{name}.svg": run_picture,
     "/compare": compare_page,
-    "/compare/pictures/{number:int}.svg": compare_picture,
+    "/compare/pictures/{name}.svg": compare_picture,
     "/history": series_page,
     "/history/{case_id}": history_page,
-    "/history/{case_id}/pictures/{number:int}.svg": history_picture,
+    "/history/{case_id}/pictures/{name}.svg": history_picture,
     "/findings": findings_page,
 }
 
@@ -65,7 +66,11 @@ def _respond(site: Site, view: View, request: Request) -> Response:
     """Answer in a thread of Starlette's: views read files."""
     query = Query(request.query_params.multi_items())
     try:
-        return _response(view(site, query, **request.path_params))
+        answer = view(site, query, **request.path_params)
+        same = answer.headers.get("etag")
+        if same is not None and same in request.headers.get("if-none-match", ""):
+            answer = Answer(b"", 304, headers=answer.headers)
+        return _response(answer)
     except GoneError as fault:
         return _response(site.message("The store is gone", str(fault), 503))
     except UsageError as fault:

@@ -58,17 +58,17 @@ def compare_page(site: Site, query: Query) -> Answer:
         "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids, document=document, why=why,
         facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
         everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
-        other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids)),
+        other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids), document),
     )  # fmt: skip
 
 
-def compare_picture(site: Site, query: Query, number: int) -> Answer:
+def compare_picture(site: Site, query: Query, name: str) -> Answer:
     """Return a picture of a comparison."""
     entries = _entries(site, _ids(query))
     document, why = _judged(site, entries)
     if document is None:
         raise UsageError(why)
-    return picture(site, _state(entries), document, number)
+    return picture(site, _state(entries), document, name)
 
 
 def _ids(query: Query) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]
 
 def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
     """Return what names the comparison of runs, and changes when a record does."""
-    return "comparison", *((entry.row.run_id, entry.row.trials, entry.row.status) for entry in entries)
+    return "comparison", *((entry.row.run_id, entry.stamp) for entry in entries)
 
 
 def _comparison(entries: Sequence[Entry]) -> Document:

@@ -12,8 +12,9 @@ from torchstone.report.charts.history import chart
 from torchstone.report.document import Chart, Document
 from torchstone.report.documents.history import history_document, label
 from torchstone.report.pages.address import Query, address
-from torchstone.report.pages.pictures import charts_of, picture, pictures
+from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pictures import charts_of
 from torchstone.storage.catalogue import Key, Wanted, devices, models, series_lines
 from torchstone.storage.measured import measured_of_case
 
@@ -47,23 +48,24 @@ def history_page(site: Site, query: Query, case_id: str) -> Answer:
     told, _ = _histories(site, query, case_id)
     one = told.histories[0] if told.histories else None
     pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
+    document = _document(told)
     return site.show(
         "history.html", title=label(one) if one is not None else f"Case {case_id}", here="/history", case_id=case_id,
-        document=_document(told), metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES, most=_NEWEST,
-        runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs)),
+        document=document, metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES, most=_NEWEST,
+        runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs), document),
     )  # fmt: skip
 
 
-def history_picture(site: Site, query: Query, case_id: str, number: int) -> Answer:
+def history_picture(site: Site, query: Query, case_id: str, name: str) -> Answer:
     """Return a picture of a history."""
     told, key = _histories(site, query, case_id)
-    return picture(site, key, _document(told), number)
+    return picture(site, key, _document(told), name)
 
 
 def _document(told: Histories) -> Document:
     """Return the Document of histories, with their picture behind its first part, which is the answer."""
     document = history_document(told)
-    if charts_of(document.parts) or not any(len(one.points) > 1 for one in told.histories):
+    if charts_of(document) or not any(len(one.points) > 1 for one in told.histories):
         return document
     shown = Chart("history", _SAYS, chart(told.histories))
     return msgspec.structs.replace(document, parts=(*document.parts[:1], shown, *document.parts[1:]))

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.summary import summarize
+from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.report.document import Document
+from torchstone.report.document import Command, Document, Text
+from torchstone.report.documents.run_pictures import run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.pictures import charts_of
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
 from torchstone.storage.index import CUT_OFF, is_stale
 from torchstone.storage.progress import Progress, is_written
-from torchstone.storage.query import Entry, stored
+from torchstone.storage.query import Entry, read_run, stored
 from torchstone.storage.summaries import CaseRow, RunLine
 
+_MOST_BYTES = 64 * 2**20  # of a record that is drawn; more takes longer than people wait
+_CASES = 32  # whose every figure is on one page
+_DIGITS = 10  # of a number in an address
 _MOST_LINKS = 12  # cases whose history is linked
 
 
@@ -31,8 +36,18 @@ class _Read(msgspec.Struct, frozen=True):
     stale: bool
 
 
+class Turns(msgspec.Struct, frozen=True):
+    """Which cases of a run are on the page, from 1, of how many, and the addresses of those before and behind them."""
+
+    first: int
+    last: int
+    cases: int
+    before: str | None
+    behind: str | None
+
+
 def run_page(site: Site, query: Query, run_id: str) -> Answer:
-    """Return the page of a run. `every=1`: every figure of every case; `live=0`: without polling."""
+    """Return the page of a run. `every=1`: every figure of the cases behind `from`; `live=0`: without polling."""
     site.store.freshen()
     found = _read(site, run_id)
     progress = _progress(site, found.line) if isinstance(found, _Read) else None
@@ -41,17 +56,36 @@ def run_page(site: Site, query: Query, run_id: str) -> Answer:
         found = _read(site, run_id)
     if not isinstance(found, _Read):
         return _another(site, query, found, run_id)
-    line, every = found.line, _is_every(query)
+    line, asked = found.line, _asked(query)
+    document = _document(site, found.entry, asked)
     earlier = compare_address([found.before, run_id]) if found.before is not None else None
     return site.show(
-        "run.html", title=line.name, here="/runs", line=line, document=_document(site, found.entry, every=every),
-        every=every, histories=_histories(found.cases), earlier=earlier, progress=progress,
-        polls=query.get("live") != "0", pictures=pictures(f"/runs/{run_id}{'?every=1' * every}"),
+        "run.html", title=line.name, here="/runs", line=line, document=document,
+        every=asked is not None, cases=_turns(run_id, asked, len(found.entry.head.plan.cases)),
+        histories=_histories(found.cases), earlier=earlier, progress=progress, polls=query.get("live") != "0",
+        pictures=pictures(f"/runs/{run_id}{'?every=1' * (asked is not None)}", document),
     )  # fmt: skip
 
 
-def _is_every(query: Query) -> bool:
-    return query.get("every") == "1"
+def _asked(query: Query) -> int | None:
+    """Return the first of the cases whose every figure is asked for, from 0; None where the main figures are."""
+    if query.get("every") != "1":
+        return None
+    first = query.get("from")
+    return max(0, int(first) - 1) if first.isascii() and first.isdecimal() and len(first) < _DIGITS else 0
+
+
+def _turns(run_id: str, first: int | None, cases: int) -> Turns | None:
+    """Return how to turn the pages of a run's cases; None where all of them are on one."""
+    if first is None or cases <= _CASES:
+        return None
+
+    def page(number: int) -> str:
+        return address(f"/runs/{run_id}", ("every", "1"), ("from", str(number + 1)))
+
+    last = min(cases, first + _CASES)
+    before = page(max(0, first - _CASES)) if first > 0 else None
+    return Turns(first + 1, last, cases, before, page(last) if last < cases else None)
 
 
 def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
@@ -79,14 +113,49 @@ def live_part(site: Site, _query: Query, run_id: str) -> Answer:
     return site.show("live.html", progress=progress, polls=True)
 
 
-def run_picture(site: Site, query: Query, run_id: str, number: int) -> Answer:
-    """Return a picture of a run's Document."""
+def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
+    """Return a page of a run's pictures, which the page of the run fetches when it is scrolled there."""
+    entry = _entry(site, run_id)
+    document = _drawn(site, entry)[0]
+    return site.show(
+        "run_pictures.html", title=f"Pictures of {entry.row.name}", here="/runs", line=entry.row, document=document,
+        pictures=pictures(f"/runs/{run_id}", document),
+    )  # fmt: skip
+
+
+def run_picture(site: Site, query: Query, run_id: str, name: str) -> Answer:
+    """Return a picture of a run, or of what was told of it."""
+    entry = _entry(site, run_id)
+    asked = _asked(query)
+    told = _document(site, entry, asked)
+    if any(chart.name == name for chart in charts_of(told)):
+        return picture(site, _state(entry, asked), told, name)
+    document, key = _drawn(site, entry)
+    return picture(site, key, document, name)
+
+
+def _entry(site: Site, run_id: str) -> Entry:
     with site.store.reading() as connection:
         entry = stored(connection, site.store.folder, run_id)
     if entry is None:
         raise UsageError(f"no run {run_id}")
-    every = _is_every(query)
-    return picture(site, _state(entry, every=every), _document(site, entry, every=every), number)
+    return entry
+
+
+def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
+    """Return a Document of nothing but the pictures of a run, and what names it and the state of its record.
+
+    A file that a record names, such as that of a training's metrics, is not read.
+    """
+    try:
+        found = entry.path.stat()
+    except OSError as fault:
+        raise UsageError(f"{entry.path.name} is not there any more: its pictures cannot be drawn") from fault
+    if found.st_size > _MOST_BYTES:
+        how = f"torchstone report {entry.row.run_id} --format html"
+        return Document("", (Text("The record is too large to draw on a page. Type:"), Command(how))), ()
+    key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
+    return site.kept(key, lambda: Document("", run_pictures(_summary(site, entry), read_run(entry.path)))), key
 
 
 def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
@@ -98,14 +167,22 @@ def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
     return site.message("No such run", f"No run has the id {word}, or begins with it.", 404)
 
 
-def _state(entry: Entry, *, every: bool) -> tuple[object, ...]:
+def _state(entry: Entry, asked: int | None) -> tuple[object, ...]:
     """Return what names the Document of a run, and changes when its record does."""
-    row = entry.row
-    return "run", row.run_id, row.status, row.trials, row.ok, len(entry.findings), every
+    return "run", entry.row.run_id, entry.stamp, asked
 
 
-def _document(site: Site, entry: Entry, *, every: bool) -> Document:
-    return site.kept(_state(entry, every=every), lambda: site.document_of(summarize(entry), every=every))
+def _document(site: Site, entry: Entry, asked: int | None) -> Document:
+    """Return the Document of a run. `asked`: the first of the cases with every figure; None: the main figures."""
+    reported = (asked, asked + _CASES) if asked is not None else None
+    return site.kept(
+        _state(entry, asked),
+        lambda: site.document_of(_summary(site, entry), every=asked is not None, reported=reported),
+    )
+
+
+def _summary(site: Site, entry: Entry) -> RunSummary:
+    return site.kept(("summary", _state(entry, None)), lambda: summarize(entry))
 
 
 def _progress(site: Site, line: RunLine) -> Progress | None:

@@ -14,6 +14,7 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.plain_text import plain
+from torchstone.report.charts.ratios import ratios_chart
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
 from torchstone.storage.progress import Following
@@ -51,8 +52,8 @@ def redirect(address: str) -> Answer:
 class DocumentOf(Protocol):
     """Makes the Document of a stored run."""
 
-    def __call__(self, summary: RunSummary, *, every: bool) -> Document:
-        """Return it. `every`: with every figure of every case."""
+    def __call__(self, summary: RunSummary, *, every: bool, reported: tuple[int, int] | None = None) -> Document:
+        """Return it. `every`: with every figure of every case, or of those from the first place up to the second."""
         ...
 
 
@@ -62,6 +63,8 @@ class Site:
     def __init__(self, store: Store, document_of: DocumentOf) -> None:
         self.store, self.document_of = store, document_of
         self._templates = _environment()
+        for name in self._templates.list_templates():  # read now: the first page is as soon there as the others
+            self._templates.get_template(name)
         self._lock = threading.Lock()
         self._kept: OrderedDict[object, Any] = OrderedDict()
         self._followed: OrderedDict[Path, Following] = OrderedDict()
@@ -111,7 +114,8 @@ def _environment() -> Environment:
     )  # fmt: skip
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
-        columns=_columns, linked=_linked, next=next, seconds=lambda value: units.quantity(value, "s"),
+        columns=_columns, linked=_linked, next=next, forest=ratios_chart,
+        seconds=lambda value: units.quantity(value, "s"),
     )  # fmt: skip
     found.globals.update(headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
     return found

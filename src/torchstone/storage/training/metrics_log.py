@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Workload
 from torchstone.core.schema.codec import decode
-from torchstone.core.schema.fit import EpochEnded
+from torchstone.core.schema.fit import EpochEnded, Fit
 from torchstone.core.schema.trial import Series, Trial
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.training.folder import METRICS, write_json
@@ -68,6 +69,18 @@ def read_metrics(path: Path) -> TrainingMetrics:
         return decode(data, TrainingMetrics)
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
+
+
+def metrics_of(run_id: str, fit: Fit | None) -> TrainingMetrics | None:
+    """Return what the folder of a training has of this run; None of other runs, and where the folder is not here.
+
+    Raises UsageError where its file of metrics cannot be read.
+    """
+    path = Path(fit.folder) / METRICS if fit is not None and fit.folder else None
+    if path is None or not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a long name
+        return None
+    found = read_metrics(path)
+    return found if found.run_id == run_id else None
 
 
 class MetricsLog:

@@ -34,12 +34,10 @@ def answer_of(
     present_id = space.case(quest.present).case_id if quest.present is not None else None
     efficient = best_efficiency(fought)
     best = best_of(fought, quest)
-    whole = {space.case(r.probe.point).case_id for r in readings if r.probe.part == Part.WHOLE}
-    measured = [choice for case_id, choice in choices.items() if case_id in whole or case_id in duel]
     against = duel.get(present_id or "", ())
     return TuneResult(
         recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
-        pareto=pareto(measured), present=choices.get(present_id or ""),
+        pareto=pareto(fought), present=choices.get(present_id or ""),
         gain=gain(duel[best.case_id], against, quest) if against and best.case_id != present_id else None,
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
         settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.analysis.advice.choices import best_efficiency, choice_of, highest_throughput
+from torchstone.analysis.advice.choices import best_efficiency, choice_of, highest_throughput, pareto
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.answer import Choice, TuneResult, TuneSpec
 from torchstone.core.schema.estimate import Estimate
@@ -23,8 +23,8 @@ _NUMBERS = ("value", "low", "high", "trials")  # of an Estimate
 def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     """Yield in a line each what the answer of a tune says, and its record does not.
 
-    Checked are what is recommended and what else is named, their gain, settings and every figure; neither what the
-    search cost, nor which of its probes are on the Pareto front.
+    Checked are what is recommended and what else is named, their gain, settings and every figure; not what the search
+    cost, nor a Pareto front with probes on it, as earlier versions wrote it.
     """
     answer, quest = run.answer, run.head.quest
     if answer is None or quest is None:
@@ -84,6 +84,9 @@ def _of_others(answer: TuneResult, ranking: Sequence[Choice]) -> Iterator[str]:
     named = answer.best_efficiency.case_id if answer.best_efficiency is not None else None
     if named != (efficient.case_id if efficient is not None else None):
         yield "answer: best efficiency is not what the final round gives"
+    front = [choice.case_id for choice in answer.pareto]
+    if all(one.trials for one in answer.pareto) and front != [choice.case_id for choice in pareto(ranking)]:
+        yield "answer: the Pareto front is not what the final round gives"
 
 
 def _of_gain(answer: TuneResult, rounds: Mapping[str, list[Trial]], quest: TuneSpec) -> Iterator[str]:

@@ -99,6 +99,15 @@ def test_transfer_optimizer_and_rest_have_their_own_words_the_largest_first():
     assert "pin_memory" not in told(phases, pin_memory=True)[2]
 
 
+def test_an_optimizer_beside_a_small_batch_is_not_blamed_on_the_model():
+    phases = {"forward": 0.3, "backward": 0.3, "optimizer": 0.4}
+    small = told(phases, batch_size=1)[-1]
+    assert "Causes: small batch, AdamW. Try: a larger batch; grad_accumulation: fewer updates for each item" in small
+    large = told(phases, batch_size=64)[-1]
+    assert "Causes: large model, small batch, AdamW. Try: a larger batch or grad_accumulation" in large
+    assert "Causes: large model" in told(phases, batch_size=1, grad_accumulation=64)[-1]
+
+
 def test_nothing_measured_nothing_said():
     assert told({}) == []
     assert told({"forward": 0.0}) == []

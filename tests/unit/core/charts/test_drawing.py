@@ -5,12 +5,13 @@ import sys
 import msgspec
 import pytest
 
-from torchstone.core.charts.drawing import as_png, as_svg, draw
-from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture
+from torchstone.core.charts.drawing import _drawn, as_png, as_svg, draw
+from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture, Stretch
 from torchstone.core.errors import MissingError, UsageError
 
 ONE = Picture("a title", (Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),),
                                 ({"x": 8, "y": 1.5}, {"x": 16, "y": 2.5})),))  # fmt: skip
+CLIPPED = (Stretch("from", "to", ({"from": 8, "to": 12},)),)  # is drawn as far as the axes reach
 
 
 def test_the_suffix_decides_what_is_written(tmp_path):
@@ -20,6 +21,22 @@ def test_the_suffix_decides_what_is_written(tmp_path):
     assert ">a title<" in as_svg(ONE)
 
 
+def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
+    vl_convert = pytest.importorskip("vl_convert")
+    calls = []
+    real = vl_convert.vegalite_to_svg
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda spec: calls.append(spec) or real(spec))
+    clipped = msgspec.structs.replace(
+        ONE, panels=(msgspec.structs.replace(ONE.panels[0], marks=(*ONE.panels[0].marks, *CLIPPED)),)
+    )
+    _drawn.cache_clear()
+    first, same = as_svg(clipped), as_svg(clipped)
+    as_png(clipped)
+    assert len(calls) == 1
+    _drawn.cache_clear()
+    assert as_svg(clipped) == first == same
+    assert len(calls) == 2
+    assert 'id="clip0"' in first, "Vega counts its clips on: the second time it had another number"
 def test_korean_is_drawn_where_the_machine_has_no_font_for_it():
     pytest.importorskip("vl_convert")
     one, other = (as_png(msgspec.structs.replace(ONE, title=title)) for title in ("처리량", "시간별"))

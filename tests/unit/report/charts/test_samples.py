@@ -80,6 +80,13 @@ def test_of_several_trials_each_quantile_has_its_interval_over_them():
     assert middle["x"] == pytest.approx(1e3 * summary.value, rel=0.01)
 
 
+def test_trials_that_differ_too_much_for_a_band_say_so():
+    run = a_run([a_trial([0.01 * factor] * 20) for factor in (1, 4)])
+    panel = first(charts_of(run)["latency_distribution"])
+    assert {value["low"] for value in panel.values} == {None}
+    assert panel.subtitle == "mean of 2 trials, which differ too much for an interval (wider than ±50 %)"
+
+
 def test_of_one_trial_the_band_is_of_its_steps_and_named():
     run = a_run([a_trial()])
     panel = first(charts_of(run)["latency_distribution"])

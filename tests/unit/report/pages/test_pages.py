@@ -28,7 +28,10 @@ from torchstone.report.pages.site import Site
 from torchstone.report.pages.store import Store
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\"'\u202e{{7*7}}"
-ADDRESSES = ("/runs", "/history", "/findings", "/runs/ID", "/runs/ID?every=1", "/history/CASE", "/compare?a=ID&b=OTHER")
+ADDRESSES = (
+    "/runs", "/history", "/findings", "/runs/ID", "/runs/ID?every=1", "/runs/ID/pictures", "/history/CASE",
+    "/compare?a=ID&b=OTHER",
+)  # fmt: skip
 
 
 def app_of(folder, token=None):

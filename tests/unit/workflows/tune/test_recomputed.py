@@ -11,7 +11,7 @@ from torchstone.analysis.summary import summarize
 from torchstone.core.schema.answer import TuneResult, TuneSpec
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.query import entry_of
 from torchstone.workflows.tune.answering import answer_of
 from torchstone.workflows.tune.final_round import ranked
@@ -75,6 +75,23 @@ def test_what_was_recorded_follows():
     assert found(run) == []
 
 
+def test_a_lucky_probe_is_not_on_the_front():
+    run = tuned()
+    probed = SPACE.case({"batch_size": 128})
+    fast = a_trial([0.010] * 10, items=128, case_id=probed.case_id, trial_id="lucky", purpose=Purpose.PROBE,
+                   steady={"peak_rss_bytes": [9e9]})  # fmt: skip
+    plan = msgspec.structs.replace(run.head.plan, cases=(*run.head.plan.cases, probed))
+    run = msgspec.structs.replace(
+        run, trials=(*run.trials, fast), head=msgspec.structs.replace(run.head, plan=plan), answer=None
+    )
+    rounds: dict[str, list[Trial]] = {}
+    for trial in run.trials[:-1]:
+        rounds.setdefault(trial.case_id, []).append(trial)
+    answer = answer_of(run, SPACE, rounds, ranked(rounds, QUEST), ())
+    assert answer.pareto[-1].throughput == answer.highest_throughput.throughput, "the two agree"
+    assert all(one.trials for one in answer.pareto)
+
+
 def test_a_run_of_another_kind_has_nothing_to_say():
     assert found(a_run()) == []
     assert found(msgspec.structs.replace(a_run(), answer=tuned().answer)) == ["answer: the run is no tune"]
@@ -86,6 +103,7 @@ def test_a_run_of_another_kind_has_nothing_to_say():
         (lambda a: {"recommended": a.present}, "recommended is batch_size=8, the final round gives batch_size=32"),
         (lambda a: {"highest_throughput": a.present}, "highest throughput is batch_size=8, not batch_size=32"),
         (lambda a: {"best_efficiency": None}, "best efficiency is not what the final round gives"),
+        (lambda a: {"pareto": a.pareto[:1]}, "the Pareto front is not what the final round gives"),
         (lambda a: {"gain": msgspec.structs.replace(a.gain, value=3.0)}, "gain 3 ["),
         (lambda a: {"gain": msgspec.structs.replace(a.gain, low=a.gain.value)}, "the final round gives 1.9"),
         (lambda a: {"gain": None}, "gain none, the final round gives 1.9"),

@@ -32,15 +32,22 @@ _ENDS = ("low", "high")
 
 
 class Drawings:
-    """Counts the drawings of a page: each has ids of its own, and only the first ones are offered over other axes."""
+    """Counts the drawings of a page: each has ids of its own, and only the first ones are offered over other axes.
 
-    def __init__(self) -> None:
+    `rows`: the most that a table of values has; `ratios`: the most that a forest plot has, None: all.
+    """
+
+    def __init__(
+        self, name: str = "", other_axes: int = _MOST_OTHER_AXES, rows: int = _MOST_ROWS, ratios: int | None = None
+    ) -> None:
+        """`name`: what every id begins with, where the page has more than this; `other_axes`: drawings over those."""
+        self.name, self.rows, self.ratios = name, rows, ratios
         self._numbers = count(1)
-        self._left = _MOST_OTHER_AXES
+        self._left = other_axes
 
     def prefix(self) -> str:
         """Return what the ids of the next drawing begin with."""
-        return f"p{next(self._numbers)}-"
+        return f"{self.name}p{next(self._numbers)}-"
 
     def may_offer_more(self) -> bool:
         """Say whether a picture may be drawn once more over other axes, and count it."""
@@ -94,7 +101,8 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         is_drawn = missing is None and panel.marks
         label = f"{chart.says} {title}".strip()
         plots, wide = _plots(picture, panel, label, drawn) if is_drawn else ((), False)
-        values, left_out = _values(panel, f"{said('values')}: {title or picture.title or chart.name}")
+        words = f"{said('values')}: {title or picture.title or chart.name}"
+        values, left_out = _values(panel, words, drawn.rows)
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
     return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
@@ -208,8 +216,8 @@ def _rows(panel: Panel) -> list[Mapping[str, Any]]:
     return [*panel.values, *own]
 
 
-def _values(panel: Panel, label: str) -> tuple[Grid, int]:
-    """Return the table of values, and how many rows it leaves out."""
+def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
+    """Return the table of values, and how many rows it leaves out: of more than `most`."""
     rows = _rows(panel)
     titles = {panel.x.column: panel.x.title}
     for mark in panel.marks:
@@ -217,8 +225,8 @@ def _values(panel: Panel, label: str) -> tuple[Grid, int]:
             titles.setdefault(along.column, along.title)
     names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row)])
     shown = rows
-    if len(rows) > _MOST_ROWS:
-        shown = [rows[n * len(rows) // _MOST_ROWS] for n in range(_MOST_ROWS)]
+    if len(rows) > most:
+        shown = [rows[n * len(rows) // most] for n in range(most)]
     columns = []
     for name in names if rows else ():
         cells = [row.get(name) for row in shown]

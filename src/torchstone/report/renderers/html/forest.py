@@ -74,8 +74,8 @@ class Forest(NamedTuple):
     ticks: tuple[tuple[str, str], ...]
 
 
-def forest(part: Ratios, place: str) -> Forest:
-    """Return the plot of ratios, those with a decision first. `place`: its id in the page."""
+def forest(part: Ratios, place: str, most: int | None = None) -> Forest:
+    """Return the plot of ratios, those with a decision first. `place`: its id in the page; `most`: rows, None: all."""
     axis = _axis(part)
     words = [one.verdict.replace("_", " ") for one in part.rows]
     order = [*_ORDER, *(word for word in dict.fromkeys(words) if word not in _ORDER)]
@@ -84,7 +84,7 @@ def forest(part: Ratios, place: str) -> Forest:
     low, high = (_inside(axis.place(end)) for end in (1.0 / (1.0 + part.margin), 1.0 + part.margin))
     return Forest(
         place, part.margin, f"{100.0 * part.margin:.4g} %", f"{100.0 * part.level:.4g} %",
-        tuple(_row(one, word, axis) for word, one in ranked),
+        tuple(_row(one, word, axis) for word, one in ranked[:most]),
         tuple((word, counted[word]) for word in order), axis, _percent(axis.place(1.0)),
         (_percent(low), _percent(high - low)),
         tuple((_percent(axis.place(value)), f"{value:g}") for value in _ticks(axis)),

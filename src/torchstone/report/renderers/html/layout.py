@@ -43,16 +43,19 @@ class Laid(NamedTuple):
     columns: int
 
 
-def laid_out(document: Document) -> Laid:
-    """Return the page of a Document. Draws its pictures where vl-convert is there, else says what is missing."""
+def laid_out(document: Document, drawn: Drawings | None = None, level: int = 2) -> Laid:
+    """Return the page of a Document. Draws its pictures where vl-convert is there, else says what is missing.
+
+    `drawn`: what there is room for; `level`: of the first headings.
+    """
     parts = list(_flat(document.parts))
     answer: list[str] = []
     for part in parts:
         if not (isinstance(part, Text) and part.role == Role.HEADLINE):
             break
         answer.append(part.text)
-    layout = _Layout()
-    blocks = tuple(layout.blocks(parts[len(answer) :], document.title, 2))
+    layout = _Layout(drawn or Drawings(), level)
+    blocks = tuple(layout.blocks(parts[len(answer) :], document.title, level))
     sections = [(b.content.place, b.content.title) for b in blocks if b.kind == "section"]
     return Laid(tuple(answer), blocks, tuple(sections) if len(sections) >= _CONTENTS else (), layout.columns)
 
@@ -75,16 +78,16 @@ def _kind(part: Part) -> str:
 class _Layout:
     """Counts what has to be told apart in one page."""
 
-    def __init__(self) -> None:
+    def __init__(self, drawn: Drawings, level: int) -> None:
         self.columns = 1
         self._sections = count(1)
-        self._drawn = Drawings()
+        self._drawn, self._first = drawn, level
         self._forests = count(1)
 
     def blocks(self, parts: Sequence[Part], title: str, level: int) -> Iterator[Block]:
         """Yield the blocks of parts below a heading of this title; sections among them have headings of `level`."""
         flat = list(_flat(parts))
-        crowd = level > 2 and sum(map(_has_sections, flat)) >= _CROWD
+        crowd = level > self._first and sum(map(_has_sections, flat)) >= _CROWD
         if crowd:
             flat = gathered(flat)
         for kind, group in groupby(flat, key=_kind):
@@ -113,7 +116,7 @@ class _Layout:
                 return Block("chart", drawn)
             case Ratios():
                 self.columns = max(self.columns, FOREST_COLUMNS)
-                return Block("ratios", forest(part, f"f{next(self._forests)}"))
+                return Block("ratios", forest(part, f"{self._drawn.name}f{next(self._forests)}", self._drawn.ratios))
             case Section():
                 folded = part.folded or (crowd and _has_sections(part))
                 place = f"s{next(self._sections)}"

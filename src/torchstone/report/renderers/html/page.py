@@ -37,17 +37,17 @@ class _Carried(NamedTuple):
 def page(document: Document) -> str:
     """Return the text of the file. Every text of the Document is escaped, and what is not printable replaced."""
     laid = laid_out(document)
-    style = _asset("page.css") + _of_columns(laid.columns)
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
-    return _environment().get_template("page.html").render(
-        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=_ours(style),
-        script=_ours(script), units=_ours(json.dumps(units.factors())), words=_ours(_words(script)),
+    style = asset("page.css") + of_columns(laid.columns)
+    script = "\n".join(asset(name) for name in _SCRIPTS)
+    return environment().get_template("page.html").render(
+        title=document.title, language=document.language, laid=laid, policy=_policy(script, style), style=ours(style),
+        script=ours(script), units=ours(json.dumps(units.factors())), words=ours(_words(script)),
         carried=[_carried(one) for one in document.attachments],
-        attachments=_ours(attachment_tags(document.attachments)),
+        attachments=ours(attachment_tags(document.attachments)),
     )  # fmt: skip
 
 
-def _ours(text: str) -> Markup:
+def ours(text: str) -> Markup:
     """Return what is put into the page as it is: nothing of it is a stranger's, or it is escaped already."""
     return Markup(text)  # noqa: S704  # see above
 
@@ -64,7 +64,8 @@ def _carried(one: Attachment) -> _Carried:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of the page. Whatever they are filled with is escaped."""
     made = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
@@ -87,14 +88,18 @@ def _shown(value: object) -> object:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file beside this one."""
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _of_columns(count: int) -> str:
-    """Return the rules that align a column to the left (l1, l2, …), and that hide one (h1, h2, …)."""
+def of_columns(count: int, within: str = "") -> str:
+    """Return the rules that align a column to the left (l1, l2, …), and that hide one (h1, h2, …).
+
+    `within`: what each rule begins with.
+    """
     return "".join(
-        f".l{n}>*>tr>:nth-child({n}){{text-align:left}}.h{n}>*>tr>:nth-child({n}){{display:none}}\n"
+        f"{within}.l{n}>*>tr>:nth-child({n}){{text-align:left}}{within}.h{n}>*>tr>:nth-child({n}){{display:none}}\n"
         for n in range(1, count + 1)
     )
 

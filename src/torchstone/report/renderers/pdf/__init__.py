@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torchstone.report.document import Document
-from torchstone.report.renderers.pdf.typesetting import typeset
 
 
 class Pdf:
@@ -14,6 +13,8 @@ class Pdf:
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without typst."""
+        from torchstone.report.renderers.pdf.typesetting import typeset  # `list` describes all formats and draws none
+
         return typeset(document)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from torchstone.report.document import Document
-from torchstone.report.renderers.pptx.drawing import presentation
-from torchstone.report.renderers.pptx.outline import slides
 from torchstone.report.translation.spoken import speaking
 
 
@@ -16,6 +14,9 @@ class Pptx:
 
     def render(self, document: Document) -> bytes:
         """Return the file. Raises MissingError without python-pptx."""
+        from torchstone.report.renderers.pptx.drawing import presentation  # `list` describes all formats, draws none
+        from torchstone.report.renderers.pptx.outline import slides
+
         with speaking(document.language):
             return presentation(slides(document), document.title)
 

@@ -1,0 +1,85 @@
+"""A report of several runs: made, with the records that it carries, and made again of what it carries."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.compare.answer import answers
+from torchstone.analysis.compare.compare import Asked, compare
+from torchstone.analysis.compare.inputs import ComparedInput, labelled
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import SCHEMA, Run
+from torchstone.report.carried import carrying, claim_files, files_of_run, training_file
+from torchstone.report.document import Document
+from torchstone.report.documents.combined import combined_document
+from torchstone.report.documents.comparison import comparison_document
+from torchstone.report.documents.comparison_pictures import comparison_pictures
+from torchstone.report.layout import LAYOUT, Kind, Known, Layout, Side
+from torchstone.storage.query import entry_of
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.record_writer import record_lines
+
+
+def comparison_of(participants: Sequence[ComparedInput]) -> Document:
+    """Return the report that compares these, without what it carries. Raises UsageError as `compare` does."""
+    compared = compare(participants, Asked())
+    return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
+
+
+def carrying_compared(document: Document, participants: Sequence[ComparedInput], folder: Path) -> Document:
+    """Return the report of a comparison with the records of all its runs. `folder`: the store."""
+    files: dict[str, bytes] = {}
+    for run in (run for one in participants for run in one.runs):
+        record = _record_of(run, folder)
+        sha256 = hashlib.sha256(record).hexdigest()
+        files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
+    for metrics in (metrics for one in participants for metrics in one.trainings.values()):
+        files |= training_file(metrics)
+    sides = tuple(Side(one.label, tuple(run.head.run_id for run in one.runs)) for one in participants)
+    return carrying(document, {**files, LAYOUT: _layout(Kind.COMPARISON, sides)})
+
+
+def carrying_combined(document: Document, summaries: Sequence[RunSummary]) -> Document:
+    """Return a combined report with the records of all its runs. Raises UsageError where one cannot be read."""
+    files: dict[str, bytes] = {}
+    for summary in summaries:
+        files |= files_of_run(summary)
+    sides = tuple(Side(summary.name, (summary.run_id,)) for summary in summaries)
+    return carrying(document, {**files, LAYOUT: _layout(Kind.COMBINED, sides)})
+
+
+def document_again(layout: Layout, known: Known) -> Document:
+    """Return the Document that a layout gives of these runs.
+
+    Raises UsageError where the layout does not name each run once, or the runs cannot be put together so.
+    """
+    named = [run_id for side in layout.sides for run_id in side.runs]
+    if sorted(named) != sorted(known.runs) or not all(side.runs for side in layout.sides):
+        raise UsageError(f"{LAYOUT} does not name each run that is carried once")
+    if layout.kind == Kind.COMBINED:
+        return combined_document([known.summaries[one] for one in named], [known.documents[one] for one in named])
+    sides = [tuple(known.runs[run_id] for run_id in side.runs) for side in layout.sides]
+    return comparison_of([
+        msgspec.structs.replace(one, trainings={
+            run_id: known.trainings[run_id] for run_id in side.runs if run_id in known.trainings
+        })
+        for one, side in zip(labelled([side.label for side in layout.sides], sides), layout.sides, strict=True)
+    ])  # fmt: skip
+
+
+def _layout(kind: Kind, sides: Sequence[Side]) -> bytes:
+    return encode(Layout(SCHEMA, kind, tuple(sides))) + b"\n"
+
+
+def _record_of(run: Run, folder: Path) -> bytes:
+    """Return the record of a run: as it is stored where that is the same run, else written anew from what was read."""
+    path = record_path(folder, run.head.run_id)
+    if run.end is not None and path.is_file() and read_record(path) == run:
+        return path.read_bytes()
+    return b"".join(record_lines(run))
