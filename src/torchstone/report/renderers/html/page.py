@@ -70,13 +70,8 @@ def environment() -> Environment:
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.globals["say"] = _said
+    made.globals["say"] = said
     return made
-
-
-def _said(text: str, *values: object) -> str:
-    """Return a text of ours in the language that is spoken, its places {0}, {1} filled with the values."""
-    return said(text).format(*values) if values else said(text)
 
 
 def _shown(value: object) -> object:
