@@ -18,6 +18,7 @@ from importlib.metadata import version as version_of
 from typing import Any
 
 from torchstone.cli import COMMANDS
+from torchstone.cli._language import add_language
 from torchstone.cli._parsing import Parser
 
 project = "torchstone"
@@ -66,6 +67,7 @@ def command_reference() -> str:
         command = import_module(f"torchstone.cli.{name}_command")
         parser = Parser(prog=f"torchstone {name}", description=command.__doc__)
         command.add_arguments(parser)
+        add_language(parser)
         sections += _sections(parser, "##")
     return "\n".join(sections)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from torchstone.cli import COMMANDS
+from torchstone.cli._language import add_language
 from torchstone.cli._parsing import Parser
 from torchstone.core.errors import UsageError
 
@@ -65,6 +66,7 @@ def fault(typed: str) -> str | None:
     command = import_module(f"torchstone.cli.{name}_command")
     parser = Parser(prog=f"torchstone {name}")
     command.add_arguments(parser)
+    add_language(parser)
     try:
         parser.parse_args([word for word in words if word not in ("--help", "-h")])
     except UsageError as error:

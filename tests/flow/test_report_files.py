@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from build import a_sweep
+from reported import a_swept_run
 from stored import store
 
 from torchstone.cli import main
@@ -42,6 +44,20 @@ def test_s4_08_to_10_a_report_as_pdf_slides_and_csv(outputs, capfd):
     assert pptx.read_bytes().startswith(b"PK")
     rows = list(csv.reader(io.StringIO(table.read_text(encoding="utf-8-sig"), newline=""), strict=True))
     assert any("batch size" in " ".join(row) for row in rows)
+
+
+def test_reports_are_in_the_language_that_was_asked_for_and_follow_from_their_record(outputs, capfd):
+    pytest.importorskip("jinja2")
+    store(outputs, [a_swept_run()])
+    assert main(["report", "--format", "html,md,csv,json", "--lang", "ko"]) == 0
+    page, text, table, document = (Path(line) for line in capfd.readouterr().out.split())
+    assert '<html lang="ko">' in page.read_text(encoding="utf-8")
+    assert "신뢰구간" in text.read_text(encoding="utf-8")
+    assert re.search("[가-힣]", table.read_text(encoding="utf-8") + document.read_text(encoding="utf-8")) is None
+    assert main(["verify", str(page), "--lang", "ko"]) == 0
+    assert "모든 지표와 판정이 기록에서 나옴" in " ".join(capfd.readouterr().out.split())
+    page.write_text(page.read_text(encoding="utf-8").replace("가장 빠름", "가장 느림", 1), encoding="utf-8")
+    assert main(["verify", str(page), "--lang", "ko"]) == 1
 
 
 def test_s3_69_training_and_inference_in_one_report_that_is_verified(outputs, capfd):

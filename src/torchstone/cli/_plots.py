@@ -25,8 +25,9 @@ def write_plots(document: Document, folder: Path) -> list[Path]:
     Raises UsageError where the folder cannot be written, MissingError without vl-convert.
     """
     from torchstone.report.pictures import drawn
+    from torchstone.report.translation.documents import in_spoken_language
 
-    return [write_file(folder / name, data) for name, data in drawn(document).items()]
+    return [write_file(folder / name, data) for name, data in drawn(in_spoken_language(document)).items()]
 
 
 def check_folder(folder: Path) -> None:

@@ -62,10 +62,14 @@ def _plot(summary: RunSummary) -> Sequence[str]:
     """Return the lines of throughput over batch size. Raises UsageError where no two batch sizes were measured."""
     from torchstone.cli._render import terminal_width
     from torchstone.report.charts.batch_sizes import THROUGHPUT, batch_size_charts
+    from torchstone.report.document import Document
     from torchstone.report.documents.run import without_probes
+    from torchstone.report.pictures import charts_of
     from torchstone.report.renderers._characters import characters
+    from torchstone.report.translation.documents import in_spoken_language
 
     found = next((one for one in batch_size_charts(without_probes(summary)) if one.name == THROUGHPUT), None)
     if found is None:
         raise UsageError("--plot: two batch sizes make a curve; measure more (--batch-sizes 8,32,128)")
-    return ["", *characters(found.picture, terminal_width())]
+    (chart,) = charts_of(in_spoken_language(Document(summary.name, (found,))))
+    return ["", *characters(chart.picture, terminal_width())]

@@ -10,6 +10,7 @@ import msgspec
 from torchstone.core.charts.drawing import as_png, as_svg
 from torchstone.report.charts.ratios import ratios_chart
 from torchstone.report.document import Chart, Document, Part, Ratios, Section
+from torchstone.report.translation.documents import translated
 
 _SUFFIXES = (".svg", ".png")
 
@@ -17,7 +18,7 @@ _SUFFIXES = (".svg", ".png")
 def charts_of(document: Document) -> tuple[Chart, ...]:
     """Return every Chart of a Document in order, and of each Ratios its forest plot; no two have the same name."""
     found: dict[str, Chart] = {}
-    for chart in _charts(document.parts):
+    for chart in _charts(document.parts, document.language):
         name, number = file_name(chart.name), 1
         while name in found:
             number += 1
@@ -50,15 +51,15 @@ def beside(document: Document, folder: str) -> Document:
     return msgspec.structs.replace(document, parts=tuple(_renamed(document.parts, names, folder)))
 
 
-def _charts(parts: Sequence[Part]) -> Iterator[Chart]:
+def _charts(parts: Sequence[Part], language: str) -> Iterator[Chart]:
     for part in parts:
         if isinstance(part, Chart):
             yield part
         elif isinstance(part, Ratios):
             if (chart := ratios_chart(part)) is not None:
-                yield chart
+                yield from _charts(translated(Document("", (chart,)), language).parts, language)
         elif isinstance(part, Section):
-            yield from _charts(part.parts)
+            yield from _charts(part.parts, language)
 
 
 def file_name(name: str) -> str:

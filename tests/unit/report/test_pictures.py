@@ -5,6 +5,7 @@ import pytest
 from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture
 from torchstone.report.document import Chart, Document, Ratio, Ratios, Section, Text
 from torchstone.report.pictures import beside, charts_of, drawn, without_charts
+from torchstone.report.translation.documents import translated
 
 VALUES = ({"x": "8", "y": 1.5}, {"x": "16", "y": 2.5})
 PANEL = Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),), VALUES)
@@ -20,6 +21,14 @@ PAGE = Document("t", (
 def test_every_picture_is_found_in_order_under_a_name_that_is_a_file_s():
     assert [chart.name for chart in charts_of(PAGE)] == ["ratios", "speed", "speed_2", "etc_x_y", "last"]
     assert charts_of(Document("t", (Text("none"), Ratios((), 0.0, 0.95)))) == ()
+
+
+def test_the_plot_of_ratios_speaks_the_language_of_its_document():
+    korean = charts_of(translated(PAGE, "ko"))[0]
+    assert korean.name == "ratios"
+    assert korean.picture.title.startswith("비교 대상 ÷ 기준")
+    assert korean.picture.subtitle == "막대: 95 % 신뢰구간; 음영: 2 % 미만의 차이"
+    assert [panel.title for panel in korean.picture.panels] == ["향상: 1"]
 
 
 def test_each_is_drawn_as_svg_and_png_the_same_again():

@@ -13,6 +13,7 @@ from torchstone.core import units
 from torchstone.core.charts.picture import Failure, Line, Panel, Picture
 from torchstone.core.plain_text import plain
 from torchstone.report.renderers._text import cells, wrapped
+from torchstone.report.translation.spoken import said
 
 _DOT, _BAR, _LEFT, _RIGHT = "●", "─", "├", "┤"
 _LEAST = 10  # cells of the line on which a dot is placed
@@ -33,7 +34,8 @@ def characters(picture: Picture, width: int) -> Iterator[str]:
 def _panel(panel: Panel, line: Line, width: int) -> Iterator[str]:
     what = "" if panel.title == line.y.title else panel.title
     heading = ", ".join(filter(None, (panel.group, what)))
-    yield from wrapped(f"{heading}{': ' * bool(heading)}{line.y.title} by {panel.x.title}", width)
+    axes = said("{0} by {1}", line.y.title, panel.x.title)
+    yield from wrapped(f"{heading}{': ' * bool(heading)}{axes}", width)
     curves = panel.colours.names if panel.colours is not None else ("",)
     column = panel.colours.column if panel.colours is not None else ""
     most = max((_high(value, line.y.column) for value in panel.values), default=0.0)
@@ -49,7 +51,7 @@ def _panel(panel: Panel, line: Line, width: int) -> Iterator[str]:
     failures = [mark for mark in panel.marks if isinstance(mark, Failure)]
     lost = [f"{value[panel.x.column]} {value[mark.word]}" for mark in failures for value in mark.values]
     if lost:
-        yield from wrapped(f"no value: {'; '.join(lost)}", width, first="  ", rest="    ")
+        yield from wrapped(f"{said('no value')}: {'; '.join(lost)}", width, first="  ", rest="    ")
     if panel.subtitle:
         yield from wrapped(panel.subtitle, width, first="  ", rest="    ")
 

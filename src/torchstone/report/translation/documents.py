@@ -22,7 +22,6 @@ from torchstone.report.document import (
     Table,
     Text,
 )  # fmt: skip
-from torchstone.report.translation.catalogue import ENGLISH
 from torchstone.report.translation.spoken import spoken
 from torchstone.report.translation.translator import exact, translation
 
@@ -44,7 +43,7 @@ def translated(document: Document, language: str) -> Document:
 
     What has no translation stays English. Numbers, units, commands and names stay as they are.
     """
-    if language == ENGLISH == document.language:
+    if language == document.language:
         return document
 
     def say(text: str) -> str:

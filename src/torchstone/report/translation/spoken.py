@@ -26,11 +26,11 @@ def spoken() -> str:
     return _LANGUAGE.get()
 
 
-def said(text: str) -> str:
-    """Return a text of our own in the language that is spoken."""
+def said(text: str, *values: object) -> str:
+    """Return a text of our own in the language that is spoken, its places {0}, {1} filled with the values."""
     language = _LANGUAGE.get()
-    if language == ENGLISH:
-        return text
-    from torchstone.report.translation.translator import translation  # its catalogue takes a moment to load
+    if language != ENGLISH:
+        from torchstone.report.translation.translator import translation  # its catalogue takes a moment to load
 
-    return translation(text, language)
+        text = translation(text, language)
+    return text.format(*values) if values else text

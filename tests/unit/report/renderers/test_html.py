@@ -41,7 +41,7 @@ from torchstone.report.document import (
 from torchstone.report.documents.run import run_document
 from torchstone.report.renderers.html import RENDERER
 from torchstone.report.renderers.html import charts as drawing
-from torchstone.report.renderers.html.page import SAID, _asset
+from torchstone.report.renderers.html.page import SAID, asset
 from torchstone.report.translation.documents import translated
 from torchstone.storage.query import find
 
@@ -395,7 +395,7 @@ def test_336_cases_are_a_page_of_one_and_a_half_megabytes_at_most(tmp_path):
 
 
 def test_what_the_scripts_say_is_in_the_language_of_the_page():
-    words = {text for name in ("page", "tables", "charts", "forest") for text in SAID.findall(_asset(f"{name}.js"))}
+    words = {text for name in ("page", "tables", "charts", "forest") for text in SAID.findall(asset(f"{name}.js"))}
     assert len(words) > 25
     assert 'id="words"' not in drawn(compared)[1]
     page = RENDERER.render(translated(compared(), "ko")).decode()

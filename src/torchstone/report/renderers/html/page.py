@@ -71,6 +71,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
+<<<<<<< HEAD
     made.globals["say"] = _said
     made.filters["code"] = with_code
     return made
@@ -86,6 +87,12 @@ def with_code(text: str) -> Markup:
     return ours(_CODE.sub(r"<code>\1</code>", str(escape(_shown(text)))))
 
 
+=======
+    made.globals["say"] = said
+    return made
+
+
+>>>>>>> lang
 def _shown(value: object) -> object:
     """Return what a place of the template is filled with: markup of ours as it is, all else as one printable line."""
     if isinstance(value, Markup):

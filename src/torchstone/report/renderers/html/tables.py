@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -64,7 +64,8 @@ def _cells(column: Column, *, first: bool) -> Sequence[str]:
     if first and column.left:  # an empty cell stands for the one above, which a sorted table takes away from it
         return list(accumulate(column.cells, _repeated))
     if column.left:
-        return [_judged(cell) for cell in column.cells]
+        words = {**{said(word): word for word in VERDICTS}, **{word: word for word in VERDICTS}}
+        return [_judged(cell, words) for cell in column.cells]
     return [_marked(cell) for cell in column.cells]
 
 
@@ -79,10 +80,10 @@ def _marked(cell: str) -> str:
     return Markup("{}<b>{}</b>").format(cell[:-1], cell[-1])
 
 
-def _judged(cell: str) -> str:
+def _judged(cell: str, words: Mapping[str, str]) -> str:
+    """Return a cell with its verdict marked. `words`: verdicts as they are said, and the English word of each."""
     word, comma, rest = cell.partition(",")
-    known = next((one for one in VERDICTS if word in (one, said(one))), None)
-    return verdict(word, known) + comma + rest if known is not None and cell.isprintable() else cell
+    return verdict(word, words[word]) + comma + rest if word in words and cell.isprintable() else cell
 
 
 def verdict(word: str, known: str) -> Markup:
