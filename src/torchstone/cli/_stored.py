@@ -38,8 +38,8 @@ def document_of(summary: RunSummary, *, every: bool, pictures: bool = False) -> 
 
 def _pictures(summary: RunSummary) -> Sequence[Section]:
     """Return the pictures of a run. Reads the record, since its raw values are shown."""
-    from torchstone.report.documents.run_pictures import run_pictures, training_of
+    from torchstone.report.documents.run_pictures import pictured_part, run_pictures, training_of
     from torchstone.storage.query import read_run
 
-    run = read_run(Path(summary.record))
+    run = read_run(Path(summary.record), pictured_part(summary))
     return run_pictures(summary, run, training_of(run))

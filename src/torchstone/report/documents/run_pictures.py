@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchstone.analysis.advice.loss_curves import compared
+from torchstone.analysis.advice.loss_curves import METRICS, compared, compared_cases
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
 from torchstone.report.charts.batch_sizes import batch_size_charts
+from torchstone.report.charts.chosen_cases import chosen_cases
 from torchstone.report.charts.losses import losses_chart
 from torchstone.report.charts.names import device_names
 from torchstone.report.charts.pareto import pareto_chart
@@ -21,19 +22,21 @@ from torchstone.report.charts.telemetry import telemetry_chart
 from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
-from torchstone.storage.training.folder import METRICS
+from torchstone.storage.training.folder import METRICS as METRICS_FILE
 from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
+from torchstone.storage.wanted import Wanted
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
 TRAINING = "Course of the training"
 
 
 def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:
-    """Return a section for each kind of picture that a run has data for. `run`: what its record has, raw values too.
+    """Return a section for each kind of picture that a run has data for.
 
     What a search only probed is in the picture of the search alone: probes are no results.
 
-    `training`: of a training to its end what its file of metrics has.
+    `run`: what its record has, raw values too, or of it the `pictured_part`; `training`: of a
+    training to its end what its file of metrics has.
     """
     shown = without_probes(summary)
     search = search_chart(summary) if summary.answer is not None else None
@@ -45,13 +48,19 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
     return tuple(section for section in sections if section.parts)
 
 
+def pictured_part(summary: RunSummary) -> Wanted:
+    """Return which part of a run's record its pictures show: single steps of a few Cases, and losses."""
+    whole = frozenset(case.case_id for case in chosen_cases(without_probes(summary)))
+    return Wanted(whole, compared_cases(summary), METRICS)
+
+
 def training_of(run: Run) -> TrainingMetrics | None:
     """Return what the folder of a training tells of this run; None of other runs, and where the folder is not here.
 
     Raises UsageError where its file of metrics cannot be read.
     """
     fit = run.head.procedure.fit
-    path = Path(fit.folder) / METRICS if fit is not None and fit.folder else None
+    path = Path(fit.folder) / METRICS_FILE if fit is not None and fit.folder else None
     if path is None or not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises for a long name
         return None
     found = read_metrics(path)

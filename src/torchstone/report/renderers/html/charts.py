@@ -25,6 +25,8 @@ _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
 _MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
 _MOST_OTHER_AXES = 12  # drawings of a page: each takes its time and place
+_MOST_PANELS = 6  # of a picture, that are seen at once: two rows on a desk, what is asked for first
+_MOST_GROUPS = 3  # that are named above what is folded
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
 _AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
 _ENDS = ("low", "high")
@@ -70,13 +72,18 @@ class Drawn(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A picture. `missing`: why it is not drawn, with what to type; None where it is."""
+    """A picture. `missing`: why it is not drawn, with what to type; None where it is.
+
+    `panels` are shown, `folded` behind them, under the words `more`.
+    """
 
     title: str
     subtitle: str
     says: str
     panels: tuple[Drawn, ...]
     missing: str | None
+    folded: tuple[Drawn, ...]
+    more: str
 
 
 def figure(chart: Chart, drawn: Drawings) -> Figure:
@@ -96,7 +103,16 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         values, left_out = _values(panel, f"values: {title or picture.title or chart.name}")
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
-    return Figure(picture.title, picture.subtitle, chart.says, tuple(panels), missing)
+    most = _MOST_PANELS if len(panels) > _MOST_PANELS + 1 else len(panels)
+    shown, folded = tuple(panels[:most]), tuple(panels[most:])
+    return Figure(picture.title, picture.subtitle, chart.says, shown, missing, folded, _more(picture.panels[most:]))
+
+
+def _more(panels: Sequence[Panel]) -> str:
+    """Return how many panels are folded, and of what."""
+    groups = [name for name in dict.fromkeys(panel.group for panel in panels) if name]
+    named = "; ".join(groups[:_MOST_GROUPS]) + ("; …" if len(groups) > _MOST_GROUPS else "")
+    return f"{len(panels)} more" + (f": {named}" if named else "")
 
 
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
