@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
+        bench-resume bench-sweep bench-records bench-reports bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
 help: ## list the targets
@@ -200,6 +200,9 @@ bench-sweep: setup-dev ## the tool's own overhead in a sweep of 336 trivial tria
 
 bench-records: setup-dev ## how fast 10,000 trials are listed and shown
 	@$(BIN)/python benchmarks/records.py
+
+bench-reports: setup-dev ## how soon reports of 336 cases and of 10,000 trials are there, how large, in what memory
+	@$(BIN)/python benchmarks/reports.py
 
 # ── accelerators ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,9 +1,13 @@
 """What every test may rely on: a store of its own, no model hub, and the data folder where it is."""
 
+import hashlib
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from torchstone.core.charts import drawing
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["TORCHSTONE_WHEN_BUSY"] = "share"  # several tests run several torchstones at once
@@ -26,3 +30,31 @@ def driver_folder(tmp_path_factory) -> Path:
     import stub_driver
 
     return stub_driver.build(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drawn_once(tmp_path_factory) -> Iterator[None]:
+    """Each picture is drawn once for all tests and workers: the same ones are in many formats and many tests.
+
+    That a picture drawn twice is the same is tested with the functions themselves (unit/core/charts/test_drawing.py).
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "drawings"
+    folder.mkdir(exist_ok=True)
+    svg_of, pixels = drawing._drawn, drawing._pixels
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "_drawn", lambda spec: kept(folder, spec, lambda: svg_of(spec).encode()).decode())
+        patch.setattr(drawing, "_pixels", lambda svg: kept(folder, svg.encode(), lambda: pixels(svg)))
+        yield
+
+
+def kept(folder: Path, asked: bytes, draw: Callable[[], bytes]) -> bytes:
+    """Return what was drawn of this text by any worker, or draw it."""
+    file = folder / hashlib.sha256(asked).hexdigest()
+    if file.exists():
+        return file.read_bytes()
+    drawn = draw()
+    own = file.with_suffix(f".{os.getpid()}")
+    own.write_bytes(drawn)
+    own.replace(file)
+    return drawn

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,7 +144,7 @@ _LOOKED_AT = (
     "ab", "compare", "check", "recommend: two devices", "history", "tune", "diagnosis", "machine", "machine check",
     "peaks", "memory", "training", "evaluation", "runs", "import", "export",
 )  # fmt: skip
-ZOO: list[tuple[str, Callable[[], Document]]] = [
+_ALL: list[tuple[str, Callable[[], Document]]] = [
     ("run: empty", lambda: run_document(_summary(a_run([], cases=())), every=True)),
     ("run: one trial", lambda: run_document(_one([a_case()]))),
     ("run: one trial, all of it", lambda: run_document(_one([a_case()]), every=True)),
@@ -166,6 +167,8 @@ ZOO: list[tuple[str, Callable[[], Document]]] = [
     *_OF_OTHERS,
     *ci_results.DOCUMENTS,
 ]
+# Made once: some take seconds, and dozens of tests want each.
+ZOO = [(name, cache(make)) for name, make in _ALL]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),
     Page("show", lambda: run_document(swept())),

@@ -14,13 +14,19 @@ def told(capfd, *words):
     return code, json.loads(capfd.readouterr().out)
 
 
-def test_what_fits_and_the_largest_batch(capfd, outputs):
-    assert main(["memory", "--model", "hf:bert-tiny", "--task", "train", "--for", "rtx4090", "--batch-sizes", "8"]) == 0
-    said = capfd.readouterr().out
+def test_what_fits_the_largest_batch_and_the_parts_as_pictures(capfd, outputs, tmp_path):
+    pytest.importorskip("vl_convert")
+    words = ["memory", "--model", "hf:bert-tiny", "--task", "train", "--for", "rtx4090", "--batch-sizes", "8,16"]
+    assert main([*words, "--plots", str(tmp_path / "plots")]) == 0
+    said, told_of = capfd.readouterr()
     first = " ".join(said.split(".")[0].split())
     assert first.startswith("train bert-tiny, batch_size 8 fits an NVIDIA GeForce RTX 4090: its peak is")
     assert "The largest batch that leaves a tenth of the memory free is" in " ".join(said.split())
-    assert not outputs.exists(), "nothing is written"
+    assert not outputs.exists(), "nothing is written but the pictures"
+    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"memory_by_kind.svg", "memory_by_kind.png"}
+    assert str(tmp_path / "plots" / "memory_by_kind.svg") in told_of
+    svg = (tmp_path / "plots" / "memory_by_kind.svg").read_text(encoding="utf-8")
+    assert all(f">{kind}</text>" in svg for kind in ("weights", "gradients", "optimizer", "activations"))
 
 
 @pytest.mark.long
@@ -129,16 +135,6 @@ def test_a_wrong_name_is_one_line_with_near_names(refused, command):
 )
 def test_mistakes(refused, words, said):
     assert said in refused(*words)
-
-
-def test_the_parts_of_the_memory_as_pictures(capfd, tmp_path):
-    pytest.importorskip("vl_convert")
-    words = ["memory", "--model", "hf:bert-tiny", "--task", "train", "--for", "rtx4090", "--batch-sizes", "8,16"]
-    assert main([*words, "--plots", str(tmp_path / "plots")]) == 0
-    assert {path.name for path in (tmp_path / "plots").iterdir()} == {"memory_by_kind.svg", "memory_by_kind.png"}
-    assert str(tmp_path / "plots" / "memory_by_kind.svg") in capfd.readouterr().err
-    svg = (tmp_path / "plots" / "memory_by_kind.svg").read_text(encoding="utf-8")
-    assert all(f">{kind}</text>" in svg for kind in ("weights", "gradients", "optimizer", "activations"))
 
 
 def test_pictures_that_cannot_be_drawn_are_told_before_anything_is_traced(capfd, tmp_path, monkeypatch):

@@ -10,8 +10,9 @@ from torchstone.analysis.summary import RunSummary
 from torchstone.core.errors import TorchstoneError
 from torchstone.report.document import Document, Part, Role, Text
 from torchstone.report.documents.run import run_document
-from torchstone.report.documents.run_pictures import run_pictures, training_of
+from torchstone.report.documents.run_pictures import pictured_part, run_pictures
 from torchstone.storage.query import read_run
+from torchstone.storage.training.metrics_log import metrics_of
 
 
 class ShownRun(RunSummary, frozen=True):
@@ -44,7 +45,7 @@ def document_of(summary: RunSummary, more: Sequence[Part] = ()) -> Document:
 def _pictures(summary: RunSummary) -> Sequence[Part]:
     """Return the pictures. Reads the record, since its raw values are shown."""
     try:
-        run = read_run(Path(summary.record))
-        return run_pictures(summary, run, training_of(run))
+        run = read_run(Path(summary.record), pictured_part(summary))
+        return run_pictures(summary, run, metrics_of(summary.run_id, summary.procedure.fit))
     except (TorchstoneError, OSError) as fault:  # the record was moved: its figures are here, and can be shown
         return (Text(f"no pictures: {fault}", Role.DETAIL),)

@@ -44,9 +44,9 @@ def document_of(
 
 def _pictures(summary: RunSummary) -> Sequence[Section]:
     """Return the pictures of a run. Reads the record, since its raw values are shown."""
-    from torchstone.report.documents.run_pictures import run_pictures
+    from torchstone.report.documents.run_pictures import pictured_part, run_pictures
     from torchstone.storage.query import read_run
     from torchstone.storage.training.metrics_log import metrics_of
 
     training = metrics_of(summary.run_id, summary.procedure.fit)
-    return run_pictures(summary, read_run(Path(summary.record)), training)
+    return run_pictures(summary, read_run(Path(summary.record), pictured_part(summary)), training)

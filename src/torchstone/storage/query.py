@@ -21,6 +21,7 @@ from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
 from torchstone.storage.index import CUT_OFF, current
 from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record
+from torchstone.storage.wanted import Wanted
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
@@ -141,8 +142,11 @@ def locate(folder: Path, word: str) -> Path:
         return Path(word) if row is None else folder / "records" / row.file
 
 
-def read_run(path: Path) -> Run:
-    """Return the run in a record, a document or a file of another tool. Raises UsageError if it is none of them."""
+def read_run(path: Path, wanted: Wanted | None = None) -> Run:
+    """Return the run in a record, a document or a file of another tool. Raises UsageError if it is none of them.
+
+    `wanted`: of a record, this part alone; a document, or a file of another tool, is read whole.
+    """
     from torchstone.storage import foreign
     from torchstone.storage.document import read_document
 
@@ -153,7 +157,7 @@ def read_run(path: Path) -> Run:
         return runs[0]
     with read_bounded(path) as file:
         beginning = file.readline(MOST_LINE_BYTES)[:24]
-    return read_document(path) if beginning.startswith(b'{"record":"document"') else read_record(path)
+    return read_document(path) if beginning.startswith(b'{"record":"document"') else read_record(path, wanted)
 
 
 def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:

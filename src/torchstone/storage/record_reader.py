@@ -22,6 +22,7 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.run import Added, Answered, Compared, End, Head, Line, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status, Trial
 from torchstone.storage.bounds import bounded
+from torchstone.storage.wanted import Wanted, wanted_line
 
 MOST_BYTES = 2**30
 MOST_LINE_BYTES = 64 * 2**20
@@ -40,20 +41,23 @@ def checked_id(run_id: str) -> str:
     return run_id
 
 
-def read_record(path: Path) -> Run:
-    """Return the run in a record, finished or not. Raises UsageError naming the file, the line and the fault."""
-    return read_whole(path)[0]
+def read_record(path: Path, wanted: Wanted | None = None) -> Run:
+    """Return the run in a record, finished or not, or the part that is wanted.
+
+    Raises UsageError naming the file, the line and the fault.
+    """
+    return read_whole(path, wanted)[0]
 
 
-def read_whole(path: Path) -> tuple[Run, int]:
-    """Return the run in a record, and how many bytes of the file are whole lines of it."""
+def read_whole(path: Path, wanted: Wanted | None = None) -> tuple[Run, int]:
+    """Return the run in a record (or what is wanted of it), and how many bytes of the file are whole lines of it."""
     with read_bounded(path) as file:
         lines = _lines(path, file)
         head, good = _head(path, next(lines, b""))
         parts = _Parts(head)
         for number, data in enumerate(lines, 2):
             try:
-                parts.add(decode(data, Line))
+                parts.add(decode(data, Line) if wanted is None else wanted_line(data, wanted))
             except Malformed as fault:
                 if not next(lines, b""):
                     break  # cut off while it was written
@@ -103,10 +107,13 @@ class _Parts:
         self._taken_again: set[int] = set()
         self._cases = {case.case_id for case in head.plan.cases}
 
-    def add(self, line: Line) -> None:
-        if isinstance(line, Head):
+    def add(self, line: Line | None) -> None:
+        """Take a line; None for a trial that is not wanted."""
+        if line is None:
+            self._resumed()
+        elif isinstance(line, Head):
             raise UsageError("a second head line: two records in one file")
-        if isinstance(line, Added):
+        elif isinstance(line, Added):
             case_id = line.case.case_id
             if case_id not in self._cases:  # a resumed search may have proposed it again
                 self._cases.add(case_id)
@@ -114,8 +121,7 @@ class _Parts:
         elif isinstance(line, Trial):
             if line.case_id not in self._cases:
                 raise UsageError(f"trial {line.trial_id[:80]!r} has a case_id that is not in the run's plan")
-            # Resumed: what was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
-            self.end, self.findings, self.answer, self.comparison = None, [], None, None
+            self._resumed()
             self._take(bounded(line))
         elif isinstance(line, Noted):
             self.findings.append(line.finding)
@@ -125,6 +131,10 @@ class _Parts:
             self.comparison = line.comparison
         else:
             self.end = line
+
+    def _resumed(self) -> None:
+        # What was said of the shorter run holds no longer, even where a second Ctrl-C cut its end off.
+        self.end, self.findings, self.answer, self.comparison = None, [], None, None
 
     def _take(self, trial: Trial) -> None:
         key = (trial.case_id, trial.number, trial.purpose)

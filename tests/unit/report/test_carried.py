@@ -38,7 +38,7 @@ def test_a_record_that_is_too_large_is_not_carried_and_the_report_says_so(output
     document = reported(summary)
     assert document.attachments == ()
     assert "carries no record, so that `torchstone verify` cannot check it: its record has " in str(document.parts[-1])
-    assert "when compressed, more than 100" in str(document.parts[-1])
+    assert "its record has more than 100" in str(document.parts[-1])
     monkeypatch.setattr(carried, "MOST_RAW_BYTES", 1000)
     assert "when compressed" not in str(reported(summary).parts[-1])
     assert reported(summary).parts[:-1] == document_of(summary).parts

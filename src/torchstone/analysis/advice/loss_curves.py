@@ -15,7 +15,9 @@ from torchstone.core.schema.case import Task
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Trial, believed
 from torchstone.storage.query import read_run
+from torchstone.storage.wanted import Wanted
 
+METRICS = frozenset(("loss", "items", "step_time_s"))  # what a Curve is made of
 AXES = ("learning_rate", "optimizer", "grad_accumulation", "precision")  # whose effect on the loss is asked for
 
 
@@ -40,7 +42,13 @@ def read_curves(run: RunSummary) -> Curves:
 
     Raises UsageError if the record cannot be read.
     """
-    return curves_of(read_run(Path(run.record))) if compared(run) else {}
+    cases = compared_cases(run)
+    return curves_of(read_run(Path(run.record), Wanted(frozenset(), cases, METRICS))) if cases else {}
+
+
+def compared_cases(run: RunSummary) -> frozenset[str]:
+    """Return the case_ids of all trainings that can be compared."""
+    return frozenset(case.case_id for group in compared(run) for case in group)
 
 
 def curves_of(run: Run) -> Curves:

@@ -28,6 +28,7 @@ from torchstone.core.charts.picture import (
     Stretch,
     Words,
 )
+from torchstone.core.charts.word_rows import in_rows
 from torchstone.core.plain_text import plain
 
 Spec = dict[str, Any]
@@ -51,6 +52,7 @@ _SYMBOL = 34  # points around a name in a legend
 _LEGEND = 360  # points, at most, of a name in a legend
 _LETTER = {"title": 8.5, "panel": 6.8, "small": 5.8}  # points a letter, about; of a wide character twice that
 _MOST_LINES = 3
+_ROW = 12  # points a row of words beside lines
 _WIDE = "\u1100"  # from here on characters may be twice as wide
 
 
@@ -236,7 +238,7 @@ def _from_to(mark: Interval | Reach | Band, panel: Panel) -> Spec:
 
 def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Panel) -> Iterator[Spec]:
     data: Spec = {"data": {"values": list(mark.values)}}
-    top = {"type": "text", "align": "left", "dx": 4, "dy": 10 - panel.height / 2, "fontSize": 10}
+    top: Spec = {"type": "text", "align": "left", "dx": 4, "dy": 10 - panel.height / 2, "fontSize": 10}
     match mark:
         case Level():
             span = {"x": {**_x(panel.x, panel), "field": mark.start}, "x2": {"field": mark.end}}
@@ -251,7 +253,11 @@ def _of_own_values(mark: Level | Guide | Stretch | Divider | Failure, panel: Pan
                    "encoding": {"x": reach, "x2": {"field": mark.end}}}  # fmt: skip
         case Divider():
             yield {**data, "mark": {"type": "rule", "strokeDash": [4, 4], "color": _MARKED}}
-            yield {**data, "mark": top, "encoding": {"text": {"field": mark.word}}}
+            said: Spec = {"text": {"field": mark.word}}
+            for place, values in in_rows(mark, panel).items():
+                aside: Spec = {"align": "right", "dx": -4} if place.before else {}
+                how = {**top, **aside, "dy": top["dy"] + _ROW * place.row}
+                yield {"data": {"values": list(values)}, "mark": how, "encoding": said}
         case Failure():
             upright: Spec = {"type": "text", "angle": 270, "align": "left", "color": _ALARM, "fontSize": 11}
             yield {**data, "mark": upright,

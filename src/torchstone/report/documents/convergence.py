@@ -20,6 +20,7 @@ from torchstone.core.stats.stability import Behaviour
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
 _MOST = 3  # groups of trainings that are shown at once
+_MOST_OF_EVERY = 12  # and below one title the others, or 168 of them are the contents of a page
 _STEEP = 50.0  # as a rise of ln(loss): more digits would say no more
 _WORDS = {
     Behaviour.FALLING: "falls",
@@ -34,7 +35,7 @@ _WORDS = {
 def convergence_parts(run: RunSummary, *, every: bool = False) -> Iterator[Section]:
     """Yield each group of trainings that differ in learning rate, optimizer, accumulation or precision alone."""
     found = tuple(map(_section, convergence(run, read_curves(run))))
-    most = len(found) if every else _MOST
+    most = _MOST_OF_EVERY if every else _MOST
     yield from found[:most]
     if rest := found[most:]:
         title = f"{len(rest)} more group{'s' * (len(rest) > 1)} of trainings"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchstone.analysis.advice.loss_curves import compared
+from torchstone.analysis.advice.loss_curves import METRICS, compared, compared_cases
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.run import Run
 from torchstone.report.charts.batch_sizes import batch_size_charts
+from torchstone.report.charts.chosen_cases import chosen_cases
 from torchstone.report.charts.losses import losses_chart
 from torchstone.report.charts.names import device_names
 from torchstone.report.charts.pareto import pareto_chart
@@ -20,17 +21,19 @@ from torchstone.report.charts.training_course import training_charts
 from torchstone.report.document import Chart, Section
 from torchstone.report.documents.run import without_probes
 from torchstone.storage.training.metrics_log import TrainingMetrics
+from torchstone.storage.wanted import Wanted
 
 OVER_SETTINGS, SINGLE_STEPS = "Pictures over the settings", "Single steps and gauges"
 TRAINING = "Course of the training"
 
 
 def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None = None) -> tuple[Section, ...]:
-    """Return a section for each kind of picture that a run has data for. `run`: what its record has, raw values too.
+    """Return a section for each kind of picture that a run has data for.
 
     What a search only probed is in the picture of the search alone: probes are no results.
 
-    `training`: of a training to its end what its file of metrics has.
+    `run`: what its record has, raw values too, or of it the `pictured_part`; `training`: of a training to its end what
+    its file of metrics has.
     """
     shown = without_probes(summary)
     search = search_chart(summary) if summary.answer is not None else None
@@ -40,6 +43,12 @@ def run_pictures(summary: RunSummary, run: Run, training: TrainingMetrics | None
         Section(SINGLE_STEPS, tuple(_of_steps(shown, run)) if training is None else ()),
     )
     return tuple(section for section in sections if section.parts)
+
+
+def pictured_part(summary: RunSummary) -> Wanted:
+    """Return which part of a run's record its pictures show: single steps of a few Cases, and losses."""
+    whole = frozenset(case.case_id for case in chosen_cases(without_probes(summary)))
+    return Wanted(whole, compared_cases(summary), METRICS)
 
 
 def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:

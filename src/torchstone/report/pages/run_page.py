@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
-from torchstone.report.document import Command, Document, Text
-from torchstone.report.documents.run_pictures import run_pictures
+from torchstone.report.document import Command, Document, Section, Text
+from torchstone.report.documents.run_pictures import pictured_part, run_pictures
 from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
@@ -155,7 +156,11 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
         how = f"torchstone report {entry.row.run_id} --format html"
         return Document("", (Text("The record is too large to draw on a page. Type:"), Command(how))), ()
     key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
-    return site.kept(key, lambda: Document("", run_pictures(_summary(site, entry), read_run(entry.path)))), key
+    return site.kept(key, lambda: Document("", _pictures(_summary(site, entry), entry.path))), key
+
+
+def _pictures(summary: RunSummary, record: Path) -> tuple[Section, ...]:
+    return run_pictures(summary, read_run(record, pictured_part(summary)))
 
 
 def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:

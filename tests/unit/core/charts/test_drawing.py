@@ -5,6 +5,7 @@ import sys
 import msgspec
 import pytest
 
+from torchstone.core.charts import drawing
 from torchstone.core.charts.drawing import _drawn, as_png, as_svg, draw
 from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture, Stretch
 from torchstone.core.errors import MissingError, UsageError
@@ -23,6 +24,7 @@ def test_the_suffix_decides_what_is_written(tmp_path):
 
 def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
     vl_convert = pytest.importorskip("vl_convert")
+    monkeypatch.setattr(drawing, "_drawn", _drawn)  # conftest.py has put another in its place
     calls = []
     real = vl_convert.vegalite_to_svg
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda spec: calls.append(spec) or real(spec))

@@ -47,6 +47,7 @@ from torchstone.storage.query import find
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "html"
 RENEW = "TORCHSTONE_RENEW_GOLDEN"
+pytestmark = pytest.mark.xdist_group("html")  # each page is drawn once for its tests
 DOCUMENTS = [*ZOO, ("pictures", pictured), ("ratios", compared)]
 each = pytest.mark.parametrize("make", [make for _, make in DOCUMENTS], ids=[name for name, _ in DOCUMENTS])
 SPEED = Panel(

@@ -99,9 +99,12 @@
     if (panels.length < 2) continue;
     const names = [say("all"), ...panels.map((panel, n) => panel.dataset.title || say("panel {0}", n + 1))];
     const choice = element("select", {}, ...names.map((text) => element("option", { textContent: text })));
-    choice.addEventListener("change", () => panels.forEach((panel, n) => {
-      panel.hidden = choice.selectedIndex > 0 && choice.selectedIndex !== n + 1;
-    }));
+    const folded = figure.querySelector("details.more");
+    choice.addEventListener("change", () => {
+      const chosen = panels[choice.selectedIndex - 1];
+      panels.forEach((panel) => { panel.hidden = chosen !== undefined && chosen !== panel; });
+      if (folded !== null && chosen !== undefined) folded.open = folded.contains(chosen);
+    });
     const tools = element("div", { className: "tools" }, element("label", {}, say("Show"), choice));
     figure.querySelector("figcaption").after(tools);
   }

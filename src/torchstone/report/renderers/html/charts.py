@@ -26,6 +26,8 @@ _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
 _MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
 _MOST_OTHER_AXES = 12  # drawings of a page: each takes its time and place
+_MOST_PANELS = 6  # of a picture, that are seen at once: two rows on a desk, what is asked for first
+_MOST_GROUPS = 3  # that are named above what is folded
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more
 _AXES = {"": "linear", "x": "logarithmic x", "y": "logarithmic y", "xy": "logarithmic x and y"}
 _ENDS = ("low", "high")
@@ -78,13 +80,18 @@ class Drawn(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A picture. `missing`: why it is not drawn, with what to type; None where it is."""
+    """A picture. `missing`: why it is not drawn, with what to type; None where it is.
+
+    `panels` are shown, `folded` behind them, under the words `more`.
+    """
 
     title: str
     subtitle: str
     says: str
     panels: tuple[Drawn, ...]
     missing: str | None
+    folded: tuple[Drawn, ...]
+    more: str
 
 
 def figure(chart: Chart, drawn: Drawings) -> Figure:
@@ -105,13 +112,23 @@ def figure(chart: Chart, drawn: Drawings) -> Figure:
         values, left_out = _values(panel, words, drawn.rows)
         cells = any(isinstance(mark, Cells) for mark in panel.marks)
         panels.append(Drawn(title, plots, wide, cells, values, left_out))
-    return Figure(picture.title, picture.subtitle, _below_title(picture.title, chart.says), tuple(panels), missing)
+    most = _MOST_PANELS if len(panels) > _MOST_PANELS + 1 else len(panels)
+    says = _below_title(picture.title, chart.says)
+    shown, folded, more = tuple(panels[:most]), tuple(panels[most:]), _more(picture.panels[most:])
+    return Figure(picture.title, picture.subtitle, says, shown, missing, folded, more)
 
 
 def _below_title(title: str, says: str) -> str:
     """Return what a picture says without the title that stands before it."""
     rest = "" if says == title else says.removeprefix(f"{title}: ")
     return rest[:1].upper() + rest[1:]
+
+
+def _more(panels: Sequence[Panel]) -> str:
+    """Return how many panels are folded, and of what."""
+    groups = [name for name in dict.fromkeys(panel.group for panel in panels) if name]
+    named = "; ".join(groups[:_MOST_GROUPS]) + ("; …" if len(groups) > _MOST_GROUPS else "")
+    return said("{0} more", len(panels)) + (f": {named}" if named else "")
 
 
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────

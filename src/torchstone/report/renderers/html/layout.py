@@ -112,7 +112,7 @@ class _Layout:
                 return Block("table", grid(part, title))
             case Chart():
                 drawn = figure(part, self._drawn)
-                self.columns = max([self.columns, *(len(one.values.heads) for one in drawn.panels)])
+                self.columns = max([self.columns, *(len(one.values.heads) for one in (*drawn.panels, *drawn.folded))])
                 return Block("chart", drawn)
             case Ratios():
                 self.columns = max(self.columns, FOREST_COLUMNS)

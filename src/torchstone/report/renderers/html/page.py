@@ -71,15 +71,9 @@ def environment() -> Environment:
         loader=FileSystemLoader(_HERE), autoescape=True, finalize=_shown, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-<<<<<<< HEAD
-    made.globals["say"] = _said
+    made.globals["say"] = said
     made.filters["code"] = with_code
     return made
-
-
-def _said(text: str, *values: object) -> str:
-    """Return a text of ours in the language that is spoken, its places {0}, {1} filled with the values."""
-    return said(text).format(*values) if values else said(text)
 
 
 def with_code(text: str) -> Markup:
@@ -87,12 +81,6 @@ def with_code(text: str) -> Markup:
     return ours(_CODE.sub(r"<code>\1</code>", str(escape(_shown(text)))))
 
 
-=======
-    made.globals["say"] = said
-    return made
-
-
->>>>>>> lang
 def _shown(value: object) -> object:
     """Return what a place of the template is filled with: markup of ours as it is, all else as one printable line."""
     if isinstance(value, Markup):
