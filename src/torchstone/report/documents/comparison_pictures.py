@@ -54,7 +54,7 @@ def of_each(participants: Sequence[ComparedInput]) -> Iterator[Chart]:
 
 
 def _of_some(participants: Sequence[ComparedInput]) -> Iterator[Part]:
-    """Yield the pictures of so many participants as a page has room for, and a line that says of whom there are none."""
+    """Yield the pictures of as many participants as a page has room for; then of whom there are none."""
     yield from of_each(participants[:_MOST_EACH])
     if lost := [one.letter for one in participants[_MOST_EACH:]]:
         yield Text(f"of {lost[0]} to {lost[-1]} there are no pictures here: --figures draws those of each", Role.DETAIL)
@@ -78,5 +78,6 @@ def _of_quantity(
     panels = (
         *charts.over_batch_size(quantity, rest), *trainings.over_time(curves, trainings.line_names(of)),
     )  # fmt: skip
-    words = [charts.interval_words(panels), f"the first line and the fastest; {lost} more are in the tables" * (lost > 0)]
-    return Picture(quantity.name.capitalize(), panels, "; ".join(filter(None, words))) if panels else None
+    left_out = f"the first line and the fastest; {lost} more are in the tables" if lost else ""
+    words = "; ".join(filter(None, (charts.interval_words(panels), left_out)))
+    return Picture(quantity.name.capitalize(), panels, words) if panels else None
