@@ -39,6 +39,8 @@ def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
     assert as_svg(clipped) == first == same
     assert len(calls) == 2
     assert 'id="clip0"' in first, "Vega counts its clips on: the second time it had another number"
+
+
 def test_korean_is_drawn_where_the_machine_has_no_font_for_it():
     pytest.importorskip("vl_convert")
     one, other = (as_png(msgspec.structs.replace(ONE, title=title)) for title in ("처리량", "시간별"))
