@@ -265,7 +265,10 @@ def test_a_picture_is_drawn_in_the_page_with_its_name_and_a_table_of_its_values(
     assert list(page.of("data-axes")) == ["linear", "logarithmic y"]
 
 
-@pytest.mark.parametrize(("panels", "more"), [(7, None), (9, "3 more: group 6; group 7; group 8"), (12, "6 more: group 6; group 7; group 8; …")])
+@pytest.mark.parametrize(
+    ("panels", "more"),
+    [(7, None), (9, "3 more: group 6; group 7; group 8"), (12, "6 more: group 6; group 7; group 8; …")],
+)
 def test_of_a_picture_of_many_panels_the_first_are_shown_and_the_others_folded(panels, more):
     many = tuple(msgspec.structs.replace(SPEED, group=f"group {n}") for n in range(panels))
     text = text_of(Document("title", (Chart("c", "c", Picture("", many)),)))
