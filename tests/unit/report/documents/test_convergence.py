@@ -110,3 +110,9 @@ def test_more_than_three_groups_are_folded_and_all_of_them_shown_where_they_are_
     assert rest.how == f"torchstone show {run.run_id} --full"
     titles = [part.title for part in convergence_parts(run, every=True)]
     assert [title.rpartition(" ")[2] for title in titles] == ["2", "4", "8", "16", "32"]
+
+
+def test_of_very_many_groups_the_first_are_shown_and_the_others_below_one_title(outputs):
+    pairs = [({"batch_size": 2 + n, "learning_rate": rate}, falling()) for n in range(14) for rate in (1e-3, 1e-2)]
+    *shown, rest = convergence_parts(stored(outputs, pairs), every=True)
+    assert (len(shown), rest.title, rest.folded, len(rest.parts)) == (12, "2 more groups of trainings", True, 2)

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import comparable
+import msgspec
 import pytest
 from build import a_sweep
 from stored import store
@@ -265,6 +266,19 @@ def test_a_picture_is_drawn_in_the_page_with_its_name_and_a_table_of_its_values(
     assert page.rows == [["batch size", "images/s"], ["8", "100.0"], ["16", "1,235"]]
     assert "batch size: 8; images/s: 100" in set(page.of("data-v"))
     assert list(page.of("data-axes")) == ["linear", "logarithmic y"]
+
+
+@pytest.mark.parametrize(
+    ("panels", "more"),
+    [(7, None), (9, "3 more: group 6; group 7; group 8"), (12, "6 more: group 6; group 7; group 8; …")],
+)
+def test_of_a_picture_of_many_panels_the_first_are_shown_and_the_others_folded(panels, more):
+    many = tuple(msgspec.structs.replace(SPEED, group=f"group {n}") for n in range(panels))
+    text = text_of(Document("title", (Chart("c", "c", Picture("", many)),)))
+    shown, _, folded = text.partition('<details class="section more">')
+    assert shown.count('class="panel"') == (panels if more is None else 6)
+    assert folded.count('class="panel"') == (0 if more is None else panels - 6)
+    assert more is None or folded.startswith(f"<summary>{more}</summary>")
 
 
 def test_other_axes_are_offered_where_they_show_more():
