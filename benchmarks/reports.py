@@ -101,7 +101,7 @@ def scaled(trial: Trial, case_id: str, number: int, order: int, dice: random.Ran
 
 
 def report(folder: Path, name: str) -> tuple[float, int, int, int]:
-    """Run `torchstone report` and return wall time in s, size of the file without and with a record, peak memory.
+    """Run `torchstone report` and return its time in s, the sizes without and with the record, the peak memory.
 
     Sizes and memory are in bytes.
     """

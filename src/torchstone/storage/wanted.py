@@ -62,16 +62,17 @@ def wanted_line(data: bytes, wanted: Wanted) -> Line | None:
 
     Raises what `decode` does. What is passed over is only known to be JSON.
     """
-    whose = decode(data, _Whose)
+    whose: _Whose = decode(data, _Whose)
     if whose.record != "trial" or whose.case_id in wanted.whole:
-        return decode(data, Line)
+        line: Line = decode(data, Line)
+        return line
     if whose.case_id not in wanted.some:
         return None
     if b'"nonfinite"' in data:  # which says where in the whole trial a value is NaN
-        trial = decode(data, Trial)
+        trial: Trial = decode(data, Trial)
         kept = tuple(one for one in trial.measurements if one.metric in wanted.metrics)
         return msgspec.structs.replace(trial, measurements=kept, series=())
-    taken = decode(data, _Taken)
+    taken: _Taken = decode(data, _Taken)
     return Trial(
         taken.trial_id, taken.case_id, taken.number, taken.order, taken.started_utc, taken.duration_s, taken.outcome,
         taken.facts, tuple(_read(one) for one in taken.measurements if one.metric in wanted.metrics), (),
@@ -80,5 +81,5 @@ def wanted_line(data: bytes, wanted: Wanted) -> Line | None:
 
 
 def _read(one: _Measured) -> Measurement:
-    values = decode(bytes(one.values), tuple[float, ...])
+    values: tuple[float, ...] = decode(bytes(one.values), tuple[float, ...])
     return Measurement(one.metric, one.stage, values, one.window, one.phase, one.rank)

@@ -22,10 +22,11 @@ class Place(NamedTuple):
 def in_rows(mark: Divider, panel: Panel) -> Mapping[Place, Sequence[Mapping[str, Any]]]:
     """Return the values of a mark by the place of their words, each in the highest row in which it has room."""
     column = panel.x.column
-    across = [one.get(column) for one in (*panel.values, *mark.values)]
-    if not all(isinstance(one, int | float) for one in across):
+    told = [one.get(column) for one in (*panel.values, *mark.values)]
+    across = [float(one) for one in told if isinstance(one, int | float)]
+    if len(across) < len(told):
         return {Place(0, before=False): mark.values}
-    least, most = min(across, default=0), max(across, default=0)
+    least, most = min(across, default=0.0), max(across, default=0.0)
     points = panel.width / (most - least) if most > least else 0.0
     ends: list[float] = []  # of each row: how far it is taken
     found: dict[Place, list[Mapping[str, Any]]] = {}

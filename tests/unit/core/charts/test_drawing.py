@@ -1,6 +1,7 @@
 """Drawing: what is written, what is missing for it, and names that no picture of ours has."""
 
 import sys
+from unittest import mock
 
 import msgspec
 import pytest
@@ -25,19 +26,18 @@ def test_the_suffix_decides_what_is_written(tmp_path):
 def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
     vl_convert = pytest.importorskip("vl_convert")
     monkeypatch.setattr(drawing, "_drawn", _drawn)  # conftest.py has put another in its place
-    calls = []
-    real = vl_convert.vegalite_to_svg
-    monkeypatch.setattr(vl_convert, "vegalite_to_svg", lambda spec: calls.append(spec) or real(spec))
+    real = mock.Mock(wraps=vl_convert.vegalite_to_svg)
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", real)
     clipped = msgspec.structs.replace(
         ONE, panels=(msgspec.structs.replace(ONE.panels[0], marks=(*ONE.panels[0].marks, *CLIPPED)),)
     )
     _drawn.cache_clear()
     first, same = as_svg(clipped), as_svg(clipped)
     as_png(clipped)
-    assert len(calls) == 1
+    assert real.call_count == 1
     _drawn.cache_clear()
     assert as_svg(clipped) == first == same
-    assert len(calls) == 2
+    assert real.call_count == 2
     assert 'id="clip0"' in first, "Vega counts its clips on: the second time it had another number"
 
 
