@@ -168,7 +168,7 @@ _ALL: list[tuple[str, Callable[[], Document]]] = [
     *ci_results.DOCUMENTS,
 ]
 # Made once: some take seconds, and dozens of tests want each.
-ZOO = [(name, cache(make)) for name, make in _ALL]
+ZOO: list[tuple[str, Callable[[], Document]]] = [(name, cache(make)) for name, make in _ALL]
 PAGES = [
     Page("run", lambda: _ended_run(swept())),
     Page("show", lambda: run_document(swept())),
