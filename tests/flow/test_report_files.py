@@ -46,6 +46,19 @@ def test_s4_08_to_10_a_report_as_pdf_slides_and_csv(outputs, capfd):
     assert any("batch size" in " ".join(row) for row in rows)
 
 
+def test_without_its_record_a_page_is_smaller_and_cannot_be_verified(outputs, capfd):
+    pytest.importorskip("jinja2")
+    store(outputs, [a_swept_run()])
+    sizes = []
+    for words in ((), ("--no-record",)):
+        assert main(["report", "--format", "html", *words]) == 0
+        page = Path(capfd.readouterr().out.strip())
+        sizes.append(page.stat().st_size)
+    assert sizes[1] < sizes[0]
+    assert main(["verify", str(page)]) == 2
+    assert "carries no record" in capfd.readouterr().err
+
+
 def test_reports_are_in_the_language_that_was_asked_for_and_follow_from_their_record(outputs, capfd):
     pytest.importorskip("jinja2")
     store(outputs, [a_swept_run()])

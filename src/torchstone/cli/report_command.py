@@ -48,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--history", type=Path, metavar="DIR",
         help="write the page of the benchmarks' history instead: a work tree of its branch (torchstone ci history)",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-record",
+        action="store_true",
+        help="HTML without the record: smaller, and `torchstone verify` cannot check it",
+    )
     add_folder(parser)
 
 
@@ -59,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_of(options)
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
     renderers = {name: renderer(name) for name in named}
-    carried = any(one.suffix in CARRYING for one in renderers.values())
+    carried = not options.no_record and any(one.suffix in CARRYING for one in renderers.values())
     there: Path = options.output or folder / "reports"
     for place in (there, options.plots or there):
         check_folder(place)
