@@ -97,7 +97,8 @@ STRANGE = re.compile(
     r"lost again|\d+ s lost|a longer|\d+ steps in a window|torch would take 8|the device is busy from batch_size 32 on|"
     r"a processor|as it is|this is Linux|torn|not reported by the system|first of all|the sparse rates: dense is half|"
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
-    r"it is right now|throughput over batch size|model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
+    r"it is right now|throughput over batch size|"
+    r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
     r"reports as pdf: PDF needs typst"
 )
 TYPED = re.compile(
