@@ -108,7 +108,8 @@ _NOT_SHOWN = {  # compared with, or handed on; and pieces, for which _JOINED has
     "tune", "value", "word", "less", "more", "less than", "more than", "within", "{0} is {1} {2}{3}",
     "{0} {1} {2}: its peak is {3}", "(an|a) {0}", "{0} {1}s/s, {2} a step", "{0} {1}s/s, a step takes {2}",
     "Highest throughput: {0} {1}s/s at {2}", "{0}s/s per GB", "{0} the usual {1}", "piece", "gib", "row", "share",
-    "at", "torchstone", "drift", "{0}/{1}.jsonl", "{0}/{1}.json",
+    "at", "torchstone", "drift", "{0}/{1}.jsonl", "{0}/{1}.json", "run{0}", "{0}.jsonl",
+    "{0} of {1}{2}",
 }  # fmt: skip
 # Words that are the same in every language: units, names, and what is looked for by its name.
 _KEPT = (

@@ -97,12 +97,14 @@ STRANGE = re.compile(
     r"lost again|\d+ s lost|a longer|\d+ steps in a window|torch would take 8|the device is busy from batch_size 32 on|"
     r"a processor|as it is|this is Linux|torn|not reported by the system|first of all|the sparse rates: dense is half|"
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
-    r"it is right now|model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
+    r"it is right now|throughput over batch size|"
+    r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
     r"reports as pdf: PDF needs typst"
 )
 TYPED = re.compile(
     r"`[^`]*`|--[\w-]+(?:[= ][\w.:,%-]+)?|\b[\w.-]*[_=/\\:@#<>\d][\w.:/=,-]*|\btorchstone(?: \w+)+|\w+\(\)?|https?:\S+"
 )
+SIDE = re.compile("[A-D][A-Z]|[a-d][a-z]")  # the label of a side, from the 27th on
 NAMES = {*KEPT.split(), *GIVEN.split(), *registry.names("checks"), *FIGURES}
 
 
@@ -131,7 +133,11 @@ def test_no_english_word_is_left_in_korean(make):
 
 def english(texts: Iterator[str]) -> dict[str, list[str]]:
     found = {
-        text: [w for w in re.findall(r"[A-Za-z]{2,}", TYPED.sub(" ", STRANGE.sub(" ", text))) if w not in NAMES]
+        text: [
+            w
+            for w in re.findall(r"[A-Za-z]{2,}", TYPED.sub(" ", STRANGE.sub(" ", text)))
+            if w not in NAMES and not SIDE.fullmatch(w)
+        ]
         for text in texts
     }
     return {text: words for text, words in found.items() if words}
