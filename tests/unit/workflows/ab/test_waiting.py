@@ -12,7 +12,9 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.procedure import Procedure
 from torchstone.workflows.ab import waiting
 
-FORKS = "import os, time\nchild = os.fork()\nprint(child or os.getppid(), flush=True)\nwhile True: time.sleep(0.01)"
+FORKS = r"""import os, time
+os.write(1, b"%d\n" % (os.fork() or os.getppid()))  # in one piece: both write
+while True: time.sleep(0.01)"""
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 
