@@ -36,7 +36,12 @@ from torchstone.report.page_text import without_carried
 from torchstone.storage.index import sync
 from torchstone.storage.record_reader import record_path
 
-_KIBIBYTE = 1024 if sys.platform != "darwin" else 1  # ru_maxrss is in bytes there
+# The command, and its peak memory: not ru_maxrss, in which a program begins with the peak of the one that started it.
+_PROGRAM = """import sys
+from torchstone.cli import main
+code = main(sys.argv[1:])
+print(dict(line.split(':', 1) for line in open('/proc/self/status', encoding='utf-8'))['VmHWM'].split()[0])
+sys.exit(code)"""
 _RUN_ID = "20260101-000000-abcdef"
 
 
@@ -105,21 +110,17 @@ def report(folder: Path, name: str) -> tuple[float, int, int, int]:
 
     Sizes and memory are in bytes.
     """
-    program = str(Path(sys.executable).parent / "torchstone")
     # With PYTHONDONTWRITEBYTECODE every start compiles every module again: not what a user has.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began_s = time.perf_counter()
-    process = subprocess.Popen(
-        [program, "report", _RUN_ID, "--format", name, "--output-dir", str(folder)],
-        env=environment, stdout=subprocess.DEVNULL,
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, "report", _RUN_ID, "--format", name, "--output-dir", str(folder)],
+        env=environment, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    _, status, used = os.wait4(process.pid, 0)
     took_s = time.perf_counter() - began_s
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"torchstone report ended with {process.returncode}")
+    peak_kib = int(done.stdout.split()[-1])
     file = (folder / "reports" / f"{_RUN_ID}.{name}").read_bytes()
-    return took_s, len(without_carried(file)), len(file), used.ru_maxrss * _KIBIBYTE
+    return took_s, len(without_carried(file)), len(file), peak_kib * 1024
 
 
 def main() -> int:
