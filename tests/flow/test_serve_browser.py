@@ -249,6 +249,7 @@ def test_the_store_goes_while_the_page_is_open(browser, tmp_path):
         (tmp_path / "moved").rename(folder)
         page.reload()
         page.get_by_role("heading", name="night-3").wait_for()
+        assert page.get_by_text("is not there any more").count() == 0
         page.close()
 
 

@@ -141,7 +141,7 @@ def _of_revisions(
 def _asked(options: argparse.Namespace) -> RunRequest:
     """Return what the flags ask for; huge pages and pinned threads are the default here, unless it is said otherwise.
 
-    Where a process has much memory, the luck of its pages is the largest part of what pairs differ by; where it has
+    Where a process has much memory, where its pages lie is the largest part of what pairs differ by; where it has
     several threads, where they wake up for the next turn.
     """
     request = asked(options)

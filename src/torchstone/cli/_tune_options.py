@@ -25,7 +25,7 @@ N = TypeVar("N", int, float)
 _QUICK = {"budget_s": 0.8, "warmup_budget_s": 0.4}
 _USUAL = {"budget_s": 2.0, "warmup_budget_s": 1.5}
 _QUICK_PROBES = 10
-_SEARCH_SHARE = 0.5  # of --within; the rest is for the duel and what stands behind it
+_SEARCH_SHARE = 0.5  # of --within; the rest is for the final round and the answer
 
 
 def add_tune_options(parser: argparse.ArgumentParser) -> None:

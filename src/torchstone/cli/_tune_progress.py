@@ -88,7 +88,7 @@ class TuneProgress:
             self._print(f"    {system_clock() - self._began_s:8.3f} s  {event.stage}")
 
     def finished(self, trial: Trial) -> None:
-        """Say that a trial of the duel is done; probes are told by `learned`."""
+        """Say that a trial of the final round is done; probes are told by `learned`."""
         if trial.purpose == Purpose.REPLICATE:
             self._fought += 1
             ended = "" if trial.outcome.status == Status.OK else f": {trial.outcome.status}"

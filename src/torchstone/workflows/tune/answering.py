@@ -23,9 +23,13 @@ APPLIED = axes_of(AxisStage.BATCH, AxisStage.LOADER, AxisStage.MODEL, AxisStage.
 
 
 def answer_of(
-    run: Run, space: Space, duel: Mapping[str, Sequence[Trial]], ranking: Sequence[str], readings: Sequence[ProbeResult]
+    run: Run,
+    space: Space,
+    final: Mapping[str, Sequence[Trial]],
+    ranking: Sequence[str],
+    readings: Sequence[ProbeResult],
 ) -> TuneResult:
-    """Return the TuneResult. `duel`: trials of the final round by Case id; `ranking`: Case ids, best first."""
+    """Return the TuneResult. `final`: trials of the final round by Case id; `ranking`: Case ids, best first."""
     quest, head = space.quest, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}
@@ -34,11 +38,11 @@ def answer_of(
     present_id = space.case(quest.present).case_id if quest.present is not None else None
     efficient = best_efficiency(fought)
     best = best_of(fought, quest)
-    against = duel.get(present_id or "", ())
+    against = final.get(present_id or "", ())
     return TuneResult(
         recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
         pareto=pareto(fought), present=choices.get(present_id or ""),
-        gain=gain(duel[best.case_id], against, quest) if against and best.case_id != present_id else None,
+        gain=gain(final[best.case_id], against, quest) if against and best.case_id != present_id else None,
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
         settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),
         searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),

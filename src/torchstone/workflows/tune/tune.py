@@ -1,4 +1,4 @@
-"""One tune, from its request to its stored answer: check, rehearse, search, duel, answer.
+"""One tune, from its request to its stored answer: check, rehearse, search, final round, answer.
 
 Each trial is in the record before the next.
 """
@@ -94,12 +94,12 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
         found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
         cases = _finalists(space, found, probes)
         watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
-        duel = run_rounds(cases, quest, open_run, seed, so_far.trials)
-        if ranking := ranked(duel, quest):
+        final = run_rounds(cases, quest, open_run, seed, so_far.trials)
+        if ranking := ranked(final, quest):
             watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
-            open_run.answer(answer_of(open_run.so_far(), space, duel, ranking, probes.readings))
+            open_run.answer(answer_of(open_run.so_far(), space, final, ranking, probes.readings))
 
     return conclude(open_run, work)
 
