@@ -28,19 +28,22 @@ from typing import Any, NamedTuple
 import msgspec
 from records import real_run
 
+from torchstone.core.schema.case import Case
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import End, Noted, Plan, Run, Slot
-from torchstone.core.schema.trial import Trial
+from torchstone.core.schema.trial import Measurement, Trial
 from torchstone.plugins.checking import look
 from torchstone.report.page_text import without_carried
 from torchstone.storage.index import sync
 from torchstone.storage.record_reader import record_path
 
-# The command, and its peak memory: not ru_maxrss, in which a program begins with the peak of the one that started it.
-_PROGRAM = """import sys
+# The command, and its peak memory with that of the process that draws beside it. Not its own ru_maxrss, in which a
+# program begins with the peak of the one that started it; what it starts itself begins while it is small.
+_PROGRAM = """import resource, sys
 from torchstone.cli import main
 code = main(sys.argv[1:])
-print(dict(line.split(':', 1) for line in open('/proc/self/status', encoding='utf-8'))['VmHWM'].split()[0])
+own = dict(line.split(':', 1) for line in open('/proc/self/status', encoding='utf-8'))['VmHWM'].split()[0]
+print(int(own) + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)"""
 _RUN_ID = "20260101-000000-abcdef"
 
@@ -79,7 +82,7 @@ def write_run(model: Run, folder: Path, asked: Asked) -> None:
     slots = tuple(Slot(place, number) for number in range(asked.trials) for place in range(len(cases)))
     head = msgspec.structs.replace(model.head, run_id=_RUN_ID, plan=Plan(cases, slots))
     trials = tuple(
-        scaled(model.trials[0], cases[slot.case].case_id, slot.number, order, dice) for order, slot in enumerate(slots)
+        as_of(cases[slot.case], model.trials[0], slot.number, order, dice) for order, slot in enumerate(slots)
     )
     findings = look(Run(head, trials, (), None))
     lines = [head, *trials, *map(Noted, findings), End(head.started_utc, "done")]
@@ -90,19 +93,22 @@ def write_run(model: Run, folder: Path, asked: Asked) -> None:
         raise ValueError(f"the store cannot be read: {problems}")
 
 
-def scaled(trial: Trial, case_id: str, number: int, order: int, dice: random.Random) -> Trial:
-    """Return the trial with another id, all its times by one factor: the parts still sum to the whole."""
-    factor = dice.lognormvariate(0.0, 0.05)
-    measurements = tuple(
-        msgspec.structs.replace(m, values=tuple(value * factor for value in m.values))
-        if m.metric.endswith("_time_s")
-        else m
-        for m in trial.measurements
-    )
+def as_of(case: Case, trial: Trial, number: int, order: int, dice: random.Random) -> Trial:
+    """Return the trial as one of a Case: all its times by one factor, so that parts still sum to the whole."""
+    factor, items = dice.lognormvariate(0.0, 0.05), float(str(case.configuration["batch_size"]))
     trial_id = f"{dice.getrandbits(48):012x}"
     return msgspec.structs.replace(
-        trial, trial_id=trial_id, case_id=case_id, number=number, order=order, measurements=measurements
-    )
+        trial, trial_id=trial_id, case_id=case.case_id, number=number, order=order,
+        measurements=tuple(_of_case(one, factor, items) for one in trial.measurements),
+    )  # fmt: skip
+
+
+def _of_case(one: Measurement, factor: float, items: float) -> Measurement:
+    if one.metric == "items":
+        return msgspec.structs.replace(one, values=(items,) * len(one.values))
+    if one.metric.endswith("_time_s"):
+        return msgspec.structs.replace(one, values=tuple(value * factor for value in one.values))
+    return one
 
 
 def report(folder: Path, name: str) -> tuple[float, int, int, int]:

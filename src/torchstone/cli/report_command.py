@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import words_of
 from torchstone.cli._plots import add_plots, check_folder, write_file
 from torchstone.core.errors import UsageError
-from torchstone.report.rendering import files_of, formats, renderer
+from torchstone.report.rendering import DrawingRenderer, Renderer, files_of, formats, renderer
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
@@ -56,10 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder(parser)
 
 
+class _Made(NamedTuple):
+    """How reports are made. `carried`: with their records; `drawing`: the formats that draw their charts."""
+
+    carried: bool
+    drawing: Sequence[DrawingRenderer]
+
+
 def run(options: argparse.Namespace) -> int:
     """Make every report, then write the files and print their names: nothing is written where one cannot be made."""
+    from torchstone.core.charts.drawing import drawing_elsewhere
     from torchstone.report.carried import CARRYING
-    from torchstone.report.translation.documents import in_spoken_language
 
     folder = folder_of(options)
     named = words_of(options.format) or ([] if options.plots is not None else ["md"])
@@ -68,32 +76,44 @@ def run(options: argparse.Namespace) -> int:
     there: Path = options.output or folder / "reports"
     for place in (there, options.plots or there):
         check_folder(place)
-    documents = _documents(options, folder, carried=carried)
-    files: dict[Path, bytes] = {}
-    for stem, english in documents.items():
-        document = in_spoken_language(english)
-        plots = None
-        if options.plots is not None:
-            plots = options.plots / stem if len(documents) > 1 else options.plots
-            files |= _plots(document, plots)
-        for name, one in renderers.items():
-            shown = _linked(document, there, plots) if name == _LINKED else document
-            made = files_of(one, english if name in _FOR_PROGRAMS else shown, stem)
-            files |= {there / path: data for path, data in made.items()}
+    every = [*renderers.values(), *([renderer("png")] if options.plots is not None else [])]
+    how = _Made(carried, [one for one in every if isinstance(one, DrawingRenderer)])
+    with drawing_elsewhere() if how.drawing else nullcontext():
+        documents = _documents(options, folder, how)
+        files = _files(documents, renderers, there, options.plots)
     print("\n".join(str(write_file(path, data)) for path, data in files.items()))
     return 0
 
 
-def _documents(options: argparse.Namespace, folder: Path, *, carried: bool) -> dict[str, Document]:
+def _files(
+    documents: Mapping[str, Document], renderers: Mapping[str, Renderer], there: Path, plots: Path | None
+) -> dict[Path, bytes]:
+    """Return the files of all reports by their paths. `plots`: the folder of the pictures, if they are asked for."""
+    from torchstone.report.translation.documents import in_spoken_language
+
+    files: dict[Path, bytes] = {}
+    for stem, english in documents.items():
+        document = in_spoken_language(english)
+        beside = plots / stem if plots is not None and len(documents) > 1 else plots
+        if beside is not None:
+            files |= _plots(document, beside)
+        for name, one in renderers.items():
+            shown = _linked(document, there, beside) if name == _LINKED else document
+            made = files_of(one, english if name in _FOR_PROGRAMS else shown, stem)
+            files |= {there / path: data for path, data in made.items()}
+    return files
+
+
+def _documents(options: argparse.Namespace, folder: Path, how: _Made) -> dict[str, Document]:
     """Return the reports that were asked for, by what their files are called."""
     if options.history is not None:
         return {"history": _history(options.history)}
     if options.compare and options.combined:
         raise UsageError("--compare and --combined are two kinds of one report: give one of them")
     if options.combined:
-        return _combined(options.runs, folder, carried=carried)
+        return _combined(options.runs, folder, how)
     of = _compared if options.compare else _of_each
-    return of(options.runs, folder, carried=carried)
+    return of(options.runs, folder, how)
 
 
 def _history(folder: Path) -> Document:
@@ -106,19 +126,22 @@ def _history(folder: Path) -> Document:
     return ci_history_document(traces(entries), len(entries))
 
 
-def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
-    """Return the reports by what their files are called: the id of the run. `carried`: with their records."""
+def _of_each(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
+    """Return the reports by what their files are called: the id of the run."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
-    from torchstone.report.carried import with_record
+    from torchstone.report.carried import carrying, files_of_run, packing
     from torchstone.storage.query import find
 
-    summaries = [summarize(find(folder, word)) for word in words]
-    documents = {one.run_id: document_of(one, every=True, pictures=True) for one in summaries}
-    return {one.run_id: with_record(documents[one.run_id], one) for one in summaries} if carried else documents
+    found = {}
+    for summary in [summarize(find(folder, word)) for word in words]:
+        packed = packing(files_of_run(summary)) if how.carried else None
+        document = document_of(summary, every=True, pictures=True, drawing=how.drawing)
+        found[summary.run_id] = document if packed is None else carrying(document, packed)
+    return found
 
 
-def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+def _combined(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
     """Return the one report of all runs, each with its own figures. Raises UsageError for fewer than two, or twins."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
@@ -130,20 +153,22 @@ def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str,
     summaries = [summarize(find(folder, word)) for word in words]
     if len({one.run_id for one in summaries}) < max(2, len(summaries)):
         raise UsageError("--combined needs two or more different runs: torchstone report RUN RUN --combined")
-    document = combined_document(summaries, [document_of(one, every=True, pictures=True) for one in summaries])
-    document = carrying_combined(document, summaries) if carried else document
+    each = [document_of(one, every=True, pictures=True, drawing=how.drawing) for one in summaries]
+    document = combined_document(summaries, each)
+    document = carrying_combined(document, summaries) if how.carried else document
     return {file_name(f"combined_{'_'.join(one.run_id for one in summaries)}"): document}
 
 
-def _compared(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+def _compared(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
     """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
     from torchstone.analysis.compare.inputs import gather
-    from torchstone.report.pictures import file_name
+    from torchstone.report.pictures import begin_drawing, file_name
     from torchstone.report.several import carrying_compared, comparison_of
 
     participants = gather(words, folder)
     document = comparison_of(participants)
-    document = carrying_compared(document, participants, folder) if carried else document
+    begin_drawing(document.parts, how.drawing)
+    document = carrying_compared(document, participants, folder) if how.carried else document
     newest = "_".join(one.runs[-1].head.run_id for one in participants)
     return {file_name(f"comparison_{newest}"): document}
 

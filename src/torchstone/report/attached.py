@@ -1,6 +1,6 @@
 """Files that an HTML page carries: a `<script>` of octets each, which no browser runs, with its name and SHA-256.
 
-The content is compressed (gzip without a time, so that the same file gives the same bytes) and in base64.
+The content is compressed (packing.py) and in base64.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Attachment
+from torchstone.report.packing import GZIP, packed
 
 OCTETS = "application/octet-stream"
 MOST_PAGE_BYTES = 64 * 2**20
 MOST_FILES = 64
 MOST_BYTES = 512 * 2**20  # of all files of a page, unpacked
 _MOST_NAME = 300
-_GZIP = 31  # what zlib calls the format of gzip
 
 
 class Embedded(msgspec.Struct, frozen=True):
@@ -44,12 +44,11 @@ def attachment_tags(attachments: Sequence[Attachment]) -> str:
 
 
 def _tag(one: Attachment) -> str:
-    squeezer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    packed = base64.b64encode(squeezer.compress(one.content) + squeezer.flush()).decode("ascii")
+    octets = base64.b64encode(packed(one.content) if one.packed is None else one.packed).decode("ascii")
     name, kind = html.escape(one.name), html.escape(one.media_type)
     digest = hashlib.sha256(one.content).hexdigest()
     return (
-        f'<script type="{OCTETS}" data-name="{name}" data-media-type="{kind}" data-sha256="{digest}">{packed}</script>'
+        f'<script type="{OCTETS}" data-name="{name}" data-media-type="{kind}" data-sha256="{digest}">{octets}</script>'
     )
 
 
@@ -119,7 +118,7 @@ class _Reader(HTMLParser):
 
 
 def _unpacked(name: str, packed: str, most: int) -> bytes:
-    opener = zlib.decompressobj(_GZIP)
+    opener = zlib.decompressobj(GZIP)
     try:
         content = opener.decompress(base64.b64decode("".join(packed.split()), validate=True), most + 1)
     except (binascii.Error, ValueError, zlib.error) as fault:

@@ -7,8 +7,7 @@ that `torchstone release` writes has the same files under the same names.
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.report.attached import MOST_FILES, OCTETS
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
+from torchstone.report.packing import Packing
 from torchstone.storage.index import CUT_OFF
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run
@@ -29,7 +29,6 @@ from torchstone.storage.training.metrics_log import TrainingMetrics, metrics_of
 RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders
 CARRYING = frozenset({".html"})  # of the formats that carry a record: `verify` reads it from them
 MOST_RAW_BYTES, MOST_PACKED_BYTES = 256 * 2**20, 20 * 2**20  # of a record that a report carries
-_PIECE = 4 * 2**20
 _KINDS = {".jsonl": "application/jsonl", ".json": "application/json", "": "text/plain"}
 
 
@@ -99,13 +98,19 @@ def with_record(document: Document, summary: RunSummary) -> Document:
     return carrying(document, files_of_run(summary))
 
 
-def carrying(document: Document, files: Mapping[str, bytes]) -> Document:
-    """Return a Document that carries the files of its runs and their SHA-256; with a note where they are too large."""
-    why = _too_large(files)
-    if why is not None:
-        return with_note(document, why)
+def packing(files: Mapping[str, bytes]) -> Packing:
+    """Return the files of runs and their SHA-256, which are compressed from now on; none that are too large."""
     whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
-    return msgspec.structs.replace(document, attachments=attachments(whole))
+    return Packing(whole, MOST_PACKED_BYTES if _unpacked_too_large(whole) is None else 0)
+
+
+def carrying(document: Document, files: Mapping[str, bytes] | Packing) -> Document:
+    """Return a Document that carries the files of its runs and their SHA-256; with a note where they are too large."""
+    whole = files if isinstance(files, Packing) else packing(files)
+    packed = whole.packed()
+    if packed is None:
+        return with_note(document, _too_large(whole.files))
+    return msgspec.structs.replace(document, attachments=attachments(whole.files, packed))
 
 
 def with_note(document: Document, why: str) -> Document:
@@ -114,34 +119,32 @@ def with_note(document: Document, why: str) -> Document:
     return msgspec.structs.replace(document, parts=(*document.parts, note))
 
 
-def _too_large(files: Mapping[str, bytes]) -> str | None:
-    """Return why a report does not carry its files; None where it does."""
-    records = sum(name.startswith(f"{RECORDS}/") for name in files)
-    if len(files) >= MOST_FILES:
+def _too_large(files: Mapping[str, bytes]) -> str:
+    """Return why a report does not carry these files."""
+    why = _unpacked_too_large(files)
+    return why or f"{_records(files)} more than {units.quantity(MOST_PACKED_BYTES, 'bytes')} when compressed"
+
+
+def _unpacked_too_large(files: Mapping[str, bytes]) -> str | None:
+    """Return why a report carries none of these files, however small they become; None where it may."""
+    if len(files) > MOST_FILES:
+        records = sum(name.startswith(f"{RECORDS}/") for name in files)
         return f"it shows {records} runs, more than {(MOST_FILES - 2) // 2}"
     size = sum(map(len, files.values()))
-    if size <= MOST_PACKED_BYTES:
-        return None
-    have = "its record has" if records == 1 else f"its {records} records have"
     if size > MOST_RAW_BYTES:
-        return f"{have} {units.quantity(size, 'bytes')}, more than {units.quantity(MOST_RAW_BYTES, 'bytes')}"
-    packed = 0
-    for piece in _packed(files.values()):
-        packed += piece
-        if packed > MOST_PACKED_BYTES:
-            return f"{have} more than {units.quantity(MOST_PACKED_BYTES, 'bytes')} when compressed"
+        most = units.quantity(MOST_RAW_BYTES, "bytes")
+        return f"{_records(files)} {units.quantity(size, 'bytes')}, more than {most}"
     return None
 
 
-def _packed(contents: Iterable[bytes]) -> Iterator[int]:
-    """Yield the sizes of files, piece by piece, compressed in a fourth of the time of the page, and hardly larger."""
-    for content in contents:
-        squeezer = zlib.compressobj(1)
-        for start in range(0, len(content), _PIECE):
-            yield len(squeezer.compress(content[start : start + _PIECE]))
-        yield len(squeezer.flush())
+def _records(files: Mapping[str, bytes]) -> str:
+    count = sum(name.startswith(f"{RECORDS}/") for name in files)
+    return "its record has" if count == 1 else f"its {count} records have"
 
 
-def attachments(files: Mapping[str, bytes]) -> tuple[Attachment, ...]:
-    """Return files as what a Document carries."""
-    return tuple(Attachment(name, _KINDS.get(Path(name).suffix, OCTETS), content) for name, content in files.items())
+def attachments(files: Mapping[str, bytes], packed: Mapping[str, bytes] | None = None) -> tuple[Attachment, ...]:
+    """Return files as what a Document carries. `packed`: as gzip, by their names."""
+    return tuple(
+        Attachment(name, _KINDS.get(Path(name).suffix, OCTETS), content, (packed or {}).get(name))
+        for name, content in files.items()
+    )

@@ -137,11 +137,12 @@ Part = Text | Command | Facts | Table | Chart | Ratios | Doubt | Section
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A file that a report carries, such as the record that it was computed from."""
+    """A file that a report carries, such as the record that it was computed from. `packed`: as gzip, if it is so."""
 
     name: str
     media_type: str
     content: bytes
+    packed: bytes | None = None
 
 
 class Document(msgspec.Struct, frozen=True, omit_defaults=True):

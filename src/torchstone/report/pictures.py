@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from torchstone.core.charts.drawing import as_png, as_svg
+from torchstone.core.charts.drawing import as_png, as_svg, begin
 from torchstone.report.charts.ratios import ratios_chart
 from torchstone.report.document import Chart, Document, Part, Ratios, Section
-from torchstone.report.translation.documents import translated
+from torchstone.report.rendering import DrawingRenderer
+from torchstone.report.translation.documents import in_spoken_language, translated
 
 _SUFFIXES = (".svg", ".png")
 
@@ -38,6 +39,14 @@ def drawn(document: Document, suffixes: Sequence[str] = _SUFFIXES) -> Mapping[st
             data = as_png(chart.picture) if suffix == ".png" else as_svg(chart.picture).encode()
             found[f"{chart.name}{suffix}"] = data
     return found
+
+
+def begin_drawing(parts: Sequence[Part], renderers: Sequence[DrawingRenderer]) -> None:
+    """Have the Charts among parts drawn meanwhile, as these will draw them, within `drawing_elsewhere`."""
+    charts = charts_of(in_spoken_language(Document("", tuple(parts))))
+    for one in renderers:
+        for spec in one.specifications(charts):
+            begin(spec)
 
 
 def without_charts(document: Document) -> Document:

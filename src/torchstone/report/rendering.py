@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
+from torchstone.core.charts.vega_lite import Spec
 from torchstone.core.errors import unknown
 from torchstone.report import renderers
-from torchstone.report.document import Document
+from torchstone.report.document import Chart, Document
 
 
 class Renderer(Protocol):
@@ -31,6 +32,15 @@ class FolderRenderer(Renderer, Protocol):
 
     def files(self, document: Document) -> Mapping[str, bytes]:
         """Return the files by their names, which are no paths."""
+        ...
+
+
+@runtime_checkable
+class DrawingRenderer(Renderer, Protocol):
+    """Writes a Document with its Charts as drawings, which can be begun before the Document is complete."""
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield the Vega-Lite specifications that `render` will draw of the Charts of a Document."""
         ...
 
 

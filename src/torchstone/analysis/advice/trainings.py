@@ -86,11 +86,12 @@ def _training(
 ) -> Training:
     fall = rate(losses) if losses else None
     end = ending(losses)
+    different = tuple(dict.fromkeys(one.losses for one in curves))  # trials of one seed mostly have the same
     return Training(
         case_id=case.case_id,
         point={axis: case.configuration.get(axis) for axis in axes},
-        behaviour=min((behaviour(one.losses) for one in curves), key=_WORST_FIRST.index),
-        spikes=max(len(spikes(one.losses)) for one in curves),
+        behaviour=min(map(behaviour, different), key=_WORST_FIRST.index),
+        spikes=max(map(len, map(spikes, different))),
         steps=len(curve.losses),
         loss_start=start(curve.losses),
         loss_end=Span(end.value, end.low, end.high) if end is not None else None,

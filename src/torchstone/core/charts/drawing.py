@@ -1,11 +1,16 @@
-"""Draws a picture as PNG or SVG through vl-convert, which is imported only here."""
+"""Draws a picture as PNG or SVG through vl-convert, which is imported only here.
+
+In this process, or, within `drawing_elsewhere`, in another one that goes on beside it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,9 +19,41 @@ from torchstone.core.charts.picture import Picture
 from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
+if TYPE_CHECKING:
+    from torchstone.core.charts.drawing_process import DrawingProcess
+
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
 _KEPT, _KEPT_PNGS = 128, 32  # drawings, of a report in several formats: some 20 kB each, and 200 kB
 _ID = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<="url\(#)(clip|gradient_)\d+(?=\)")')
+
+_process: DrawingProcess | None = None
+
+
+@contextmanager
+def drawing_elsewhere() -> Iterator[None]:
+    """Draw in another process until the end of the block, which `begin` gives something to do before it is asked for.
+
+    Without vl-convert there is none.
+    """
+    global _process
+    try:
+        library()
+    except MissingError:  # said by whoever needs a picture
+        yield
+        return
+    from torchstone.core.charts.drawing_process import drawing_process
+
+    with drawing_process(text_of) as _process:
+        try:
+            yield
+        finally:
+            _process = None
+
+
+def begin(spec: Spec) -> None:
+    """Have a Vega-Lite specification drawn meanwhile, where another process draws."""
+    if _process is not None:
+        _process.begin(msgspec.json.encode(spec))
 
 
 def library() -> Any:
@@ -42,10 +79,15 @@ def svg_of(spec: Spec) -> str:
 @lru_cache(maxsize=_KEPT)
 def _drawn(spec: bytes) -> str:
     """Return the SVG of a specification as JSON: 50 ms and more for a panel, so that each is drawn once."""
-    vl_convert = _library_for(spec.decode())
-    drawn = str(vl_convert.vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
+    drawn = text_of(spec) if _process is None else _process.drawn(spec)
     ids: dict[str, str] = {}  # Vega counts on from the pictures that were drawn before
     return _ID.sub(lambda found: ids.setdefault(found[0], f"{found[1] or found[2]}{len(ids)}"), drawn)
+
+
+def text_of(spec: bytes) -> str:
+    """Return the SVG that vl-convert makes of a specification as JSON, drawn in this process."""
+    vl_convert = _library_for(spec.decode())
+    return str(vl_convert.vegalite_to_svg(msgspec.json.decode(spec)))  # as text, it is laid out in another way
 
 
 def as_png(picture: Picture) -> bytes:

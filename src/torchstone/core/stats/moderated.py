@@ -26,6 +26,7 @@ _HISTORY_DF = 1.0
 _FEWEST_TO_FIT = 3
 _VAGUE_DF = 0.5  # of the spread that is expected where the prior does not hold
 _LEAST_VARIANCE = 1e-12  # of logarithms: a spread of a millionth
+_LARGEST_EXPONENT = 700.0  # of e in a float
 
 
 class Spread(NamedTuple):
@@ -103,10 +104,11 @@ def half_width(own: Spread, trials: int, prior: Prior | None, level: float = 0.9
     variance = (prior.df * prior.variance + own.df * own.variance) / (prior.df + own.df)
     moderated = two_sided(level, prior.df + own.df) * math.sqrt(variance / trials)
     ratio = max(own.variance, _LEAST_VARIANCE) / prior.variance
-    holds, fails = _density(ratio, own.df, prior.df), _density(ratio, own.df, _VAGUE_DF)
-    believed = (1.0 - prior.doubt) * holds
-    doubted = prior.doubt * fails
-    return (believed * moderated + doubted * alone) / (believed + doubted)
+    # Their ratio of logarithms: of a hundred trials far quieter than the prior both are below the least float.
+    apart = _log_density(ratio, own.df, _VAGUE_DF) - _log_density(ratio, own.df, prior.df)
+    odds = prior.doubt * math.exp(max(-_LARGEST_EXPONENT, min(apart, _LARGEST_EXPONENT)))
+    doubted = odds / (odds + 1.0 - prior.doubt)
+    return (1.0 - doubted) * moderated + doubted * alone
 
 
 def _fitted(spreads: Sequence[Spread], pooled: float) -> tuple[float, float]:
@@ -125,10 +127,10 @@ def _unbiased_log(spread: Spread) -> float:
     return math.log(spread.variance) - digamma(spread.df / 2.0) + math.log(spread.df / 2.0)
 
 
-def _density(ratio: float, above: float, below: float) -> float:
-    """Return the density of the F distribution with these degrees of freedom at a ratio of variances."""
+def _log_density(ratio: float, above: float, below: float) -> float:
+    """Return the log density of the F distribution with these degrees of freedom at a ratio of variances."""
     log = _scale(above, below) + (above / 2.0 - 1.0) * math.log(ratio)
-    return math.exp(log - (above + below) / 2.0 * math.log1p(above * ratio / below))
+    return log - (above + below) / 2.0 * math.log1p(above * ratio / below)
 
 
 @lru_cache(maxsize=1024)

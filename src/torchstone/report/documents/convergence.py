@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice.convergence import Convergence, convergence
 from torchstone.analysis.advice.learning_rates import LearningRates
-from torchstone.analysis.advice.loss_curves import read_curves
+from torchstone.analysis.advice.loss_curves import Curves, read_curves
 from torchstone.analysis.advice.optimizers import Standing
 from torchstone.analysis.advice.precisions import PrecisionEffect
 from torchstone.analysis.advice.trainings import Span, Training
@@ -32,9 +32,12 @@ _WORDS = {
 }
 
 
-def convergence_parts(run: RunSummary, *, every: bool = False) -> Iterator[Section]:
-    """Yield each group of trainings that differ in learning rate, optimizer, accumulation or precision alone."""
-    found = tuple(map(_section, convergence(run, read_curves(run))))
+def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | None = None) -> Iterator[Section]:
+    """Yield each group of trainings that differ in learning rate, optimizer, accumulation or precision alone.
+
+    `curves`: the losses, where the record has been read already.
+    """
+    found = tuple(map(_section, convergence(run, read_curves(run) if curves is None else curves)))
     most = _MOST_OF_EVERY if every else _MOST
     yield from found[:most]
     if rest := found[most:]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.roofline.bound import UNKNOWN
 from torchstone.analysis.summary import CaseSummary, RunSummary
@@ -32,8 +32,10 @@ def report_section(run: RunSummary, reported: tuple[int, int] | None = None) -> 
         for title, lines in (("SYSTEM", _system), ("DEVICES", _devices), ("MODEL", _models), ("DATA", _data))
         if (told := paragraphs(list(lines(run))))
     ]
-    known = labels(run.cases)
-    parts += [_case(case, known[case.case_id]) for case in run.cases[slice(*(reported or (None,)))]]
+    known, same = labels(run.cases), _same_settings(run.cases)
+    if same:
+        parts.append(Section("SETTINGS OF ALL CASES", (Text(_settings(same), Role.DETAIL),)))
+    parts += [_case(case, known[case.case_id], same) for case in run.cases[slice(*(reported or (None,)))]]
     if peaks := paragraphs(list(_peaks(run))):
         parts.append(Section("PEAKS", peaks))
     if sweep := tuple(summary_parts(run)):
@@ -101,15 +103,28 @@ def _fact(cases: Sequence[CaseSummary], name: str) -> Scalar:
 # ── the figures of a case ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _case(case: CaseSummary, label: str) -> Section:
-    """Return the blocks of a Case; of one without a figure, how its trials ended."""
-    settings = ", ".join(f"{name}={value}" for name, value in case.configuration.items())
+def _same_settings(cases: Sequence[CaseSummary]) -> Mapping[str, Scalar]:
+    """Return the axes that have one value in all Cases of a run, of which there are several."""
+    if len(cases) < 2:
+        return {}
+    items = [set(case.configuration.items()) for case in cases]
+    same = set.intersection(*items)
+    return {name: value for name, value in cases[0].configuration.items() if (name, value) in same}
+
+
+def _settings(configuration: Mapping[str, Scalar]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in configuration.items())
+
+
+def _case(case: CaseSummary, label: str, same: Mapping[str, Scalar]) -> Section:
+    """Return the blocks of a Case; of one without a figure, how its trials ended. `same`: settings told before."""
+    own = _settings({name: value for name, value in case.configuration.items() if name not in same})
     blocks = {_heading(group, case.workload.task): list(_block(group, case)) for group in MetricGroup}
     parts: list[Part] = [Section(title, (_table(rows),)) for title, rows in blocks.items() if rows]
     if not parts:
         ends = [f"{t.outcome.status}: {t.outcome.message or units.MISSING}" for t in case.trials]
         parts = [Section("TRIALS", paragraphs(ends or ["none was taken"]))]
-    return Section(f"{label} on {case.placement}: {case.verdict}", (Text(settings, Role.DETAIL), *parts))
+    return Section(f"{label} on {case.placement}: {case.verdict}", (*paragraphs([own] if own else [], Role.DETAIL), *parts))
 
 
 def _table(rows: Sequence[_Row]) -> Table:

@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.longer import longer
+from torchstone.analysis.advice.loss_curves import Curves
 from torchstone.analysis.summary import RunSummary
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 
 def run_document(
     run: RunSummary, *, every: bool = False, answer: Sequence[Part] | None = None, pictures: Sequence[Part] = (),
-    reported: tuple[int, int] | None = None,
+    reported: tuple[int, int] | None = None, curves: Curves | None = None,
 ) -> Document:  # fmt: skip
     """Return what is told of a stored run. `every`: each finding, each note, and every figure of every case.
 
     `answer`: what stands first, where that is neither the rates of a run nor what a tune found: of an A/B comparison.
     `pictures`: what stands below the tables and what to doubt (documents/run_pictures.py). `reported`: every figure of
-    the cases from this place up to that one only.
+    the cases from this place up to that one only. `curves`: the losses, where the record has been read already.
     """
     shown = run if every else without_probes(run)
     report = (report_section(run, reported),) if every else ()
     first = _first(run, shown) if answer is None else answer
-    rest = run_parts(shown, every=every, pictures=pictures)
+    rest = run_parts(shown, every=every, pictures=pictures, curves=curves)
     return Document(run.name, (*first, *rest, *setting_parts(shown), *report))
 
 
@@ -57,7 +58,9 @@ def _first(run: RunSummary, shown: RunSummary) -> Iterator[Part]:
     return tune_parts(run) if run.answer is not None else answer_parts(shown)
 
 
-def run_parts(run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = ()) -> Iterator[Part]:
+def run_parts(
+    run: RunSummary, *, every: bool = False, pictures: Sequence[Part] = (), curves: Curves | None = None
+) -> Iterator[Part]:
     """Yield what stands below the answer of a run: its head, tables, findings and notes; with `every` all of those."""
     yield from map(Text, _head(run))
     yield from case_parts(run)
@@ -67,7 +70,7 @@ def run_parts(run: RunSummary, *, every: bool = False, pictures: Sequence[Part] 
     yield from pictures
     if run.answer is None and run.comparison is None:
         yield from note_parts(run, every=every)
-    yield from convergence_parts(run, every=every)
+    yield from convergence_parts(run, every=every, curves=curves)
 
 
 def file_parts(results: Results) -> Iterator[Part]:

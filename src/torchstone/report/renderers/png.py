@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from torchstone.report.document import Document
+from torchstone.core.charts.vega_lite import Spec, vega_lite
+from torchstone.report.document import Chart, Document
 
 
 class Png:
@@ -30,6 +31,10 @@ class Png:
             for name, data in self.files(document).items():
                 archive.writestr(zipfile.ZipInfo(name), data)  # of 1980, whenever it is written
         return packed.getvalue()
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield what `files` draws of the charts of a Document."""
+        return (vega_lite(chart.picture) for chart in charts)
 
 
 RENDERER = Png()

@@ -35,6 +35,11 @@ def test_a_prior_that_explains_the_trials_narrows_their_interval_and_one_that_do
     assert half_width(wild, 5, Prior(0.0004, 4.0, 0.2)) > 0.95 * half_width(wild, 5, None)
 
 
+def test_a_hundred_trials_far_quieter_than_the_prior_have_the_interval_of_their_own():
+    quiet = Spread(1e-10, 99)  # the densities of F at this ratio are below the least float
+    assert half_width(quiet, 100, Prior(0.01, 4.0, 0.2)) == pytest.approx(half_width(quiet, 100, None), rel=1e-9)
+
+
 def test_the_more_it_is_doubted_the_less_it_does():
     widths = [half_width(OWN, 3, Prior(0.0004, 4.0, doubt)) for doubt in (0.0, 0.2, 0.6, 1.0)]
     assert widths == sorted(widths)

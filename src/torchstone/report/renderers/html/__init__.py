@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from torchstone.core.charts.vega_lite import Spec
 from torchstone.core.errors import MissingError
-from torchstone.report.document import Document
+from torchstone.report.document import Chart, Document
 from torchstone.report.translation.spoken import speaking
 
 
@@ -23,6 +26,12 @@ class Html:
 
         with speaking(document.language):
             return page(document).encode()
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield what `render` draws of the charts of a Document."""
+        from torchstone.report.renderers.html.charts import specifications
+
+        return specifications(charts)
 
 
 RENDERER = Html()

@@ -134,12 +134,31 @@ def _more(panels: Sequence[Panel]) -> str:
 # ── drawings ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
+def specifications(charts: Sequence[Chart]) -> Iterator[Spec]:
+    """Yield what a page of these charts draws, and at its end what it leaves out where a drawing is too large."""
+    more: list[Spec] = []
+    for picture in (chart.picture for chart in charts):
+        for panel in (panel for panel in picture.panels if panel.marks):
+            yield (spec := _alone(picture, panel))
+            more += [_over(spec, along) for along in _broad(panel, _logarithmic(spec))]
+    yield from more[:_MOST_OTHER_AXES]
+
+
+def _alone(picture: Picture, panel: Panel) -> Spec:
+    """Return the Vega-Lite specification of one panel of a picture."""
     bare = msgspec.structs.replace(panel, title="", subtitle="", group="")  # words wrap in the page, not in an SVG
-    alone = msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)
-    spec = _pointed(vega_lite(alone))
+    return _pointed(vega_lite(msgspec.structs.replace(picture, title="", subtitle="", panels=(bare,), columns=1)))
+
+
+def _logarithmic(spec: Spec) -> str:
+    """Return which axes of a specification are logarithmic: "x", "y", "xy" or none."""
+    return "".join(along for along in "xy" if _is_logarithmic(spec, along))
+
+
+def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
+    spec = _alone(picture, panel)
     first = inline(svg_of(spec), drawn.prefix(), label)
-    given = "".join(along for along in "xy" if _is_logarithmic(spec, along))
+    given = _logarithmic(spec)
     plots = [Plot(said(_AXES[given]), first.markup)]
     for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():

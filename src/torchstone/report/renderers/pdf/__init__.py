@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from torchstone.report.document import Document
+from collections.abc import Iterator, Sequence
+
+from torchstone.core.charts.vega_lite import Spec
+from torchstone.report.document import Chart, Document
 
 
 class Pdf:
@@ -16,6 +19,12 @@ class Pdf:
         from torchstone.report.renderers.pdf.typesetting import typeset  # `list` describes all formats and draws none
 
         return typeset(document)
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield what `render` draws of the charts of a Document."""
+        from torchstone.report.renderers.pdf.pictures import specifications
+
+        return (spec for chart in charts for spec in specifications(chart))
 
 
 RENDERER = Pdf()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchstone.core.charts.drawing import as_svg
+from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.errors import MissingError
 from torchstone.report.document import Chart
 from torchstone.report.renderers._pictures import parts
@@ -19,6 +20,11 @@ _CELLS = 300  # of a table take as long as a picture
 _SIZE = re.compile(r"<svg[^>]*?\swidth=\"([\d.]+)[^>]*?\sheight=\"([\d.]+)")
 _FONT = re.compile(r"font-family=\"[^\"]*\"")
 _OURS = 'font-family="DejaVu Sans, Spoqa Han Sans Neo" font-stretch="condensed"'
+
+
+def specifications(chart: Chart) -> Iterator[Spec]:
+    """Yield what is drawn of a picture."""
+    yield from map(vega_lite, parts(chart.picture, ACROSS, _TALL)[0])
 
 
 def pictures(chart: Chart, draft: Drafting) -> Iterator[Block]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from torchstone.report.document import Document
+from collections.abc import Iterator, Sequence
+
+from torchstone.core.charts.vega_lite import Spec
+from torchstone.report.document import Chart, Document
 from torchstone.report.translation.spoken import speaking
 
 
@@ -19,6 +22,12 @@ class Pptx:
 
         with speaking(document.language):
             return presentation(slides(document), document.title)
+
+    def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
+        """Yield what `render` draws of the charts of a Document."""
+        from torchstone.report.renderers.pptx.flow import specifications
+
+        return (spec for chart in charts for spec in specifications(chart))
 
 
 RENDERER = Pptx()

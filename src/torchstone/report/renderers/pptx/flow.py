@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 import msgspec
 
+from torchstone.core.charts.picture import Picture
+from torchstone.core.charts.vega_lite import Spec, vega_lite
 from torchstone.core.schema.estimate import Severity
 from torchstone.report.document import Chart, Command, Doubt, Facts, Part, Ratios, Role, Section, Table, Text
 from torchstone.report.renderers._forest import joined
@@ -52,6 +54,25 @@ def fitted_title(title: str) -> str:
     while lines(line, ACROSS, lambda word: 1.1 * width(word, TITLE_SIZE)) > TITLE_LINES:
         line = shortened(line, min(len(line) - 1, int(0.9 * len(line)) + 1))
     return line
+
+
+def specifications(chart: Chart) -> Iterator[Spec]:
+    """Yield what is drawn of a picture."""
+    yield from map(vega_lite, _pictures(chart, _caption(chart)[1])[0])
+
+
+def _caption(chart: Chart) -> tuple[str, float]:
+    """Return what stands below a picture, and its height in points."""
+    says = shortened(line_of(chart.says) or line_of(chart.name), _MOST_CHARACTERS)
+    return says, height(says, Style.SMALL)
+
+
+def _pictures(chart: Chart, caption: float) -> tuple[list[Picture], int]:
+    """Return a picture of a slide each, whose title the slide has, and how many panels are left out."""
+    whole = chart.picture
+    if whole.title:
+        whole = msgspec.structs.replace(whole, title=whole.subtitle, subtitle="")
+    return parts_of(whole, ACROSS, TALL - caption - _GAP)
 
 
 class Flow:
@@ -179,14 +200,10 @@ class Flow:
 
     def _chart(self, part: Chart) -> None:
         """Put a picture onto a slide of its own, which has its title, too."""
-        says = shortened(line_of(part.says) or line_of(part.name), _MOST_CHARACTERS)
-        caption = height(says, Style.SMALL)
-        title, whole = self._topic, part.picture
-        if whole.title:
-            title, whole = whole.title, msgspec.structs.replace(whole, title=whole.subtitle, subtitle="")
-        pictures, left_out = parts_of(whole, ACROSS, TALL - caption - _GAP)
+        says, caption = _caption(part)
+        pictures, left_out = _pictures(part, caption)
         for number, picture in enumerate(pictures):
-            if not (self._next() if number else self._own(title)):
+            if not (self._next() if number else self._own(part.picture.title or self._topic)):
                 return
             high = BOTTOM - self._top - caption - _GAP
             self._add(Image(Box(MARGIN, self._top, ACROSS, high), picture, says))
