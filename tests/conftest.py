@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def driver_folder(tmp_path_factory) -> Path:
 def _drawn_once(tmp_path_factory) -> Iterator[None]:
     """Each picture is drawn once for all tests and workers: the same ones are in many formats and many tests.
 
-    That a picture drawn twice is the same is tested with the functions themselves (unit/core/charts/test_drawing.py).
+    No process of its own draws them. That a picture drawn twice, or elsewhere, is the same is tested with the functions
+    themselves (unit/core/charts/test_drawing.py).
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "drawings"
@@ -44,6 +46,7 @@ def _drawn_once(tmp_path_factory) -> Iterator[None]:
     svg_of, pixels = drawing._drawn, drawing._pixels
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "_drawn", lambda spec: kept(folder, spec, lambda: svg_of(spec).encode()).decode())
+        patch.setattr(drawing, "drawing_elsewhere", nullcontext)
         patch.setattr(drawing, "_pixels", lambda svg: kept(folder, svg.encode(), lambda: pixels(svg)))
         yield
 

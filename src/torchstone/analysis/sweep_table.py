@@ -21,6 +21,7 @@ COLUMNS = {
     "throughput": "throughput", "step_s": "step_time_mean", **PHASE_COLUMNS, HOST_MEMORY: HOST_MEMORY,
     DEVICE_MEMORY: DEVICE_MEMORY, "device_utilization": "device_utilization", "loss_last": "loss_last",
 }  # fmt: skip
+LOW, HIGH = "throughput_low", "throughput_high"  # ends of the 95 % interval over trials; None of one trial
 SKIPPED = "skipped"
 
 
@@ -47,8 +48,14 @@ def _row(case: CaseSummary) -> Row:
         "status": str(Status.OK if failed is None else failed.status),
         "message": None if failed is None else failed.message,
         **{column: _value(case, figure) for column, figure in COLUMNS.items()},
+        **_ends(case),
         "verdict": str(case.verdict),
     }
+
+
+def _ends(case: CaseSummary) -> Row:
+    found = case.estimates.get("throughput")
+    return {LOW: found.low if found is not None else None, HIGH: found.high if found is not None else None}
 
 
 def _value(case: CaseSummary, figure: str) -> float | None:

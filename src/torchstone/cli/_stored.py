@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
     from torchstone.core.schema.trial import Trial
     from torchstone.report.document import Document, Section
-    from torchstone.report.rendering import DrawingRenderer
+    from torchstone.report.pictures import Specifications
 
 
 def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
@@ -28,12 +28,12 @@ def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
 
 def document_of(
     summary: RunSummary, *, every: bool, pictures: bool = False, reported: tuple[int, int] | None = None,
-    drawing: Sequence[DrawingRenderer] = (),
+    drawing: Sequence[Specifications] = (),
 ) -> Document:  # fmt: skip
     """Return the Document. `every`: with every figure of every case; `pictures`: with charts, as a terminal has not.
 
     `reported`: only the cases from this place up to that one have every figure, for a page of many cases. `drawing`:
-    the charts are begun to be drawn as these will draw them.
+    what the formats draw of charts, which is begun meanwhile.
     """
     from torchstone.report.documents.ab import ab_document
     from torchstone.report.documents.run import run_document

@@ -17,6 +17,7 @@ from torchstone.report.rendering import DrawingRenderer, Renderer, files_of, for
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
+    from torchstone.report.pictures import Specifications
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
 _FOR_PROGRAMS = ("json", "csv")  # always English
@@ -58,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Made(NamedTuple):
-    """How reports are made. `carried`: with their records; `drawing`: the formats that draw their charts."""
+    """How reports are made. `carried`: with their records; `drawing`: what the formats draw of charts."""
 
     carried: bool
-    drawing: Sequence[DrawingRenderer]
+    drawing: Sequence[Specifications]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     for place in (there, options.plots or there):
         check_folder(place)
     every = [*renderers.values(), *([renderer("png")] if options.plots is not None else [])]
-    how = _Made(carried, [one for one in every if isinstance(one, DrawingRenderer)])
+    how = _Made(carried, [one.specifications for one in every if isinstance(one, DrawingRenderer)])
     with drawing_elsewhere() if how.drawing else nullcontext():
         documents = _documents(options, folder, how)
         files = _files(documents, renderers, there, options.plots)

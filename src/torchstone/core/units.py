@@ -86,6 +86,14 @@ def interval(value: float, low: float | None, high: float | None, unit: str, joi
     return MISSING if is_wide(value, low, high) else f"{quantity(low, unit)}{joint}{quantity(high, unit)}"
 
 
+def ends(low: float, high: float, value: float, unit: str) -> str:
+    """Return an interval behind its value: "[4.1, 4.4]" of 4.2 ms, "[990 µs, 1.1 ms]" of 1.05 ms."""
+    divisor, name = scale_of(value, unit)
+    if unit != "ratio" and scale_of(low, unit)[1] == scale_of(high, unit)[1] == name:
+        return f"[{significant(low / divisor, 3)}, {significant(high / divisor, 3)}]"
+    return f"[{quantity(low, unit)}, {quantity(high, unit)}]"
+
+
 def ratio(value: float, low: float | None, high: float | None) -> str:
     """Return a ratio with its interval: "1.3 [1.24, 1.36]", "1.3" without one.
 

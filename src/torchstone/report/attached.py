@@ -77,10 +77,10 @@ def embedded(page: bytes) -> list[Embedded]:
     reader.close()
     found: dict[str, Embedded] = {}
     left = MOST_BYTES
-    for name, kind, digest, packed in reader.found:
+    for name, kind, digest, octets in reader.found:
         if name in found:
             raise UsageError(f"two attachments are called {name!r}")
-        content = _unpacked(name, packed, left)
+        content = _unpacked(name, octets, left)
         left -= len(content)
         found[name] = Embedded(Attachment(name, kind, content), digest)
     return list(found.values())

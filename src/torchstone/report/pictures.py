@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from torchstone.core.charts.drawing import as_png, as_svg, begin
+from torchstone.core.charts.vega_lite import Spec
 from torchstone.report.charts.ratios import ratios_chart
 from torchstone.report.document import Chart, Document, Part, Ratios, Section
-from torchstone.report.rendering import DrawingRenderer
 from torchstone.report.translation.documents import in_spoken_language, translated
+
+Specifications = Callable[[Sequence[Chart]], Iterable[Spec]]  # what a renderer will draw of Charts
 
 _SUFFIXES = (".svg", ".png")
 
@@ -41,11 +43,11 @@ def drawn(document: Document, suffixes: Sequence[str] = _SUFFIXES) -> Mapping[st
     return found
 
 
-def begin_drawing(parts: Sequence[Part], renderers: Sequence[DrawingRenderer]) -> None:
-    """Have the Charts among parts drawn meanwhile, as these will draw them, within `drawing_elsewhere`."""
-    charts = charts_of(in_spoken_language(Document("", tuple(parts))))
-    for one in renderers:
-        for spec in one.specifications(charts):
+def begin_drawing(parts: Sequence[Part], drawing: Sequence[Specifications]) -> None:
+    """Have the Charts among parts drawn meanwhile, in the process of `drawing_elsewhere`. `drawing`: of renderers."""
+    charts = charts_of(in_spoken_language(Document("", tuple(parts)))) if drawing else ()
+    for specifications in drawing:
+        for spec in specifications(charts):
             begin(spec)
 
 

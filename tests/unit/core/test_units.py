@@ -59,3 +59,9 @@ def test_a_ratio_too_wide_to_be_shown_keeps_the_bound_that_holds():
 
 def test_a_ratio_as_a_change():
     assert [units.change(ratio) for ratio in (1.031, 0.6, 1.0)] == ["+3.1 %", "-40.0 %", "+0.0 %"]
+
+
+def test_an_interval_behind_its_value_has_its_unit_once():
+    assert units.ends(0.0041, 0.0044, 0.0042, "s") == "[4.10, 4.40]"
+    assert units.ends(0.00099, 0.0011, 0.00105, "s") == "[990 µs, 1.10 ms]"
+    assert units.ends(0.1, 0.2, 0.15, "ratio") == "[10.0 %, 20.0 %]"

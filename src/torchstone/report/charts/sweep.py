@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchstone.analysis.sweep_table import DEVICE_MEMORY, HOST_MEMORY, Row
+from torchstone.analysis.sweep_table import DEVICE_MEMORY, HIGH, HOST_MEMORY, LOW, Row
 from torchstone.core.charts.phase_colours import phase_colours
-from torchstone.core.charts.picture import Bars, Colours, Coordinate, Failure, Kind, Line, Mark, Panel, Picture
+from torchstone.core.charts.picture import (
+    Bars,
+    Colours,
+    Coordinate,
+    Failure,
+    Interval,
+    Kind,
+    Line,
+    Mark,
+    Panel,
+    Picture,
+)
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
@@ -18,10 +29,13 @@ _MEMORY_SHADES = {HOST_MEMORY: "#0072b2", DEVICE_MEMORY: "#e69f00"}  # also wher
 
 
 def throughput(rows: Sequence[Row], subtitle: str) -> Picture:
-    """Return items/s over batch size."""
-    rate = Line(Coordinate("throughput", "samples/s"), labelled=True)
-    panels = [_panel(device, own, _measured(own, "throughput"), rate) for device, own in _by_device(rows)]
-    return Picture("Throughput by batch size", tuple(panels), subtitle)
+    """Return items/s over batch size, with its interval; of a single trial it is said that there is none."""
+    y = Coordinate("throughput", "samples/s")
+    marks = (Interval(y, LOW, HIGH), Line(y, labelled=True))
+    panels = [_panel(device, own, _measured(own), marks) for device, own in _by_device(rows)]
+    is_known = any(row.get(LOW) is not None for row in rows)
+    bars = "bars: 95 % confidence intervals over trials" if is_known else "one trial a case: no interval"
+    return Picture("Throughput by batch size", tuple(panels), f"{subtitle}; {bars}")
 
 
 def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
@@ -36,7 +50,7 @@ def time_breakdown(rows: Sequence[Row], subtitle: str) -> Picture:
         colours = phase_colours({value["phase"] for value in values})
         for title, shares in (("ms a step", False), ("share of the step", True)):
             bars = Bars(Coordinate("ms", title), order="place", shares=shares)
-            panels.append(_panel(f"{device}: {title}", own, values, bars, colours))
+            panels.append(_panel(f"{device}: {title}", own, values, (bars,), colours))
     title = "Where the time of a training step goes"
     return Picture(title, tuple(panels), subtitle, columns=2, one_legend=True)
 
@@ -52,7 +66,7 @@ def memory(rows: Sequence[Row], subtitle: str) -> Picture:
             {"batch": str(row["batch_size"]), "kind": kind, "mib": float(held) / 2**20}
             for row in own for column, kind in kinds.items() if (held := row.get(column)) is not None
         ]  # fmt: skip
-        panels.append(_panel(device, own, values, Line(Coordinate("mib", "peak, MiB")), colours))
+        panels.append(_panel(device, own, values, (Line(Coordinate("mib", "peak, MiB")),), colours))
     return Picture("Memory by batch size", tuple(panels), subtitle, one_legend=True)
 
 
@@ -67,13 +81,17 @@ def _by_device(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return measured
 
 
-def _measured(rows: Sequence[Row], column: str) -> list[Mapping[str, Any]]:
-    return [{"batch": str(row["batch_size"]), column: row[column]} for row in rows if row[column] is not None]
+def _measured(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
+    return [
+        {"batch": str(row["batch_size"]), **{name: row.get(name) for name in ("throughput", LOW, HIGH)}}
+        for row in rows if row["throughput"] is not None
+    ]  # fmt: skip
 
 
 def _panel(
-    title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]], mark: Mark, colours: Colours | None = None
-) -> Panel:
+    title: str, rows: Sequence[Row], values: Sequence[Mapping[str, Any]], marks: tuple[Mark, ...],
+    colours: Colours | None = None,
+) -> Panel:  # fmt: skip
     """Return one chart over the batch sizes of a device; those that failed have their place, and a word in it."""
     sizes = [str(row["batch_size"]) for row in sorted(rows, key=lambda row: int(row["batch_size"] or 0))]
     x = Coordinate("batch", "batch size", Kind.STEPS, tuple(dict.fromkeys(sizes)))
@@ -81,5 +99,12 @@ def _panel(
         {"batch": str(row["batch_size"]), "word": _WORDS.get(Status(str(row["status"])), str(row["status"]))}
         for row in rows if row["status"] != Status.OK
     )  # fmt: skip
-    marks = (mark, *((Failure("word", failed),) if failed else ()))
-    return Panel(title, x, marks, tuple(values), colours, width=_WIDTH, height=_HEIGHT)
+    return Panel(
+        title,
+        x,
+        (*marks, *((Failure("word", failed),) if failed else ())),
+        tuple(values),
+        colours,
+        width=_WIDTH,
+        height=_HEIGHT,
+    )

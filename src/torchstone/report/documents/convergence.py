@@ -37,7 +37,12 @@ def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | 
 
     `curves`: the losses, where the record has been read already.
     """
-    found = tuple(map(_section, convergence(run, read_curves(run) if curves is None else curves)))
+    groups = convergence(run, read_curves(run) if curves is None else curves)
+    same = [note for note in groups[0].notes if all(note in one.notes for one in groups)] if groups else []
+    is_crowd = len(groups) > _MOST_OF_EVERY
+    found = tuple(_section(one, same if is_crowd else ()) for one in groups)
+    if is_crowd and same:
+        yield Section("convergence: of all groups", tuple(Text(note, Role.NOTE) for note in same))
     most = _MOST_OF_EVERY if every else _MOST
     yield from found[:most]
     if rest := found[most:]:
@@ -45,13 +50,14 @@ def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | 
         yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
-def _section(group: Convergence) -> Section:
+def _section(group: Convergence, told: Sequence[str]) -> Section:
+    """Return what is told of one group, without the notes that were `told` of all."""
     size = f", batch_size {group.batch_size}" if group.batch_size is not None else ""
     title = f"convergence: {group.model} on {group.device}, data {group.data}{size}"
-    return Section(title, tuple(_parts(group)))
+    return Section(title, tuple(_parts(group, told)))
 
 
-def _parts(group: Convergence) -> Iterator[Part]:
+def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
     if all(one.behaviour == Behaviour.SHORT for one in group.trainings):
         yield from map(Text, _precisions(group))
         few = f"under {FEWEST} steps a training there is nothing to see in their losses"
@@ -61,7 +67,7 @@ def _parts(group: Convergence) -> Iterator[Part]:
     yield Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL)
     yield Table(tuple(_columns(group)))
     yield from map(Text, _lines(group))
-    yield from (Text(note, Role.NOTE) for note in group.notes)
+    yield from (Text(note, Role.NOTE) for note in group.notes if note not in told)
 
 
 def _columns(group: Convergence) -> list[Column]:

@@ -15,6 +15,7 @@ from torchstone.report.document import Command, Doubt, Part, Section, Text, para
 from torchstone.storage.query import TrialRow
 
 _MOST = 8  # failures, and findings, that are shown at once
+_MANY_ALIKE = 12
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
@@ -66,9 +67,26 @@ def _more(several: Collection[object]) -> str:
 
 
 def _each(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:
+    """Yield one a finding; where more Cases than a dozen have one that differs in its numbers only, that of the first.
+
+    336 lines of one kind hide the ones beside them; `torchstone check` has each.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
     for case in run.cases:
-        yield from (_doubt(finding, names[case.case_id]) for finding in case.findings)
+        for finding in case.findings:
+            alike.setdefault(_kind(finding), []).append(names[case.case_id])
+    for case in run.cases:
+        for finding in case.findings:
+            several = alike[_kind(finding)]
+            if len(several) <= _MANY_ALIKE:
+                yield _doubt(finding, names[case.case_id])
+            elif several[0] == names[case.case_id]:
+                yield _doubt(finding, f"{several[0]}{_more(several)}")
     yield from (_doubt(finding, "run") for finding in run.findings)
+
+
+def _kind(finding: Finding) -> tuple[str, str]:
+    return finding.check, _NUMBER.sub("#", finding.message)
 
 
 def _grouped(run: RunSummary, names: Mapping[str, str]) -> Iterator[Doubt]:

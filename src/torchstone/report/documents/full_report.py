@@ -34,7 +34,7 @@ def report_section(run: RunSummary, reported: tuple[int, int] | None = None) -> 
     ]
     known, same = labels(run.cases), _same_settings(run.cases)
     if same:
-        parts.append(Section("SETTINGS OF ALL CASES", (Text(_settings(same), Role.DETAIL),)))
+        parts.append(Section("SETTINGS OF ALL CASES", (Text(_settings(same)),)))
     parts += [_case(case, known[case.case_id], same) for case in run.cases[slice(*(reported or (None,)))]]
     if peaks := paragraphs(list(_peaks(run))):
         parts.append(Section("PEAKS", peaks))
@@ -117,14 +117,19 @@ def _settings(configuration: Mapping[str, Scalar]) -> str:
 
 
 def _case(case: CaseSummary, label: str, same: Mapping[str, Scalar]) -> Section:
-    """Return the blocks of a Case; of one without a figure, how its trials ended. `same`: settings told before."""
-    own = _settings({name: value for name, value in case.configuration.items() if name not in same})
+    """Return the blocks of a Case; of one without a figure, how its trials ended.
+
+    `same`: settings told before; of the others those that its `label` does not have are told.
+    """
+    own = {name: value for name, value in case.configuration.items() if name not in same}
+    told = all(f"{name} {value}" in label for name, value in own.items())
     blocks = {_heading(group, case.workload.task): list(_block(group, case)) for group in MetricGroup}
     parts: list[Part] = [Section(title, (_table(rows),)) for title, rows in blocks.items() if rows]
     if not parts:
         ends = [f"{t.outcome.status}: {t.outcome.message or units.MISSING}" for t in case.trials]
         parts = [Section("TRIALS", paragraphs(ends or ["none was taken"]))]
-    return Section(f"{label} on {case.placement}: {case.verdict}", (*paragraphs([own] if own else [], Role.DETAIL), *parts))
+    settings = () if told else (Text(_settings(own), Role.DETAIL),)
+    return Section(f"{label} on {case.placement}: {case.verdict}", (*settings, *parts))
 
 
 def _table(rows: Sequence[_Row]) -> Table:
@@ -164,7 +169,7 @@ def _estimate(estimate: Estimate) -> str:
     if estimate.is_wide:
         text += f" [{units.MISSING}: wider than ±{100 * units.WIDEST:.0f} %]"
     elif estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
-        text += f" [{units.quantity(estimate.low, estimate.unit)}, {units.quantity(estimate.high, estimate.unit)}]"
+        text += f" {units.ends(estimate.low, estimate.high, estimate.value, estimate.unit)}"
     return text if estimate.supported else f"({text})"
 
 

@@ -1,5 +1,7 @@
 """Drawing: what is written, what is missing for it, and names that no picture of ours has."""
 
+import os
+import signal
 import sys
 from unittest import mock
 
@@ -7,8 +9,10 @@ import msgspec
 import pytest
 
 from torchstone.core.charts import drawing
-from torchstone.core.charts.drawing import _drawn, as_png, as_svg, draw
+from torchstone.core.charts.drawing import _drawn, as_png, as_svg, begin, draw, drawing_elsewhere
+from torchstone.core.charts.drawing_process import drawing_process
 from torchstone.core.charts.picture import Coordinate, Kind, Line, Panel, Picture, Stretch
+from torchstone.core.charts.vega_lite import vega_lite
 from torchstone.core.errors import MissingError, UsageError
 
 ONE = Picture("a title", (Panel("a panel", Coordinate("x", "batch size", Kind.STEPS), (Line(Coordinate("y", "ms")),),
@@ -39,6 +43,42 @@ def test_it_is_drawn_once_and_would_be_the_same_again(monkeypatch):
     assert as_svg(clipped) == first == same
     assert real.call_count == 2
     assert 'id="clip0"' in first, "Vega counts its clips on: the second time it had another number"
+
+
+def test_what_another_process_drew_is_the_same_and_not_drawn_here(monkeypatch):
+    vl_convert = pytest.importorskip("vl_convert")
+    monkeypatch.setattr(drawing, "_drawn", _drawn)
+    _drawn.cache_clear()
+    here = as_svg(ONE)
+    _drawn.cache_clear()
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", mock.Mock(side_effect=AssertionError("drawn in this process")))
+    with drawing_elsewhere():
+        begin(vega_lite(ONE))
+        assert as_svg(ONE) == here
+    assert drawing._process is None
+
+
+def test_a_drawing_process_that_was_killed_takes_no_picture_with_it():
+    with drawing_process(_pid) as process:
+        (pid,) = {process.drawn(b"1"), process.drawn(b"2")}
+        assert int(pid) != os.getpid()
+        os.kill(int(pid), signal.SIGKILL)
+        assert process.drawn(b"3") == str(os.getpid())
+
+
+def test_a_picture_that_cannot_be_drawn_says_so_from_the_other_process():
+    with drawing_process(_refused) as process:
+        process.begin(b"1")
+        with pytest.raises(ValueError, match="no picture"):
+            process.drawn(b"1")
+
+
+def _pid(spec: bytes) -> str:
+    return str(os.getpid())
+
+
+def _refused(spec: bytes) -> str:
+    raise ValueError("no picture")
 
 
 def test_korean_is_drawn_where_the_machine_has_no_font_for_it():

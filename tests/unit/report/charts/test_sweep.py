@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.analysis.sweep_table import COLUMNS, Row
 from torchstone.core.charts.drawing import draw
-from torchstone.core.charts.picture import Bars, Failure, Panel
+from torchstone.core.charts.picture import Bars, Failure, Interval, Panel
 from torchstone.core.errors import UsageError
 from torchstone.report.charts import sweep as charts
 
@@ -34,11 +34,20 @@ def words(panel: Panel) -> list[tuple[str, str]]:
 def test_throughput_has_a_panel_for_each_device_that_was_measured():
     cpu, cuda = charts.throughput(ROWS, "run x").panels
     assert (cpu.title, cuda.title) == ("cpu", "cuda:0")
-    assert cpu.values == ({"batch": "8", "throughput": 100.0}, {"batch": "32", "throughput": 200.0})
-    assert cuda.values == ({"batch": "8", "throughput": 1000.0},)
+    assert [(one["batch"], one["throughput"]) for one in cpu.values] == [("8", 100.0), ("32", 200.0)]
+    assert [(one["batch"], one["throughput"]) for one in cuda.values] == [("8", 1000.0)]
     assert cuda.x.places == ("8", "32"), "what failed keeps its place"
     assert words(cpu) == []
     assert words(cuda) == [("32", "out of memory")]
+
+
+def test_a_rate_has_its_interval_and_one_trial_says_that_there_is_none():
+    assert charts.throughput(ROWS, "run x").subtitle == "run x; one trial a case: no interval"
+    known = charts.throughput([{**ROWS[0], "throughput_low": 90.0, "throughput_high": 111.0}], "run x")
+    (panel,) = known.panels
+    (bars,) = (mark for mark in panel.marks if isinstance(mark, Interval))
+    assert (panel.values[0][bars.low], panel.values[0][bars.high]) == (90.0, 111.0)
+    assert known.subtitle == "run x; bars: 95 % confidence intervals over trials"
 
 
 def test_phases_are_drawn_in_their_order_and_only_those_there_are():

@@ -62,3 +62,18 @@ def test_more_than_eight_are_folded_and_none_is_lost():
 def test_of_the_run_itself_it_is_called_run():
     (doubt,) = finding_parts(summary(findings=(Finding("host", Severity.WARNING, "busy", "wait", "run"),)))
     assert doubt == Doubt(Severity.WARNING, "run", "busy", "wait")
+
+
+def test_what_differs_in_its_numbers_only_is_told_once_where_more_than_a_dozen_cases_have_it():
+    points = [({"batch_size": size}, 0.02) for size in range(1, 14)]
+    run = summary(points)
+
+    def of(count):
+        told = [
+            Finding("load", Severity.WARNING, f"{n}.5 cores were busy", "stop them", run.cases[n].case_id)
+            for n in range(count)
+        ]
+        return [part.subject for part in finding_parts(summary(points, findings=told), every=True)]
+
+    assert len(of(12)) == 12
+    assert of(13) == ["train cnn, batch_size 1 (and 12 more)"]

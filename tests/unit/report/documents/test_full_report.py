@@ -79,8 +79,8 @@ def test_the_heads_of_report_case_and_block_are_told_apart():
     run = a_sweep([({"batch_size": 8}, 0.1), ({"batch_size": 16}, 0.1)], status={1: Status.OUT_OF_MEMORY})
     text = terminal(Document("", (report_section(summarize(entry_of(run, Path()))),)), 120)
     assert text.startswith(f"BENCHMARK REPORT: test\n{'=' * 22}\n\n[SYSTEM]\n  Platform: Linux-6.1\n")
-    assert "\n\n── train cnn, batch_size 8 on cuda:0: VALID\n  batch_size=8\n\n[THROUGHPUT]\n  throughput " in text
-    assert "\n\n── train cnn, batch_size 16 on cuda:0: INVALID\n  batch_size=16\n\n[TRIALS]\n  out_of_memory: " in text
+    assert "\n\n── train cnn, batch_size 8 on cuda:0: VALID\n\n[THROUGHPUT]\n  throughput " in text
+    assert "\n\n── train cnn, batch_size 16 on cuda:0: INVALID\n\n[TRIALS]\n  out_of_memory: " in text
 
 
 def test_every_estimate_of_a_case_that_has_a_block_is_in_it_with_its_meaning():

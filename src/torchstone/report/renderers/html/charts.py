@@ -21,11 +21,11 @@ from torchstone.report.renderers.html.svg import inline
 from torchstone.report.renderers.html.tables import Grid, grid
 from torchstone.report.translation.spoken import said
 
-_MOST_ROWS = 300  # of a table of values: of more, as many that are evenly spaced
+_MOST_ROWS = 120  # of a table of values: of more, as many that are evenly spaced
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
 _MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
 _MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
-_MOST_OTHER_AXES = 12  # drawings of a page: each takes its time and place
+_MOST_OTHER_AXES = 6  # drawings of a page: each takes its time and place
 _MOST_PANELS = 6  # of a picture, that are seen at once: two rows on a desk, what is asked for first
 _MOST_GROUPS = 3  # that are named above what is folded
 _DECADES = 0.5  # from the least value to the largest, from which on a logarithmic axis shows more

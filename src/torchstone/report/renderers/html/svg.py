@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby, product
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -24,6 +25,9 @@ _ATTRIBUTES = frozenset((
     "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin",
     "opacity", "text-anchor", "font-size", "font-weight", "font-style",
 ))  # fmt: skip
+_INHERITED = frozenset(("fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray"))
+_RULE, _MOST_RULES = "rule mark", 200  # intervals of a picture that tell their ends
+_FEWEST_ALIKE = 8  # marks side by side, for which a group around them is shorter
 _NUMBER = re.compile(r"(?<=: )-?\d+\.\d+(?=;|$| to )|(?<= to )-?\d+\.\d+(?=;|$)")
 _DIGITS = re.compile(r"(\d\.\d)\d+")  # a tenth of a point is enough
 _POINTED_AT = re.compile(r"url\(#([^)]*)\)")
@@ -53,6 +57,10 @@ def inline(file: str, prefix: str, label: str) -> Svg:
     except ET.ParseError as fault:
         raise ValueError(f"no SVG: {fault}") from None
     width = float(root.get("viewBox", "0 0 0 0").split()[2])
+    rules = [one for one in root.iter() if one.get("aria-roledescription") == _RULE]
+    if len(rules) > _MOST_RULES:  # the dots that they belong to tell the same
+        for one in rules:
+            one.attrib.pop("aria-label", None)
     named = f'<svg role="img" aria-label="{escape(plain(label))}"'
     drawn = "".join(_element(root, prefix)).replace("<svg", named, 1)
     return Svg(Markup(drawn), width)  # noqa: S704  # every attribute and text of it is escaped below
@@ -75,11 +83,27 @@ def _element(one: ET.Element, prefix: str) -> Iterator[str]:
         yield f"<{tag}{attributes}>"
     if one.text and tag in ("text", "tspan"):
         yield str(escape(plain(one.text)))
-    for child in one:
-        if tag == "clipPath" or _is_seen(child):
-            yield from _element(child, prefix)
+    seen = [child for child in one if tag == "clipPath" or _is_seen(child)]
+    for same, alike in groupby(seen, key=_inherited):
+        together = list(alike)
+        if not same or len(together) < _FEWEST_ALIKE:
+            yield from (text for child in together for text in _element(child, prefix))
+            continue
+        for child, (name, _) in product(together, same):
+            del child.attrib[name]
+        shared = "".join(_attributes(ET.Element("g", dict(same)), "g", prefix))
+        yield f"<g{shared}>"
+        yield from (text for child in together for text in _element(child, prefix))
+        yield "</g>"
     if not bare:
         yield f"</{tag}>"
+
+
+def _inherited(one: ET.Element) -> tuple[tuple[str, str], ...]:
+    """Return what a mark may have from the group around it, for neighbours to share."""
+    if one.tag.rpartition("}")[2] not in _MARKS:
+        return ()
+    return tuple((name, value) for name, value in one.attrib.items() if name in _INHERITED)
 
 
 def _is_seen(one: ET.Element) -> bool:
@@ -104,7 +128,7 @@ def _told(one: ET.Element, tag: str) -> str:
     told, kind = one.get("aria-label", ""), one.get("aria-roledescription")
     if tag not in _MARKS or kind in _LONG:
         return ""
-    if kind == "rule mark":
+    if kind == _RULE:
         told = told.replace("; high: ", " to ")  # an interval is two values of one axis
     told = _NUMBER.sub(lambda found: units.significant(float(found[0]), 4), told)
-    return told.replace(" to ", f" {said('to')} ") if kind == "rule mark" else told
+    return told.replace(" to ", f" {said('to')} ") if kind == _RULE else told

@@ -18,6 +18,7 @@ from torchstone.report.renderers._typeface import shortened
 from torchstone.report.renderers.pptx import plots
 from torchstone.report.renderers.pptx.slide import (
     ACROSS,
+    BOLDER,
     BOTTOM,
     LINE_HEIGHT,
     MARGIN,
@@ -51,7 +52,7 @@ _REST = f"More is left out here; all of it: {_ALL}"
 def fitted_title(title: str) -> str:
     """Return the title of a slide, cut where it takes more lines than there is room for."""
     line = shortened(line_of(title), _MOST_OF_A_TITLE)
-    while lines(line, ACROSS, lambda word: 1.1 * width(word, TITLE_SIZE)) > TITLE_LINES:
+    while lines(line, ACROSS, lambda word: BOLDER * width(word, TITLE_SIZE)) > TITLE_LINES:
         line = shortened(line, min(len(line) - 1, int(0.9 * len(line)) + 1))
     return line
 

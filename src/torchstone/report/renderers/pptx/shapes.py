@@ -38,7 +38,8 @@ def draw(page: Any, shape: Shape) -> None:
 def words(page: Any, shown: Words, *, align: str = "LEFT", anchor: str = "TOP", colour: str | None = None) -> None:
     """Add a paragraph. `colour`: other than that of its style."""
     box = page.shapes.add_textbox(*_emus(shown.box))
-    fill(box.text_frame, [shown.label, shown.text] if shown.label else [shown.text], anchor=anchor, align=align)
+    parts = [shown.text] if shown.style == Style.COMMAND else coded(shown.text)
+    fill(box.text_frame, [shown.label, *parts] if shown.label else parts, anchor=anchor, align=align)
     usual = _FAINT if shown.style in (Style.SMALL, Style.COMMAND) else INK
     is_bold = shown.style in (Style.ANSWER, Style.SUBTITLE)
     style(box.text_frame, SIZES[shown.style], bold=is_bold, colour=colour or usual)
@@ -46,8 +47,14 @@ def words(page: Any, shown: Words, *, align: str = "LEFT", anchor: str = "TOP", 
     if shown.label:
         runs[0].font.bold = True
         runs[0].font.color.rgb = _colour(_FAINT if shown.label.startswith(said("Note")) else _ALARM)
-    if shown.style == Style.COMMAND:
-        runs[0].font.name = _MONOSPACED
+    for run in runs if shown.style == Style.COMMAND else runs[1 + bool(shown.label) :: 2]:
+        run.font.name = _MONOSPACED
+
+
+def coded(text: str) -> list[str]:
+    """Return the parts of a text of which every second one stood between backticks: what is typed."""
+    parts = text.split("`")
+    return parts if len(parts) % 2 else [text]
 
 
 def fill(frame: Any, runs: Sequence[str], *, anchor: str = "TOP", align: str = "LEFT") -> None:

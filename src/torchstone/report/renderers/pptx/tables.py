@@ -11,11 +11,10 @@ from torchstone.report.renderers import _shortening
 from torchstone.report.renderers._bands import Band, Extent, bands
 from torchstone.report.renderers._measuring import extent, glued, in_one_piece, lines
 from torchstone.report.renderers._typeface import shortened
-from torchstone.report.renderers.pptx.slide import ACROSS, LINE_HEIGHT, MARGIN, Box, Grid, dealt, line_of, width
+from torchstone.report.renderers.pptx.slide import ACROSS, BOLDER, LINE_HEIGHT, MARGIN, Box, Grid, dealt, line_of, width
 
 SIZE = 11.0  # points
 BESIDE, ABOVE = 5.0, 3.0  # points around the text of a cell
-_BOLDER = 1.1  # titles than cells
 _MOST_OF_A_NAME, _MOST_OF_A_CELL = 40, 240  # characters
 _MOST_ROWS = 60  # of one table, on all its slides
 
@@ -82,7 +81,7 @@ def _rows(band: Band) -> Rows:
     rows = tuple(zip(*(column.cells for column in band.columns), strict=True))
     heights = tuple(_height(row, band.widths, 1.0) for row in rows)
     if any(titles):
-        heights = (_height(titles, band.widths, _BOLDER), *heights)
+        heights = (_height(titles, band.widths, BOLDER), *heights)
     right = tuple(not column.left for column in band.columns)
     return Rows(titles if any(titles) else (), rows, band.widths, heights, right)
 
@@ -97,6 +96,6 @@ def _height(cells: Sequence[str], widths: Sequence[float], bolder: float) -> flo
 
 def _extent(column: Column) -> Extent:
     return extent(
-        column.title, column.cells, lambda text: _BOLDER * width(text, SIZE), lambda text: width(text, SIZE),
+        column.title, column.cells, lambda text: BOLDER * width(text, SIZE), lambda text: width(text, SIZE),
         2 * BESIDE + 1.0,
     )  # fmt: skip

@@ -103,7 +103,8 @@ def test_nothing_a_stranger_wrote_is_markup(place):
         "doubt": Document("t", (Doubt(Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),)),
     }
     shown = HOSTILE.replace("\x1b\u202e\x00", "\N{REPLACEMENT CHARACTER}" * 3)
-    assert re.sub(r"\s", "", shown) in texts(documents[place])
+    bare = re.sub(r"[\s`]", "", shown)  # what stands between backticks is set as what is typed
+    assert bare in texts(documents[place]).replace("`", "")
 
 
 def test_ten_thousand_characters_are_bounded_and_stay_on_the_page():

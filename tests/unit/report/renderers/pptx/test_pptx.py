@@ -26,6 +26,7 @@ from torchstone.report.document import (
     Table,
     Text,
 )
+from torchstone.report.renderers.pptx.shapes import coded
 from torchstone.report.rendering import renderer
 
 pptx = pytest.importorskip("pptx", reason="slides need python-pptx")
@@ -297,3 +298,19 @@ def test_without_python_pptx_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingError, match=r"PowerPoint slides need python-pptx: pip install 'torchstone\[report\]'"):
         renderer("pptx").render(Document("t", ()))
+
+
+def test_what_is_typed_is_set_as_code_and_a_single_backtick_stays():
+    assert coded("type `make` now") == ["type ", "make", " now"]
+    assert coded("a ` alone") == ["a ` alone"]
+    slides = opened(*LEAD, Section("s", (Text("type `make` now"),))).slides
+    runs = [
+        run
+        for slide in slides
+        for shape in slide.shapes
+        if shape.has_text_frame
+        for run in shape.text_frame.paragraphs[0].runs
+    ]
+    (typed,) = [run for run in runs if run.text == "make"]
+    assert typed.font.name is not None
+    assert next(run for run in runs if run.text == " now").font.name is None
