@@ -29,7 +29,7 @@ def _columns(cases: Sequence[CaseSummary]) -> Iterator[Column]:
     yield from _figure(cases, f"{cases[0].workload.item}s/s", ("throughput",), lambda e: units.significant(e.value, 4))
     spreads = tuple(units.spread(e.value, e.low, e.high) if (e := _of(one, ("throughput",))) else "" for one in cases)
     if any(spreads):
-        yield Column("±", spreads, 2)
+        yield Column("±", spreads)
     yield from _figure(cases, "step", ("step_time_mean",), _time)
     for phase in PHASES:
         yield from _figure(cases, phase, (f"{PHASE}{phase}_s",), _time, 4)

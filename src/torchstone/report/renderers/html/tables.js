@@ -65,10 +65,16 @@
     tools.append(element("label", {}, say("Filter"), field), count);
   };
 
-  /** Return which columns leave where there is no room for all: those of the highest rank first, then from the right. */
+  /**
+   * Return which columns leave where there is no room for all: those of the highest rank first, then from the right.
+   * An interval that is as important as its value stays as long as that.
+   */
   const outOf = (heads, over) => {
     const leaving = new Set();
-    const ranked = heads.map((head, place) => [Number(head.dataset.rank ?? 0), place]).filter(([rank]) => rank > 0);
+    const rankOf = (place) => Number(heads[place].dataset.rank ?? 0);
+    const leavesWith = ({ dataset: { of } }, rank) => of !== undefined && rankOf(of) === rank;
+    const ranked = heads.map((head, place) => [rankOf(place), place])
+      .filter(([rank, place]) => rank > 0 && !leavesWith(heads[place], rank));
     ranked.sort(([rank, place], [other, later]) => other - rank || later - place);
     for (const [, place] of ranked) {
       if (over <= 0) break;
