@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
@@ -49,8 +50,18 @@ def _headline(found: Reproduced, run_id: str) -> str:
     open_ = [one for one in found.judged if one.comparison.verdict in _OPEN]
     return (
         f"Inconclusive: {len(open_)} of {cases} neither equivalent to {run_id} within ±{margin} nor significantly "
-        f"different{_needed(open_)}."
+        f"different{_wider(found)}{_needed(open_)}."
     )
+
+
+def _wider(found: Reproduced) -> str:
+    """Return the least margin, in whole percent, within which all of them are equivalent, where that says something."""
+    ratios = [one.comparison.ratio for one in found.judged]
+    ends = [(one.low, one.high) for one in ratios if one is not None and one.low is not None and one.high is not None]
+    if found.unmeasured or len(ends) < len(ratios) or not ends:
+        return ""
+    share = math.ceil(100.0 * (max(max(high, 1.0 / low) for low, high in ends) - 1.0)) / 100.0
+    return f"; equivalent within ±{units.percent(share)}" if share <= units.WIDEST else ""
 
 
 def _ratio(one: Judged) -> str:

@@ -44,11 +44,15 @@ class Answer(StrEnum):
 
 
 class Reproduced(msgspec.Struct, frozen=True):
-    """The answer, and the comparison behind it: the recorded run is its baseline."""
+    """The answer, and the comparison behind it: the recorded run is its baseline.
+
+    `unmeasured`: recorded Cases that have no figure here.
+    """
 
     answer: Answer
     compared: ComparedRuns
     judged: tuple[Judged, ...]  # the figure that the answer is of, a Case each
+    unmeasured: int = 0
 
 
 class Reproduction:
@@ -117,9 +121,9 @@ def reproduced(recorded: Run, again: Run, margin: float) -> Reproduced:
     verdicts = {one.comparison.verdict for one in judged}
     if verdicts & {Judgement.BETTER, Judgement.WORSE}:
         return Reproduced(Answer.DIFFERENT, compared, judged)
-    whole = {one.comparison.baseline.case_id for one in judged} == known
-    answer = Answer.EQUIVALENT if verdicts == {Judgement.SAME} and whole else Answer.INCONCLUSIVE
-    return Reproduced(answer, compared, judged)
+    lost = len(known - {one.comparison.baseline.case_id for one in judged})
+    answer = Answer.EQUIVALENT if verdicts == {Judgement.SAME} and not lost else Answer.INCONCLUSIVE
+    return Reproduced(answer, compared, judged, lost)
 
 
 # ── what is measured again ──────────────────────────────────────────────────────────────────────────────────

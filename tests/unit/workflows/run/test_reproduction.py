@@ -1,5 +1,6 @@
 """What is measured again of a stored run, what is refused, and what the comparison answers."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.execution.controller.observer import Silent
+from torchstone.report.documents.reproduction import reproduction_document
 from torchstone.workflows.run import reproduction
 from torchstone.workflows.run.reproduction import Answer, Reproduction, reproduced
 
@@ -113,11 +115,23 @@ def test_what_is_not_known_well_enough_is_inconclusive():
     assert reproduced(a_stored_run(noisy), a_stored_run(noisy[::-1], minutes=5), 0.02).answer == Answer.INCONCLUSIVE
 
 
+def test_the_least_margin_that_would_be_equivalent_is_told_and_is():
+    runs = a_stored_run([0.0098, 0.0102, 0.0099]), a_stored_run([0.0103, 0.0099, 0.0101], minutes=5)
+    said = reproduction_document(reproduced(*runs, 0.02)).headline or ""
+    told = re.search(r"; equivalent within ±(\d+) %", said)
+    assert told is not None, said
+    margin = int(told[1]) / 100
+    assert reproduced(*runs, margin).answer == Answer.EQUIVALENT
+    assert reproduced(*runs, margin - 0.01).answer == Answer.INCONCLUSIVE
+
+
 def test_a_case_that_failed_here_is_no_equivalence():
     one, other = a_case(), a_case({"batch_size": 32})
     recorded = a_stored_run(STEADY, one, (other, [2 * s for s in STEADY]))
     again = a_stored_run(STEADY[::-1], one, (other, [None] * len(STEADY)), minutes=5)
-    assert reproduced(recorded, again, 0.1).answer == Answer.INCONCLUSIVE
+    found = reproduced(recorded, again, 0.1)
+    assert found.answer == Answer.INCONCLUSIVE
+    assert "equivalent within" not in (reproduction_document(found).headline or "")
 
 
 def test_a_case_that_failed_in_both_is_no_matter():
