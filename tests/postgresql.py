@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -38,7 +39,7 @@ class Server:
     """A server. Passwords are asked for on every connection (scram-sha-256)."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, _free_port()
+        self.folder, self.port = folder, 0
         self._user = ("runuser", "-u", "postgres", "--") if os.geteuid() == 0 else ()
         if self._user:
             shutil.chown(folder, "postgres")
@@ -47,7 +48,11 @@ class Server:
         secret.chmod(0o644)
         self._run("initdb", "-D", str(folder / "data"), "-A", "scram-sha-256", "-U", OWNER, f"--pwfile={secret}",
                   "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")  # fmt: skip
-        self.start()
+        for self.port in _free_ports():  # another worker of the tests may have taken one meanwhile
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.start()
+                return
+        raise RuntimeError(f"no server could be started on {_PORTS}: {(folder / 'log').read_text()[-500:]}")
 
     def start(self, wait_s: float = 30.0) -> None:
         """Start it, and wait until it answers."""
@@ -67,7 +72,7 @@ class Server:
 
     def end(self) -> None:
         """Stop it, and wait until it is gone."""
-        with contextlib.suppress(subprocess.CalledProcessError):
+        with contextlib.suppress(subprocess.CalledProcessError):  # it is down already
             self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
 
     def url(self, database: str = "postgres", user: str = OWNER) -> str:
@@ -110,13 +115,13 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _free_port() -> int:
-    for port in _PORTS:
-        with socket.socket() as one, contextlib.suppress(OSError):
+def _free_ports() -> Iterator[int]:
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as one:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError(f"no port of {_PORTS} is free")
+            free = one.connect_ex(("127.0.0.1", port)) != 0
+        if free:
+            yield port
 
 
 @contextlib.contextmanager

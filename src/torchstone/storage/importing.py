@@ -24,6 +24,7 @@ from torchstone.storage.place import Place
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import record_lines
+from torchstone.storage.team.faults import RefusedError
 
 if TYPE_CHECKING:
     from torchstone.storage.team.address import Team
@@ -58,6 +59,8 @@ def push_records(paths: Iterable[Path], team: Team) -> tuple[list[tuple[str, boo
         for path in paths:
             try:
                 taken += keep(path)
+            except RefusedError:  # so would it be for all others
+                raise
             except UsageError as fault:
                 faults.append(str(fault))
     return taken, faults
@@ -69,6 +72,8 @@ def _each(path: Path, files: Iterable[Path], keep: _Keep) -> list[tuple[str, boo
     for file in files:
         try:
             taken += keep(file)
+        except RefusedError:
+            raise
         except UsageError as fault:
             faults.append(str(fault))
     if not taken and not faults:

@@ -22,6 +22,10 @@ class AwayError(MissingError):
     """The server cannot be reached, or the connection to it broke."""
 
 
+class RefusedError(UsageError):
+    """The store as a whole refuses: the user, what the user may not do, or its version."""
+
+
 def library() -> Any:
     """Return psycopg. Raises MissingError with the command that installs it."""
     try:
@@ -59,16 +63,16 @@ def translated(fault: psycopg.Error, team: Team) -> TorchstoneError:
     said = message_of(fault, team)
     state = fault.sqlstate or ""
     if state in ("42501", "25006"):  # insufficient_privilege, read_only_sql_transaction
-        return UsageError(
+        return RefusedError(
             f"{team}: you may not do this ({said}); the store's owner can allow it: torchstone store roles"
         )
     if state.startswith("28") or any(words in said for words in _REFUSED):
-        return UsageError(
+        return RefusedError(
             f"{team}: the server refused this user or password ({said}); the password comes from ~/.pgpass, PGPASSWORD "
             "or TORCHSTONE_STORE"
         )
     if state in ("3D000", "42704") or any(words in said for words in _UNKNOWN):
-        return UsageError(f"{team}: {said}")
+        return RefusedError(f"{team}: {said}")
     if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
         return AwayError(
             f"{team} cannot be reached ({said}); nothing is lost: records stay in the output folder, and "

@@ -13,7 +13,7 @@ from torchstone.core.errors import UsageError
 from torchstone.storage.connection import Rows, Values
 from torchstone.storage.database import FIGURES_VERSION
 from torchstone.storage.team.address import Team
-from torchstone.storage.team.faults import faults_of, library
+from torchstone.storage.team.faults import RefusedError, faults_of, library
 
 if TYPE_CHECKING:
     import psycopg
@@ -133,20 +133,20 @@ def version_of(raw: Raw) -> tuple[int, int] | None:
 
 
 def check_version(raw: Raw, team: Team) -> None:
-    """Raise UsageError unless the store is of this version."""
+    """Raise RefusedError unless the store is of this version."""
     found = version_of(raw)
     if found is None:
-        raise UsageError(f"{team} has no tables of torchstone yet: torchstone store create --store {team}")
+        raise RefusedError(f"{team} has no tables of torchstone yet: torchstone store create --store {team}")
     refuse_newer(found, team)
     if found != (LAYOUT, FIGURES_VERSION):
-        raise UsageError(f"{team} is of an older torchstone: torchstone store upgrade --store {team}")
+        raise RefusedError(f"{team} is of an older torchstone: torchstone store upgrade --store {team}")
 
 
 def refuse_newer(found: tuple[int, int], team: Team) -> None:
-    """Raise UsageError where a newer torchstone made or upgraded the store."""
+    """Raise RefusedError where a newer torchstone made or upgraded the store."""
     layout, figures = found
     if layout > LAYOUT or figures > FIGURES_VERSION:
-        raise UsageError(
+        raise RefusedError(
             f"{team} is of a newer torchstone (version {layout}.{figures}, this one reads {LAYOUT}.{FIGURES_VERSION}): "
             "upgrade torchstone"
         )

@@ -43,7 +43,11 @@ class Writer:
         self.team = team
         self._patience_s = 0.0
         self._raw: Raw | None = None
-        self._within(lambda _: None)
+        try:
+            self._within(lambda _: None)
+        except BaseException:
+            self._drop()
+            raise
         self._patience_s = patience_s
 
     def __enter__(self) -> Self:
