@@ -1,12 +1,12 @@
 """A team's store on PostgreSQL beside the index of a folder (SQLite): lists over a million trials, and many writers.
 
-    python benchmarks/team_store.py lists [RUNS] [TRIALS]     20,000 runs of 50 trials; exit 1 if a list takes over 0.3 s
+    python benchmarks/team_store.py lists [RUNS] [TRIALS]             20,000 runs of 50 trials; exit 1 above 0.3 s
     python benchmarks/team_store.py merge [JOBS] [TRIALS] [WRITERS]   1,000 jobs of 100 trials, 16 processes that push
 
-The server is Debian's, started for this alone with its data in a temporary folder (tests/postgresql.py), a pool of 64 MB
-and every commit flushed to disk. `lists`: both stores have the same runs, the team's with every record. Each question is
-asked five times of a store that has just been asked something else; the command as a whole includes Python's start.
-`merge`: the records lie in folders of their own, as jobs of a cluster leave them. A tenth is pushed by two writers.
+The server is Debian's, started for this alone with its data in a temporary folder (tests/postgresql.py), a pool of
+64 MB and every commit flushed to disk. `lists`: both stores have the same runs, the team's with every record. Each
+question is asked five times; the command as a whole includes Python's start. `merge`: the records lie in folders of
+their own, as jobs of a cluster leave them. A tenth is pushed by two writers.
 """
 
 from __future__ import annotations
@@ -202,6 +202,7 @@ sys.exit(code)
 
 def _writer(folder: Path, team: Team) -> subprocess.Popen[str]:
     environment = {**os.environ, "TORCHSTONE_STORE": team.url}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", _PUSH, str(folder)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -221,7 +221,7 @@ def test_a_store_of_another_version(team, runs, capsys):
     team.sql("UPDATE torchstone.version SET layout = 1, figures = 1", "bench")
     for words in (["runs"], ["push", "--all"], ["store", "create"]):
         assert "torchstone store upgrade" in refused(capsys, *words, "--store", url)
-    assert "upgraded" in printed(capsys, "store", "upgrade", "--store", url)
+    assert "were upgraded" in printed(capsys, "store", "upgrade", "--store", url)
     assert "up to date already" in printed(capsys, "store", "upgrade", "--store", url)
     team.new_database("empty")
     assert "torchstone store create" in refused(capsys, "runs", "--store", team.url("empty"))

@@ -40,17 +40,17 @@ def run(options: argparse.Namespace) -> int:
     if options.what == "create":
         from torchstone.storage.team.migrations import create
 
-        done = "created" if create(team).before is None else "there already"
+        done = "created" if create(team).before is None else "there"
     elif options.what == "upgrade":
         from torchstone.storage.team.migrations import upgrade
 
         upgraded = upgrade(team, _say)
-        done = "up to date already" if upgraded.before == upgraded.now else "upgraded"
+        done = "current" if upgraded.before == upgraded.now else "upgraded"
     elif options.what == "roles":
         from torchstone.storage.team.roles import make_roles
 
         make_roles(team)
-        done = "roles made"
+        done = "roles"
     found = status(team)
     if options.json:
         from torchstone.cli._json import print_json
