@@ -23,6 +23,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,11 @@ def lists(options: argparse.Namespace, server: Server, folder: Path) -> int:
     print(f"| {'asked of a store of ' + format(count * trials, ',') + ' trials':44} | SQLite s | PostgreSQL s |")
     print(f"|{'-' * 46}|---------:|-------------:|")
     for title, ask in questions(count).items():
-        took = [_median_s(lambda place=place, ask=ask: ask(place)) for place in (folder, team)]
+        took = [_median_s(partial(ask, place)) for place in (folder, team)]
         worst = max(worst, *took)
         print(f"| {title:44} | {took[0]:8.3f} | {took[1]:12.3f} |")
     for words in (["runs", "--name", "bert", "--device", "cuda"], ["runs", "--name", "nothing"], ["show", "latest"]):
-        took = [_median_s(lambda place=place, words=words: _command(words, place)) for place in (folder, team)]
+        took = [_median_s(partial(_command, words, place)) for place in (folder, team)]
         worst = max(worst, *(took if words[0] == "runs" else [0.0]))
         print(f"| {'`torchstone ' + ' '.join(words) + '`, whole':44} | {took[0]:8.3f} | {took[1]:12.3f} |")
     size = sum(path.stat().st_size for path in folder.glob("torchstone.sqlite*"))

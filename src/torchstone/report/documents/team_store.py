@@ -7,7 +7,6 @@ from torchstone.report.document import Command, Document, Facts, Part, Role, Tex
 from torchstone.storage.team.roles import READER, WRITER
 from torchstone.storage.team.status import Status
 
-
 _DONE = {
     "created": "The tables were made.",
     "there": "The tables are there already.",

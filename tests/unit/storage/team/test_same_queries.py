@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +20,7 @@ from torchstone.core.schema.trial import Outcome, Status
 from torchstone.storage import catalogue
 from torchstone.storage.answers import answers
 from torchstone.storage.catalogue import Key, Wanted
-from torchstone.storage.importing import push_records
+from torchstone.storage.importing import import_path, push_records
 from torchstone.storage.index import current, sync
 from torchstone.storage.measured import measured, measured_of_case
 from torchstone.storage.query import find, locate, read_run, runs, stored
@@ -29,6 +32,7 @@ from torchstone.storage.team.tables import TABLES
 BERT, RESNET = case(model="hf:bert"), case("cuda", model="timm:resnet50", task="infer")
 HOT = Finding("throttled", Severity.WARNING, "the clock fell by 5 %", "cool it", BERT.case_id)
 ODD = Finding("Größe", Severity.INFO, "it's ? :name %s 가나", "a", "run")
+SAMPLES = Path(__file__).parents[2] / "plugins" / "importers" / "samples"
 HOSTILE = ("%", "_", "?", ":name", "%s", "'; DROP TABLE runs; --", "\\", "가나", "\ud800", "a\0b", "ÜBER", "  ")
 
 
@@ -216,3 +220,18 @@ def test_a_value_that_no_database_holds_is_refused_and_the_others_stay(places, t
     assert taken == [("with-a-nul", True)]
     assert len(faults) == 1
     assert find(team, "with-a-nul").trials[0].outcome.message == "a\ufffdb"
+
+
+def test_results_of_other_tools_and_a_copy_of_their_file(places, tmp_path):
+    """What another tool wrote has no time of its own: its copy has another id, and is the same run."""
+    _, team = places
+    for sample in ("timm_train.csv", "optimum_training.json", "sweep_table.csv"):
+        path, copy = tmp_path / sample, tmp_path / "copied" / sample
+        shutil.copy(SAMPLES / sample, path)
+        first = import_path(path, team)
+        assert first
+        assert all(new for _, new in first)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(path, copy)
+        os.utime(copy, (1_700_000_000, 1_700_000_000))
+        assert import_path(copy, team) == [(run_id, False) for run_id, _ in first]
