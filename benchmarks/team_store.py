@@ -68,7 +68,6 @@ def lists(options: argparse.Namespace, server: Server, folder: Path) -> int:
         print(f"| {title:44} | {took[0]:8.3f} | {took[1]:12.3f} |")
     for words in (["runs", "--name", "bert", "--device", "cuda"], ["runs", "--name", "nothing"], ["show", "latest"]):
         took = [_median_s(partial(_command, words, place)) for place in (folder, team)]
-        worst = max(worst, *(took if words[0] == "runs" else [0.0]))
         print(f"| {'`torchstone ' + ' '.join(words) + '`, whole':44} | {took[0]:8.3f} | {took[1]:12.3f} |")
     size = sum(path.stat().st_size for path in folder.glob("torchstone.sqlite*"))
     print(f"\nindex {size / 2**20:.0f} MiB; {_size(server, 'lists')}")
