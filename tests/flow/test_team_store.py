@@ -90,6 +90,24 @@ def test_push_and_every_reading_command_as_from_the_folder(team, runs, capsys, m
     assert json.loads(printed(capsys, "runs", "--json", "--output-dir", str(runs / "none")))["runs"] == []
 
 
+def test_reports_and_exports_of_the_store(team, runs, tmp_path, capsys):
+    assert main(["push", "--all", "--store", team.url("bench", WRITER)]) == 0
+    reading = team.url("bench", READER)
+    for words in (["latest"], ["night-1", "night-2", "--compare"], ["night-1", "night-2", "--combined"]):
+        made = {}
+        for number, place in enumerate((["--store", reading], ["--output-dir", str(runs)])):
+            folder = tmp_path / f"{words[-1]}{number}"
+            said = printed(capsys, "report", *words, "--format", "json,csv", "--output", str(folder), *place)
+            made[number] = {Path(line).name: Path(line).read_text() for line in said.split()}
+        assert made[0].keys() == made[1].keys()
+        csv = next(name for name in made[0] if name.endswith(".csv"))
+        assert made[0][csv] == made[1][csv]
+    to = str(tmp_path / "run.csv")
+    assert main(["export", "night-4", "--to", to, "--store", reading]) == 0
+    there = printed(capsys, "export", "night-4", "--output-dir", str(runs)).strip()
+    assert Path(to).read_text() == Path(there).read_text()
+
+
 def alike(document):
     """What is the same wherever a run is read: without the path of its record."""
     return json.loads(re.sub(r'"[^"]*/records/|"[^"]*/store/[0-9a-f]{64}/', '"', json.dumps(document)))

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._folder import folder_of
 from torchstone.cli._parsing import words_of
+from torchstone.cli._place import add_place, place_of
 from torchstone.cli._plots import add_plots, check_folder, write_file
 from torchstone.core.errors import UsageError
 from torchstone.report.rendering import files_of, formats, renderer
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
+    from torchstone.storage.place import Place
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
 _FOR_PROGRAMS = ("json", "csv")  # always English
@@ -53,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="HTML without the record: smaller, and `torchstone verify` cannot check it",
     )
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,9 +68,9 @@ def run(options: argparse.Namespace) -> int:
     renderers = {name: renderer(name) for name in named}
     carried = not options.no_record and any(one.suffix in CARRYING for one in renderers.values())
     there: Path = options.output or folder / "reports"
-    for place in (there, options.plots or there):
-        check_folder(place)
-    documents = _documents(options, folder, carried=carried)
+    for written_to in (there, options.plots or there):
+        check_folder(written_to)
+    documents = _documents(options, place_of(options), carried=carried)
     files: dict[Path, bytes] = {}
     for stem, english in documents.items():
         document = in_spoken_language(english)
@@ -84,16 +86,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _documents(options: argparse.Namespace, folder: Path, *, carried: bool) -> dict[str, Document]:
+def _documents(options: argparse.Namespace, place: Place, *, carried: bool) -> dict[str, Document]:
     """Return the reports that were asked for, by what their files are called."""
     if options.history is not None:
         return {"history": _history(options.history)}
     if options.compare and options.combined:
         raise UsageError("--compare and --combined are two kinds of one report: give one of them")
     if options.combined:
-        return _combined(options.runs, folder, carried=carried)
+        return _combined(options.runs, place, carried=carried)
     of = _compared if options.compare else _of_each
-    return of(options.runs, folder, carried=carried)
+    return of(options.runs, place, carried=carried)
 
 
 def _history(folder: Path) -> Document:
@@ -106,19 +108,19 @@ def _history(folder: Path) -> Document:
     return ci_history_document(traces(entries), len(entries))
 
 
-def _of_each(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+def _of_each(words: Sequence[str], place: Place, *, carried: bool) -> dict[str, Document]:
     """Return the reports by what their files are called: the id of the run. `carried`: with their records."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
     from torchstone.report.carried import with_record
     from torchstone.storage.query import find
 
-    summaries = [summarize(find(folder, word)) for word in words]
+    summaries = [summarize(find(place, word)) for word in words]
     documents = {one.run_id: document_of(one, every=True, pictures=True) for one in summaries}
     return {one.run_id: with_record(documents[one.run_id], one) for one in summaries} if carried else documents
 
 
-def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+def _combined(words: Sequence[str], place: Place, *, carried: bool) -> dict[str, Document]:
     """Return the one report of all runs, each with its own figures. Raises UsageError for fewer than two, or twins."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
@@ -127,7 +129,7 @@ def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str,
     from torchstone.report.several import carrying_combined
     from torchstone.storage.query import find
 
-    summaries = [summarize(find(folder, word)) for word in words]
+    summaries = [summarize(find(place, word)) for word in words]
     if len({one.run_id for one in summaries}) < max(2, len(summaries)):
         raise UsageError("--combined needs two or more different runs: torchstone report RUN RUN --combined")
     document = combined_document(summaries, [document_of(one, every=True, pictures=True) for one in summaries])
@@ -135,15 +137,15 @@ def _combined(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str,
     return {file_name(f"combined_{'_'.join(one.run_id for one in summaries)}"): document}
 
 
-def _compared(words: Sequence[str], folder: Path, *, carried: bool) -> dict[str, Document]:
+def _compared(words: Sequence[str], place: Place, *, carried: bool) -> dict[str, Document]:
     """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
     from torchstone.analysis.compare.inputs import gather
     from torchstone.report.pictures import file_name
     from torchstone.report.several import carrying_compared, comparison_of
 
-    participants = gather(words, folder)
+    participants = gather(words, place)
     document = comparison_of(participants)
-    document = carrying_compared(document, participants, folder) if carried else document
+    document = carrying_compared(document, participants, place) if carried else document
     newest = "_".join(one.runs[-1].head.run_id for one in participants)
     return {file_name(f"comparison_{newest}"): document}
 
