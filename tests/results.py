@@ -29,10 +29,13 @@ from torchstone.report.documents.memory import memory_document
 from torchstone.report.documents.peaks import peaks_document, promised_of
 from torchstone.report.documents.plugins import plugins_document
 from torchstone.report.documents.run import run_document
-from torchstone.report.documents.runs import exported_document, imported_document, runs_document
+from torchstone.report.documents.runs import exported_document, imported_document, pushed_document, runs_document
+from torchstone.report.documents.team_store import store_document
 from torchstone.report.documents.training import training_document
 from torchstone.storage.index import Problem
 from torchstone.storage.query import RunRow, entry_of
+from torchstone.storage.team.address import team_at
+from torchstone.storage.team.status import Status as TeamStatus
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics
 from torchstone.workflows.diagnose.diagnosis import Diagnosis, Tried, WhatIf
 from torchstone.workflows.diagnose.evidence import Evidence
@@ -223,6 +226,12 @@ _ROWS = tuple(a_memory_row(card=f"card {number}", gib=2.0 + number, largest=numb
 _LACKING = Row("train", HOSTILE, HOSTILE, GIB, {"batch_size": 1}, why_not=HOSTILE)
 _STEP = Epoch(4.2, 0.1, 11, 176, 0.025, None)
 
+TEAM = team_at("postgresql://ana@db.example/bench", typed=True)
+STORE = TeamStatus(
+    TEAM.shown, "PostgreSQL 15.18", "1.5", 1234, 61700, 10, "2026-11-23T18:00:00Z", 5 * 2**30, "ana", may_push=True,
+    superuser=False, has_roles=True, encrypted=True,
+)  # fmt: skip
+
 DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("tune", lambda: run_document(a_tuned())),
     ("tune, no present", lambda: run_document(a_tuned(present=None, gain=None), every=True)),
@@ -254,6 +263,19 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("runs, none", lambda: runs_document((), (), Path("outputs"))),
     ("import", lambda: imported_document([("20261121-100000-abcd", True), ("20261122-100000-beef", False)])),
     ("import, nothing", lambda: imported_document([])),
+    ("push", lambda: pushed_document([("20261121-100000-abcd", True), ("20261122-100000-beef", False)], [], TEAM)),
+    ("push, one refused", lambda: pushed_document([], ["records/a.jsonl: it fell over"], TEAM)),
+    ("store", lambda: store_document(STORE)),
+    (
+        "store, made by a superuser",
+        lambda: store_document(
+            msgspec.structs.replace(STORE, runs=1, hosts=1, newest_utc=None, superuser=True, has_roles=False), "created"
+        ),
+    ),
+    ("store, there already", lambda: store_document(STORE, "there")),
+    ("store, up to date", lambda: store_document(STORE, "current")),
+    ("store, upgraded", lambda: store_document(STORE, "upgraded")),
+    ("store, roles made", lambda: store_document(STORE, "roles")),
     ("export", lambda: exported_document(Path("outputs/data/cases.csv"))),
     ("list", lambda: plugins_document({"models": [("builtin:cnn", "a small network"), (HOSTILE, "")], "checks": []})),
 )

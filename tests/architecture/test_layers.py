@@ -15,6 +15,7 @@ FAMILIES = {
 }  # fmt: skip
 HEAVY = {
     "torch", "transformers", "numpy", "pyarrow", "safetensors", "PIL", "scipy", "sklearn", "pandas", "h5py", "datasets",
+    "psycopg",
 }  # fmt: skip
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
 

@@ -85,12 +85,12 @@ KEPT = (
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
     "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
-    "mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
+    "PostgreSQL psql mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
     "test desk card old new good broken mine digits trained blue red outputs host small network processor "
-    "datasheet library again recorded open system"
+    "datasheet library again recorded open system ana"
 )
 STRANGE = re.compile(
     r"it fell over|it took (?:all|\d+ GiB of 80)|the step became \d+ % slower|others kept 1\.5 cores busy|stop them|"

@@ -36,6 +36,8 @@ COMMANDS = {
     "machine": "print this machine: host, devices, software, settings",
     "export": "write a stored run as csv, json, jsonl, parquet, or charts (svg)",
     "import": "import runs from other machines or results of other tools",
+    "push": "send stored runs to the store of a team (PostgreSQL); what is there already stays",
+    "store": "make, upgrade or look at the store of a team, and who may do what in it",
 }
 
 

@@ -12,14 +12,14 @@ from torchstone.core.errors import UsageError
 def add_folder(parser: argparse.ArgumentParser) -> None:
     """Add --output-dir."""
     parser.add_argument(
-        "--output-dir", metavar="DIR", default=os.environ.get("TORCHSTONE_OUTPUT", "outputs"),
+        "--output-dir", metavar="DIR",
         help="folder of records and reports (default: $TORCHSTONE_OUTPUT, or outputs)",
     )  # fmt: skip
 
 
 def folder_of(options: argparse.Namespace) -> Path:
     """Return the folder. Raises UsageError if something else lies there."""
-    folder = Path(options.output_dir)
+    folder = Path(options.output_dir or os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--output-dir {folder} is a file; name a folder")
     return folder

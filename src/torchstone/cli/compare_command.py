@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json, words_of
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.core.plain_text import plain
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
     from torchstone.analysis.compare.gate import Gate
     from torchstone.analysis.compare.inputs import ComparedInput
+    from torchstone.storage.place import Place
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print every difference between the environments")
     add_json(parser)
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
     if options.figures is not None and Path(options.figures).is_file():
         raise UsageError(f"--figures {options.figures} is a file; name a folder")
     margin = share(options.margin, "--margin")
-    participants = _participants(options, folder)
+    participants = _participants(options, place_of(options))
     prices = _prices(options.price_per_hour, participants)
     compared = compare(participants, Asked(margin, prices))
     told = answers(compared)
@@ -112,14 +114,14 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     return bool(failed or gone)
 
 
-def _participants(options: argparse.Namespace, folder: Path) -> list[ComparedInput]:
+def _participants(options: argparse.Namespace, place: Place) -> list[ComparedInput]:
     from torchstone.analysis.compare.inputs import gather, split
 
     if options.over is None:
-        return gather(options.runs, folder, options.baseline)
+        return gather(options.runs, place, options.baseline)
     if len(options.runs) > 1:
         raise UsageError("--over compares the values of an axis within one run: give one RUN")
-    return split(options.runs[0], options.over, folder, options.baseline)
+    return split(options.runs[0], options.over, place, options.baseline)
 
 
 def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._folder import folder_of, writable
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.plugins import registry
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", metavar="FILE", help="file to write (default: beside the records, named after the run)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -36,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     exporter = registry.load("exporters", word)
     if options.rows not in _ROWS:
         raise unknown("kind of rows", options.rows, _ROWS)
-    stored = read_run(locate(folder, options.run))
+    stored = read_run(locate(place_of(options), options.run))
     there = folder / exporter.folder
     path = Path(options.to) if options.to else there / f"{stored.head.run_id}_{options.rows}{exporter.suffix}"
     if options.to and path.exists() and not options.force:

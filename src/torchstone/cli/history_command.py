@@ -11,8 +11,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="print every case in full and every run")
     add_json(parser)
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)
-    told = history(folder, options.what, options.metric, suspect=options.suspect)
+    told = history(place_of(options), options.what, options.metric, suspect=options.suspect)
     bad = worse(told.histories, margin) if margin is not None else []
     written = _written(options, folder, told)
     if options.json:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._place import given_team
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="+", metavar="PATH",
         help="a record, a document, a result of another tool (`torchstone list importers`), or a folder of them",
     )  # fmt: skip
+    parser.add_argument(
+        "--store", metavar="URL", help="import into a team's store, postgresql://USER@HOST/DATABASE, not into a folder"
+    )
     add_folder(parser)
 
 
@@ -23,11 +27,11 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.report.documents.runs import imported_document
     from torchstone.storage.importing import import_path
 
-    folder = writable(folder_of(options))
+    place = given_team(options) or writable(folder_of(options))
     taken: list[tuple[str, bool]] = []
     try:
         for path in options.paths:
-            taken += import_path(Path(path), folder)
+            taken += import_path(Path(path), place)
     finally:
         if taken:
             show_document(imported_document(taken))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._folder import folder_of, writable
 from torchstone.cli._parsing import add_json
+from torchstone.cli._place import add_place, place_of
 
 _BY = ("speed", "energy", "memory", "price")
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--save", action="store_true", help="also write analysis/recommendation.json and .md into the output folder"
     )
     add_json(parser)
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.save:
         writable(folder)
     prices = read_prices(options.prices) if options.prices is not None else None
-    told = recommend(folder, Asked(options.by, options.family, options.model, options.task, prices))
+    told = recommend(place_of(options), Asked(options.by, options.family, options.model, options.task, prices))
     files: list[str] = []
     if options.save:
         from torchstone.report.recommendation_files import write_recommendation

@@ -9,8 +9,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._folder import folder_of
 from torchstone.cli._parsing import words_of
+from torchstone.cli._place import add_place, place_of
 from torchstone.cli._plots import add_plots, check_folder, write_file
 from torchstone.core.errors import UsageError
 from torchstone.report.rendering import DrawingRenderer, Renderer, files_of, formats, renderer
@@ -18,6 +19,7 @@ from torchstone.report.rendering import DrawingRenderer, Renderer, files_of, for
 if TYPE_CHECKING:
     from torchstone.report.document import Document
     from torchstone.report.pictures import Specifications
+    from torchstone.storage.place import Place
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
 _FOR_PROGRAMS = ("json", "csv")  # always English
@@ -55,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="HTML without the record: smaller, and `torchstone verify` cannot check it",
     )
-    add_folder(parser)
+    add_place(parser)
 
 
 class _Made(NamedTuple):
@@ -75,12 +77,12 @@ def run(options: argparse.Namespace) -> int:
     renderers = {name: renderer(name) for name in named}
     carried = not options.no_record and any(one.suffix in CARRYING for one in renderers.values())
     there: Path = options.output or folder / "reports"
-    for place in (there, options.plots or there):
-        check_folder(place)
+    for written_to in (there, options.plots or there):
+        check_folder(written_to)
     every = [*renderers.values(), *([renderer("png")] if options.plots is not None else [])]
     how = _Made(carried, [one.specifications for one in every if isinstance(one, DrawingRenderer)])
     with drawing_elsewhere() if how.drawing else nullcontext():
-        documents = _documents(options, folder, how)
+        documents = _documents(options, place_of(options), how)
         files = _files(documents, renderers, there, options.plots)
     print("\n".join(str(write_file(path, data)) for path, data in files.items()))
     return 0
@@ -105,16 +107,16 @@ def _files(
     return files
 
 
-def _documents(options: argparse.Namespace, folder: Path, how: _Made) -> dict[str, Document]:
+def _documents(options: argparse.Namespace, place: Place, how: _Made) -> dict[str, Document]:
     """Return the reports that were asked for, by what their files are called."""
     if options.history is not None:
         return {"history": _history(options.history)}
     if options.compare and options.combined:
         raise UsageError("--compare and --combined are two kinds of one report: give one of them")
     if options.combined:
-        return _combined(options.runs, folder, how)
+        return _combined(options.runs, place, how)
     of = _compared if options.compare else _of_each
-    return of(options.runs, folder, how)
+    return of(options.runs, place, how)
 
 
 def _history(folder: Path) -> Document:
@@ -127,7 +129,7 @@ def _history(folder: Path) -> Document:
     return ci_history_document(traces(entries), len(entries))
 
 
-def _of_each(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
+def _of_each(words: Sequence[str], place: Place, how: _Made) -> dict[str, Document]:
     """Return the reports by what their files are called: the id of the run."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
@@ -135,14 +137,14 @@ def _of_each(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Docume
     from torchstone.storage.query import find
 
     found = {}
-    for summary in [summarize(find(folder, word)) for word in words]:
+    for summary in [summarize(find(place, word)) for word in words]:
         packed = packing(files_of_run(summary)) if how.carried else None
         document = document_of(summary, every=True, pictures=True, drawing=how.drawing)
         found[summary.run_id] = document if packed is None else carrying(document, packed)
     return found
 
 
-def _combined(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
+def _combined(words: Sequence[str], place: Place, how: _Made) -> dict[str, Document]:
     """Return the one report of all runs, each with its own figures. Raises UsageError for fewer than two, or twins."""
     from torchstone.analysis.summary import summarize
     from torchstone.cli._stored import document_of
@@ -151,7 +153,7 @@ def _combined(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Docum
     from torchstone.report.several import carrying_combined
     from torchstone.storage.query import find
 
-    summaries = [summarize(find(folder, word)) for word in words]
+    summaries = [summarize(find(place, word)) for word in words]
     if len({one.run_id for one in summaries}) < max(2, len(summaries)):
         raise UsageError("--combined needs two or more different runs: torchstone report RUN RUN --combined")
     each = [document_of(one, every=True, pictures=True, drawing=how.drawing) for one in summaries]
@@ -160,16 +162,16 @@ def _combined(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Docum
     return {file_name(f"combined_{'_'.join(one.run_id for one in summaries)}"): document}
 
 
-def _compared(words: Sequence[str], folder: Path, how: _Made) -> dict[str, Document]:
+def _compared(words: Sequence[str], place: Place, how: _Made) -> dict[str, Document]:
     """Return the one report of all runs, by what its file is called. Raises UsageError as `compare` does."""
     from torchstone.analysis.compare.inputs import gather
     from torchstone.report.pictures import begin_drawing, file_name
     from torchstone.report.several import carrying_compared, comparison_of
 
-    participants = gather(words, folder)
+    participants = gather(words, place)
     document = comparison_of(participants)
     begin_drawing(document.parts, how.drawing)
-    document = carrying_compared(document, participants, folder) if how.carried else document
+    document = carrying_compared(document, participants, place) if how.carried else document
     newest = "_".join(one.runs[-1].head.run_id for one in participants)
     return {file_name(f"comparison_{newest}"): document}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError
 
 
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="only runs on this kind of device")
     parser.add_argument("--rebuild", action="store_true", help="first rebuild the index from the records")
     add_json(parser)
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,9 +29,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.limit < 0:
         raise UsageError(f"--limit {options.limit} is too small: 0 (all) or more")
-    folder = folder_of(options)
-    problems = rebuild(folder) if options.rebuild else sync(folder)
-    rows = runs(folder, options.limit or None, options.name, options.device)
+    place = place_of(options)
+    if isinstance(place, Path):
+        problems = rebuild(place) if options.rebuild else sync(place)
+    elif options.rebuild:
+        raise UsageError("--rebuild is for the index of a folder; for a team's store type torchstone store upgrade")
+    else:
+        problems = ()
+    rows = runs(place, options.limit or None, options.name, options.device)
     if options.json:
         from torchstone.cli._json import print_json
 
@@ -39,5 +45,5 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._render import show_document
     from torchstone.report.documents.runs import runs_document
 
-    show_document(runs_document(rows, problems, folder))
+    show_document(runs_document(rows, problems, place))
     return 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from torchstone.cli._folder import add_folder, folder_of
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--token-file", type=Path, metavar="FILE",
         help="file with the token that browsers have to give (default: with --host a new one, which is printed)",
     )  # fmt: skip
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,9 +34,10 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._stored import document_of
     from torchstone.report.pages.server import Listening, serve
 
-    folder = folder_of(options)
-    if not folder.is_dir():
-        raise UsageError(f"no folder {folder}: name one with --output-dir, or make a first run: torchstone run smoke")
+    place = place_of(options)
+    if isinstance(place, Path) and not place.is_dir():
+        raise UsageError(f"no folder {place}: name one with --output-dir, or make a first run: torchstone run smoke")
     where = Listening(options.host, options.port, options.token_file)
-    serve(folder.absolute(), where, document_of, lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    shown = place.absolute() if isinstance(place, Path) else place
+    serve(shown, where, document_of, lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
     return ExitCode.DONE

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
+from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--apply", type=Path, metavar="FILE", help="write the best settings of a tune into this YAML, JSON or TOML file"
     )
     add_json(parser)
-    add_folder(parser)
+    add_place(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._stored import contest, document_of
     from torchstone.storage.query import find
 
-    summary = summarize(find(folder_of(options), options.run))
+    summary = summarize(find(place_of(options), options.run))
     if options.apply is not None:
         from torchstone.cli._applying import apply
 

@@ -19,11 +19,11 @@ from torchstone.report.attached import MOST_FILES, OCTETS
 from torchstone.report.claims import claims_of
 from torchstone.report.document import Attachment, Document, Role, Text
 from torchstone.report.packing import Packing
-from torchstone.storage.index import CUT_OFF
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_bounded
 from torchstone.storage.record_writer import record_lines
+from torchstone.storage.rows import CUT_OFF
 from torchstone.storage.training.metrics_log import TrainingMetrics, metrics_of
 
 RECORDS, CLAIMS, TRAININGS = "records", "claims", "trainings"  # folders

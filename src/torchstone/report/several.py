@@ -21,8 +21,9 @@ from torchstone.report.documents.combined import combined_document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.documents.comparison_pictures import comparison_pictures
 from torchstone.report.layout import LAYOUT, Kind, Known, Layout, Side
-from torchstone.storage.query import entry_of
-from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.place import Place
+from torchstone.storage.query import entry_of, locate_id
+from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import record_lines
 
 
@@ -32,11 +33,11 @@ def comparison_of(participants: Sequence[ComparedInput]) -> Document:
     return comparison_document(compared, answers(compared), pictures=comparison_pictures(participants))
 
 
-def carrying_compared(document: Document, participants: Sequence[ComparedInput], folder: Path) -> Document:
-    """Return the report of a comparison with the records of all its runs. `folder`: the store."""
+def carrying_compared(document: Document, participants: Sequence[ComparedInput], place: Place) -> Document:
+    """Return the report of a comparison with the records of all its runs. `place`: where they are stored."""
     files: dict[str, bytes] = {}
     for run in (run for one in participants for run in one.runs):
-        record = _record_of(run, folder)
+        record = _record_of(run, place)
         sha256 = hashlib.sha256(record).hexdigest()
         files |= claim_files(summarize(entry_of(run, Path(sha256)), ()), record)
     for metrics in (metrics for one in participants for metrics in one.trainings.values()):
@@ -77,9 +78,9 @@ def _layout(kind: Kind, sides: Sequence[Side]) -> bytes:
     return encode(Layout(SCHEMA, kind, tuple(sides))) + b"\n"
 
 
-def _record_of(run: Run, folder: Path) -> bytes:
+def _record_of(run: Run, place: Place) -> bytes:
     """Return the record of a run: as it is stored where that is the same run, else written anew from what was read."""
-    path = record_path(folder, run.head.run_id)
-    if run.end is not None and path.is_file() and read_record(path) == run:
+    path = locate_id(place, run.head.run_id)
+    if run.end is not None and path is not None and read_record(path) == run:
         return path.read_bytes()
     return b"".join(record_lines(run))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -11,6 +10,7 @@ from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.codec import decode
 from torchstone.core.schema.run import Head
 from torchstone.storage.index import current
+from torchstone.storage.place import Place
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -20,9 +20,9 @@ class Answered(msgspec.Struct, frozen=True):
     answer: TuneResult
 
 
-def answers(folder: Path) -> Iterator[Answered]:
+def answers(place: Place) -> Iterator[Answered]:
     """Yield every tune of a store that has an answer, newest first."""
-    with current(folder) as (connection, _):
+    with current(place) as (connection, _):
         found = connection.execute(
             "SELECT head, answer FROM runs WHERE answer IS NOT NULL ORDER BY started_utc DESC, run_id DESC"
         )

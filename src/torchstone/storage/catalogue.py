@@ -6,12 +6,12 @@ nothing is counted. The connection is one to the index (storage/index.py); no re
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from torchstone.storage.connection import Connection
 from torchstone.storage.summaries import CaseRow, RunLine
 
 _MOST_WORDS = 8  # of a search
@@ -107,14 +107,14 @@ class _Terms:
 
     def containing(self, column: str, text: str) -> None:
         for word in text.casefold().split()[:_MOST_WORDS]:
-            self.add(f"instr({column}, ?)", word)
+            self.add(f"instr({column}, ?) > 0", word)
 
     def __str__(self) -> str:
-        return " AND ".join(self.conditions) or "1"
+        return " AND ".join(self.conditions) or "1 = 1"
 
 
 def run_lines(
-    connection: sqlite3.Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
+    connection: Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
 ) -> tuple[RunLine, ...]:
     """Return the wanted runs, newest first, those behind `before`."""
     terms, of_case = _Terms(), _Terms()
@@ -124,9 +124,9 @@ def run_lines(
         ("model", wanted.model), ("device_name", wanted.device), ("task", wanted.task), ("verdict", wanted.verdict)
     ):  # fmt: skip
         if value:
-            of_case.add(f"+c.{column} = ?", value)
+            of_case.add(f"c.{column} || '' = ?", value)
     if of_case.conditions:
-        # A plus keeps SQLite from walking all cases of a model for each run: the few cases of a run are read.
+        # What is joined to a column keeps it from walking all cases of a model for each run: the few of a run are read.
         terms.add(f"EXISTS (SELECT 1 FROM cases c WHERE c.run_id = lines.run_id AND {of_case})", *of_case.values)  # noqa: S608
     if before is not None:
         terms.add("(started_utc, run_id) < (?, ?)", *before)
@@ -137,13 +137,13 @@ def run_lines(
     return tuple(RunLine(*row) for row in found)
 
 
-def line_of(connection: sqlite3.Connection, run_id: str) -> RunLine | None:
+def line_of(connection: Connection, run_id: str) -> RunLine | None:
     """Return one run; None where there is none of that id."""
     row = connection.execute("SELECT * FROM lines WHERE run_id = ?", (run_id,)).fetchone()
     return None if row is None else RunLine(*row)
 
 
-def before(connection: sqlite3.Connection, line: RunLine) -> str | None:
+def before(connection: Connection, line: RunLine) -> str | None:
     """Return the id of the run before this one by the same name; None where it is the first."""
     found = connection.execute(
         "SELECT run_id FROM lines WHERE name = ? AND (started_utc, run_id) < (?, ?)"
@@ -153,7 +153,7 @@ def before(connection: sqlite3.Connection, line: RunLine) -> str | None:
     return None if found is None else str(found[0])
 
 
-def beginning_with(connection: sqlite3.Connection, prefix: str, limit: int = 9) -> tuple[str, ...]:
+def beginning_with(connection: Connection, prefix: str, limit: int = 9) -> tuple[str, ...]:
     """Return ids of runs that begin with `prefix`; "latest" is the newest run."""
     if prefix == "latest":
         found = connection.execute("SELECT run_id FROM lines ORDER BY started_utc DESC, run_id DESC LIMIT 1")
@@ -165,14 +165,14 @@ def beginning_with(connection: sqlite3.Connection, prefix: str, limit: int = 9) 
     return tuple(run_id for (run_id,) in found)
 
 
-def cases_of(connection: sqlite3.Connection, run_id: str) -> tuple[CaseRow, ...]:
+def cases_of(connection: Connection, run_id: str) -> tuple[CaseRow, ...]:
     """Return the Cases of a run, in the order of its plan."""
     found = connection.execute("SELECT * FROM cases WHERE run_id = ? ORDER BY place", (run_id,))
     return tuple(CaseRow(*row) for row in found)
 
 
 def series_lines(
-    connection: sqlite3.Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
+    connection: Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
 ) -> tuple[SeriesLine, ...]:
     """Return Cases by machine, those that were measured last first. Of `wanted`: model, device, task and text."""
     terms = _Terms()
@@ -191,7 +191,7 @@ def series_lines(
     return tuple(SeriesLine(*row, *_newest(connection, row[1:4])) for row in found)
 
 
-def _newest(connection: sqlite3.Connection, series: Sequence[str]) -> tuple[float | None, ...]:
+def _newest(connection: Connection, series: Sequence[str]) -> tuple[float | None, ...]:
     found = connection.execute(
         "SELECT rate, low, high FROM cases WHERE case_id = ? AND device_name = ? AND host = ? AND counted > 0"
         " ORDER BY started_utc DESC LIMIT 1",
@@ -201,7 +201,7 @@ def _newest(connection: sqlite3.Connection, series: Sequence[str]) -> tuple[floa
 
 
 def finding_lines(
-    connection: sqlite3.Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
+    connection: Connection, wanted: Wanted, before: Key | None = None, limit: int = 50
 ) -> tuple[FindingLine, ...]:
     """Return findings of all runs, newest first. Of `wanted`: severity, check, days and text."""
     terms = _Terms()
@@ -227,22 +227,22 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
-def models(connection: sqlite3.Connection) -> tuple[str, ...]:
+def models(connection: Connection) -> tuple[str, ...]:
     """Return the models of all stored Cases, in alphabetical order."""
     return tuple(_different(connection, "cases", "model"))
 
 
-def devices(connection: sqlite3.Connection) -> tuple[str, ...]:
+def devices(connection: Connection) -> tuple[str, ...]:
     """Return the names of the devices of all stored Cases, in alphabetical order."""
     return tuple(_different(connection, "cases", "device_name"))
 
 
-def checks(connection: sqlite3.Connection) -> tuple[str, ...]:
+def checks(connection: Connection) -> tuple[str, ...]:
     """Return the checks that found something, in alphabetical order."""
     return tuple(_different(connection, "findings", "check_name"))
 
 
-def _different(connection: sqlite3.Connection, table: str, column: str) -> Iterator[str]:
+def _different(connection: Connection, table: str, column: str) -> Iterator[str]:
     """Yield the values of an indexed column, each found by one look into its index: DISTINCT would read every row."""
     value, statement = "", f"SELECT min({column}) FROM {table} WHERE {column} > ?"  # noqa: S608 -- names only
     for _ in range(_MOST_CHOICES):

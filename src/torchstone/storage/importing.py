@@ -5,42 +5,75 @@ The same run twice changes nothing.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.claim import is_imported
-from torchstone.core.schema.codec import encode
-from torchstone.core.schema.run import Head, Plan, Run
-from torchstone.core.schema.trial import Status, Trial
+from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.storage import foreign
+from torchstone.storage.merging import is_longer, is_twin, same_beginning
+from torchstone.storage.place import Place
 from torchstone.storage.query import read_run
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import record_lines
+from torchstone.storage.team.faults import RefusedError
+
+if TYPE_CHECKING:
+    from torchstone.storage.team.address import Team
+    from torchstone.storage.team.writing import Writer
 
 _MOST_FILES = 100_000
+_Keep = Callable[[Path], list[tuple[str, bool]]]
 
 
-def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
-    """Take what `path` holds into the records of an output folder; return each run's id and whether it was new.
+def import_path(path: Path, place: Place) -> list[tuple[str, bool]]:
+    """Take what `path` holds into an output folder or a team's store; return each run's id and whether it was new.
 
     A longer record of a run replaces a shorter one that it begins with. Only what the schema allows is read. Raises
     UsageError if a file is no run, or a stored run of the same id holds something else; of a folder, after all else
     in it was taken in.
     """
-    if not path.is_dir():
-        return _taken(path, folder)
+    with _keeping(place) as keep:
+        if not path.is_dir():
+            return keep(path)
+        own = place if isinstance(place, Path) else None
+        return _each(path, candidates(path, own), keep)
+
+
+def push_records(paths: Iterable[Path], team: Team) -> tuple[list[tuple[str, bool]], list[str]]:
+    """Put these records into a team's store; return each run's id and whether that changed it, and what was refused.
+
+    Raises AwayError where the server goes away and stays so: what it has is not sent again.
+    """
     taken: list[tuple[str, bool]] = []
     faults: list[str] = []
-    for file in candidates(path, folder):
+    with _keeping(team) as keep:
+        for path in paths:
+            try:
+                taken += keep(path)
+            except RefusedError:  # so would it be for all others
+                raise
+            except UsageError as fault:
+                faults.append(str(fault))
+    return taken, faults
+
+
+def _each(path: Path, files: Iterable[Path], keep: _Keep) -> list[tuple[str, bool]]:
+    taken: list[tuple[str, bool]] = []
+    faults: list[str] = []
+    for file in files:
         try:
-            taken += _taken(file, folder)
+            taken += keep(file)
+        except RefusedError:
+            raise
         except UsageError as fault:
             faults.append(str(fault))
     if not taken and not faults:
@@ -53,9 +86,9 @@ def import_path(path: Path, folder: Path) -> list[tuple[str, bool]]:
     return taken
 
 
-def candidates(path: Path, folder: Path) -> Iterator[Path]:
+def candidates(path: Path, folder: Path | None) -> Iterator[Path]:
     """Yield the files below a folder that hold runs, ours or another tool's; not those stored in `folder` already."""
-    own = (folder / "records").resolve()
+    own = (folder / "records").resolve() if folder is not None else None
     found = 0
     for file in sorted(path.rglob("*")):
         document = file.suffix == ".json" and file.name.startswith("benchmark_")
@@ -71,10 +104,40 @@ def candidates(path: Path, folder: Path) -> Iterator[Path]:
         yield file
 
 
-def _taken(source: Path, folder: Path) -> list[tuple[str, bool]]:
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file; "" where it cannot be read: who reads it says why."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return ""
+
+
+@contextlib.contextmanager
+def _keeping(place: Place) -> Iterator[_Keep]:
+    """Give what takes the runs of a file in: into a folder, or over one connection into a team's store."""
+    if isinstance(place, Path):
+        yield lambda source: [_stored(run, source, place) for run in _read(source)]
+        return
+    from torchstone.storage.team.writing import Writer
+
+    with Writer(place) as writer:
+        yield lambda source: _pushed(writer, source)
+
+
+def _read(source: Path) -> Sequence[Run]:
     tool = foreign.recognised(source)
-    runs = (read_run(source),) if tool is None else foreign.looked_at(tool, source)
-    return [_stored(run, source, folder) for run in runs]
+    return (read_run(source),) if tool is None else foreign.looked_at(tool, source)
+
+
+def _pushed(writer: Writer, source: Path) -> list[tuple[str, bool]]:
+    """Put the runs of a file into a team's store. One that it has as it is, by its digest, is not read."""
+    if foreign.recognised(source) is not None:
+        return [writer.put(run, str(source)) for run in _read(source)]
+    digest = digest_of(source)
+    if digest and (known := writer.holds(digest)) is not None:
+        return [(known, False)]
+    return [writer.put(read_run(source), str(source), digest)]
 
 
 def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
@@ -83,9 +146,9 @@ def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
         return twin, False
     if target.exists():
         stored = read_record(target)
-        if not _same_beginning(stored, run):
+        if not same_beginning(stored, run):
             raise UsageError(f"{source}: run {run.head.run_id} is stored already with other content ({target})")
-        if not _longer(run, stored):
+        if not is_longer(run, stored):
             return run.head.run_id, False
     _write(run, target)
     return run.head.run_id, True
@@ -100,39 +163,9 @@ def _twin(run: Run, records: Path) -> str | None:
         return None
     for path in sorted(records.glob(f"*-{run.head.run_id.rpartition('-')[2]}.jsonl")):
         head = read_record(path).head
-        if head.source is not None and head.source.sha256 == run.head.source.sha256 and head.plan == run.head.plan:
+        if is_twin(run, head):
             return head.run_id
     return None
-
-
-def _same_beginning(one: Run, other: Run) -> bool:
-    """Say whether one is the other cut short. Resumed, it may have taken interrupted trials again and added Cases.
-
-    What another tool wrote is known by its digest: its file may have been renamed since.
-    """
-    if is_imported(one) and is_imported(other) and one.head.source and other.head.source:
-        return one.head.source.sha256 == other.head.source.sha256
-    if encode(_without_plan(one)) != encode(_without_plan(other)) or one.head.plan.slots != other.head.plan.slots:
-        return False
-    if any(encode(a) != encode(b) for a, b in zip(one.head.plan.cases, other.head.plan.cases, strict=False)):
-        return False
-    return all(encode(a) == encode(b) for a, b in zip(_finished(one), _finished(other), strict=False))
-
-
-def _without_plan(run: Run) -> Head:
-    return msgspec.structs.replace(run.head, plan=Plan((), ()))
-
-
-def _longer(run: Run, stored: Run) -> bool:
-    return _length(run) > _length(stored)
-
-
-def _length(run: Run) -> tuple[int, bool, int]:
-    return len(_finished(run)), run.end is not None, len(run.findings)
-
-
-def _finished(run: Run) -> list[Trial]:
-    return [t for t in run.trials if t.outcome.status != Status.INTERRUPTED]
 
 
 def _write(run: Run, target: Path) -> None:

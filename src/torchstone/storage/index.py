@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.codec import encode
 from torchstone.core.schema.run import Run
+from torchstone.storage.connection import Connection
 from torchstone.storage.database import is_unwritable, make, opened, transaction
+from torchstone.storage.place import Place
 from torchstone.storage.record_reader import read_record
-from torchstone.storage.summaries import CaseRow, RunLine, case_rows, run_line
-
-CUT_OFF = "cut off"  # the status of a run whose record has no end
+from torchstone.storage.rows import insert_rows, rows_of
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -32,17 +31,22 @@ def sync(folder: Path, place: Path | None = None) -> tuple[Problem, ...]:
 
     `place`: the folder of the index, where it is another.
     """
-    with current(folder, place=place) as (_, problems):
+    with _current(folder, place=place) as (_, problems):
         return problems
 
 
-def is_stale(connection: sqlite3.Connection, folder: Path, run_id: str) -> bool:
-    """Say whether the record of a run is another than the one that was stored, or is gone."""
+def is_stale(connection: Connection, place: Place, run_id: str) -> bool:
+    """Say whether the record of a run is another than the one that was stored, or is gone.
+
+    A team's store has the record itself.
+    """
+    if not isinstance(place, Path):
+        return False
     row = connection.execute("SELECT file, size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         return True
     try:
-        found = (folder / "records" / row[0]).stat()
+        found = (place / "records" / row[0]).stat()
     except FileNotFoundError:
         return True
     _, size, mtime_ns = row
@@ -51,12 +55,25 @@ def is_stale(connection: sqlite3.Connection, folder: Path, run_id: str) -> bool:
 
 def rebuild(folder: Path) -> tuple[Problem, ...]:
     """Rebuild the index from the records."""
-    with current(folder, anew=True) as (_, problems):
+    with _current(folder, anew=True) as (_, problems):
         return problems
 
 
 @contextlib.contextmanager
-def current(
+def current(place: Place) -> Iterator[tuple[Connection, tuple[Problem, ...]]]:
+    """Open what is stored in a place to read it: the index of a folder, brought up to date, or a team's store."""
+    if isinstance(place, Path):
+        with _current(place) as found:
+            yield found
+        return
+    from torchstone.storage.team.session import reading
+
+    with reading(place) as session:
+        yield session, ()
+
+
+@contextlib.contextmanager
+def _current(
     folder: Path, anew: bool = False, place: Path | None = None
 ) -> Iterator[tuple[sqlite3.Connection, tuple[Problem, ...]]]:
     """Open the index, brought up to date. On a full disk it is made in memory: it costs time, and no run."""
@@ -116,59 +133,16 @@ def _records(folder: Path) -> Iterator[tuple[str, int, int]]:
 
 def _store(connection: sqlite3.Connection, run: Run, file: str, size: int, mtime_ns: int) -> None:
     """Replace what the index holds of a run by what its record says. Raises UsageError where it cannot hold it."""
-    from torchstone.core.figures import figures  # only a changed record needs it
-
-    head = run.head
-    status = run.end.status if run.end else CUT_OFF
-    devices = sorted({str(case.placement) for case in head.plan.cases})
-    derived = [figures(trial) for trial in run.trials]
-    summed = tuple(case_rows(run, derived))
-    rows = [
-        (
-            head.run_id, place, trial.trial_id, trial.case_id, trial.number, trial.order, str(trial.purpose),
-            str(trial.outcome.status), trial.outcome.message, trial.duration_s, _text(trial.facts),
-            _text(found),
-        )
-        for place, (trial, found) in enumerate(zip(run.trials, derived, strict=True))
-    ]  # fmt: skip
-    ok = sum(row[7] == "ok" for row in rows)
+    run_id = run.head.run_id
+    rows = rows_of(run, file, size, mtime_ns)
     try:
         with transaction(connection):
             other = connection.execute(
-                "SELECT file FROM runs WHERE run_id = ? AND file != ?", (head.run_id, file)
+                "SELECT file FROM runs WHERE run_id = ? AND file != ?", (run_id, file)
             ).fetchone()
-            if other is not None and (Path(file).stem != head.run_id):
-                raise UsageError(f"{file} and {other[0]} contain the same run {head.run_id}")
-            connection.execute("DELETE FROM runs WHERE run_id = ? OR file = ?", (head.run_id, file))
-            connection.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    head.run_id, head.name, head.started_utc, status, head.machine.host.hostname, " ".join(devices),
-                    len(head.plan.cases), len(rows), ok, file, size, mtime_ns, _text(head),
-                    _text({"findings": run.findings}), _text(run.answer) if run.answer is not None else None,
-                    _text(run.comparison) if run.comparison is not None else None,
-                ),
-            )  # fmt: skip
-            connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            _summarize(connection, run, run_line(run, status, summed), summed)
+            if other is not None and (Path(file).stem != run_id):
+                raise UsageError(f"{file} and {other[0]} contain the same run {run_id}")
+            connection.execute("DELETE FROM runs WHERE run_id = ? OR file = ?", (run_id, file))
+            insert_rows(connection, rows)
     except (OverflowError, sqlite3.IntegrityError) as fault:
         raise UsageError(f"{file}: a value that cannot be stored: {fault}") from None
-
-
-def _summarize(connection: sqlite3.Connection, run: Run, line: RunLine, cases: Sequence[CaseRow]) -> None:
-    connection.execute("INSERT INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(line))
-    connection.executemany(
-        "INSERT INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(msgspec.structs.astuple, cases)
-    )
-    connection.executemany(
-        "INSERT INTO findings (run_id, started_utc, check_name, severity, subject, message, advice)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (line.run_id, line.started_utc, f.check, str(f.severity), f.subject, f.message, f.advice)
-            for f in run.findings
-        ],
-    )
-
-
-def _text(term: object) -> str:
-    return encode(term).decode("utf-8")

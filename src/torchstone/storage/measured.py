@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +14,9 @@ from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source
 from torchstone.core.schema.trial import REPLICATE_COLUMNS, Status
+from torchstone.storage.connection import Connection, streamed
 from torchstone.storage.index import Problem, current
+from torchstone.storage.place import Place
 
 # What these find is that there is little to go by, which intervals say already: the figures themselves may be sound.
 _FEW = ("few_trials", "few_samples")
@@ -90,12 +90,12 @@ class Store(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def measured(folder: Path, figures: Sequence[str]) -> Store:
-    """Return every measured Case of an output folder with these figures of its trials.
+def measured(place: Place, figures: Sequence[str]) -> Store:
+    """Return every measured Case of an output folder, or of a team's store, with these figures of its trials.
 
     Left out are the trials of searches, since the best of many looks better than it is, and the short turns of `ab`.
     """
-    with current(folder) as (connection, problems):
+    with current(place) as (connection, problems):
         trials = _trials(connection, figures)
         unwell = dict(_unwell(connection))
         rows = connection.execute(f"{_RUNS} ORDER BY started_utc, run_id").fetchall()
@@ -104,9 +104,7 @@ def measured(folder: Path, figures: Sequence[str]) -> Store:
     return Store(found, len(rows), problems)
 
 
-def measured_of_case(
-    connection: sqlite3.Connection, case_id: str, figures: Sequence[str], newest: int
-) -> tuple[Measured, ...]:
+def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str], newest: int) -> tuple[Measured, ...]:
     """Return one Case as `measured` does, oldest run first, of its newest runs only. Nothing else is read."""
     rows = connection.execute(
         f"{_RUNS} WHERE run_id IN (SELECT run_id FROM cases WHERE case_id = ? AND counted > 0"  # noqa: S608 -- names only
@@ -173,10 +171,11 @@ def _of_run(
             )  # fmt: skip
 
 
-def _trials(connection: sqlite3.Connection, figures: Sequence[str]) -> _Trials:
+def _trials(connection: Connection, figures: Sequence[str]) -> _Trials:
     read = _reader(figures)
     found: _Trials = {}
-    rows = connection.execute(
+    rows = streamed(
+        connection,
         "SELECT run_id, case_id, facts, figures FROM trials WHERE status = :status AND purpose = :purpose "
         "ORDER BY run_id, place",
         REPLICATE_COLUMNS,
@@ -199,7 +198,7 @@ def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:
     return read
 
 
-def _unwell(connection: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], int]]:
+def _unwell(connection: Connection) -> Iterator[tuple[tuple[str, str], int]]:
     rows = connection.execute(
         "SELECT run_id, case_id, COUNT(*) FROM trials WHERE status != ? GROUP BY run_id, case_id", (str(Status.OK),)
     )

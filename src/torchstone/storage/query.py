@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,12 +18,18 @@ from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.fit import Fit
 from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
-from torchstone.storage.index import CUT_OFF, current
-from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record
+from torchstone.storage.connection import NO_LIMIT, Connection
+from torchstone.storage.index import current
+from torchstone.storage.place import Place
+from torchstone.storage.record_reader import MOST_LINE_BYTES, read_bounded, read_record, record_path
+from torchstone.storage.rows import CUT_OFF
 from torchstone.storage.wanted import Wanted
 
 _SELECT = "SELECT run_id, name, started_utc, status, host, device, cases, trials, ok, file FROM runs"
 _NEWEST = "ORDER BY started_utc DESC, run_id DESC"
+_ON_DEVICE = (
+    "(instr(' ' || device || ' ', ' ' || :device || ' ') > 0 OR instr(' ' || device, ' ' || :device || ':') > 0)"
+)
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -80,66 +85,86 @@ class _Findings(msgspec.Struct, frozen=True):
 
 
 def runs(
-    folder: Path, limit: int | None = None, name: str | None = None, device: str | None = None
+    place: Place, limit: int | None = None, name: str | None = None, device: str | None = None
 ) -> tuple[RunRow, ...]:
     """Return the stored runs, newest first: those whose name holds `name` and that used `device` (cuda, or cuda:1)."""
-    with current(folder) as (connection, _):
-        found = connection.execute(
-            f"{_SELECT} WHERE (:name IS NULL OR instr(name, :name)) AND (:device IS NULL"
-            " OR instr(' ' || device || ' ', ' ' || :device || ' ') OR instr(' ' || device, ' ' || :device || ':'))"
-            f" {_NEWEST} LIMIT :limit",
-            {"name": name, "device": device, "limit": -1 if limit is None else limit},
-        )
+    conditions = [
+        *(["instr(name, :name) > 0"] if name is not None else []),
+        *([_ON_DEVICE] if device is not None else []),
+    ]
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    values = {"name": name, "device": device, "limit": NO_LIMIT if limit is None else limit}
+    with current(place) as (connection, _):
+        found = connection.execute(f"{_SELECT} {where}{_NEWEST} LIMIT :limit", values)
         return tuple(RunRow(*row) for row in found)
 
 
-def find(folder: Path, word: str) -> Entry:
+def find(place: Place, word: str) -> Entry:
     """Return the run that `word` means, with its figures: `latest`, an id, a path, a name (its newest run), a prefix.
 
     Raises UsageError if there is none, naming the nearest, or if a prefix fits several, naming them.
     """
-    with current(folder) as (connection, _):
+    with current(place) as (connection, _):
         row = _row(connection, word)
         if row is None:
             return entry_of(read_run(Path(word)), Path(word))
-        return _entry(connection, folder, row)
+        return _entry(connection, place, row)
 
 
-def stored(connection: sqlite3.Connection, folder: Path, run_id: str) -> Entry | None:
+def stored(connection: Connection, place: Place, run_id: str) -> Entry | None:
     """Return a run by its id from an index that is open, as it is, with its stamp; None where there is none."""
     row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     if row is None:
         return None
     size, mtime_ns = connection.execute("SELECT size, mtime_ns FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    return msgspec.structs.replace(_entry(connection, folder, RunRow(*row)), stamp=(size, mtime_ns))
+    return msgspec.structs.replace(_entry(connection, place, RunRow(*row)), stamp=(size, mtime_ns))
 
 
-def _entry(connection: sqlite3.Connection, folder: Path, row: RunRow) -> Entry:
+def _entry(connection: Connection, place: Place, row: RunRow) -> Entry:
     head, findings, answer, comparison = connection.execute(
         "SELECT head, findings, answer, comparison FROM runs WHERE run_id = ?", (row.run_id,)
     ).fetchone()
     return Entry(
-        row, folder / "records" / row.file, decode(head.encode(), Head),
+        row, _record(connection, place, row), decode(head.encode(), Head),
         decode(findings.encode(), _Findings).findings, _trials(connection, row.run_id),
         decode(answer.encode(), TuneResult) if answer is not None else None,
         decode(comparison.encode(), Comparison) if comparison is not None else None,
     )  # fmt: skip
 
 
+def _record(connection: Connection, place: Place, row: RunRow) -> Path:
+    """Return where the record of a run is: in its folder; of a team's store, a copy of it on this machine."""
+    if isinstance(place, Path):
+        return place / "records" / row.file
+    from torchstone.storage.team.records import fetched
+
+    return fetched(connection, row.run_id)
+
+
 def trainings(folder: Path) -> tuple[Path, ...]:
     """Return the folders into which the recorded trainings wrote their checkpoints, newest first: some may be gone."""
     with current(folder) as (connection, _):
-        newest_first = "SELECT head FROM runs WHERE instr(head, ?) ORDER BY started_utc DESC, run_id DESC"
+        newest_first = "SELECT head FROM runs WHERE instr(head, ?) > 0 ORDER BY started_utc DESC, run_id DESC"
         found = connection.execute(newest_first, ('"fit":{',))
         fits: list[Fit | None] = [decode(head.encode(), Head).procedure.fit for (head,) in found]
     return tuple(dict.fromkeys(Path(fit.folder) for fit in fits if fit is not None and fit.folder))
 
 
-def locate(folder: Path, word: str) -> Path:
+def locate(place: Place, word: str) -> Path:
     """Return the record (or document) of the run that `word` means. Raises UsageError as `find` does."""
-    with current(folder) as (connection, _):
+    with current(place) as (connection, _):
         row = _row(connection, word)
-        return Path(word) if row is None else folder / "records" / row.file
+        return Path(word) if row is None else _record(connection, place, row)
+
+
+def locate_id(place: Place, run_id: str) -> Path | None:
+    """Return the record of the run that has this very id; None where there is none."""
+    if isinstance(place, Path):
+        path = record_path(place, run_id)
+        return path if path.is_file() else None
+    with current(place) as (connection, _):
+        row = connection.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
+        return None if row is None else _record(connection, place, RunRow(*row))
 
 
 def read_run(path: Path, wanted: Wanted | None = None) -> Run:
@@ -160,7 +185,7 @@ def read_run(path: Path, wanted: Wanted | None = None) -> Run:
     return read_document(path) if beginning.startswith(b'{"record":"document"') else read_record(path, wanted)
 
 
-def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
+def _row(connection: Connection, word: str) -> RunRow | None:
     """Return the row of the run, or None if `word` is a file."""
     if word == "latest":
         if row := connection.execute(f"{_SELECT} {_NEWEST} LIMIT 1").fetchone():
@@ -172,9 +197,11 @@ def _row(connection: sqlite3.Connection, word: str) -> RunRow | None:
         return None
     if row := connection.execute(f"{_SELECT} WHERE name = ? {_NEWEST} LIMIT 1", (word,)).fetchone():
         return RunRow(*row)
-    starting = connection.execute(
-        f"{_SELECT} WHERE substr(run_id, 1, length(?1)) = ?1 AND ?1 != '' {_NEWEST}", (word,)
-    ).fetchall()
+    starting = (
+        connection.execute(f"{_SELECT} WHERE substr(run_id, 1, ?) = ? {_NEWEST}", (len(word), word)).fetchall()
+        if word
+        else []
+    )
     if len(starting) == 1:
         return RunRow(*starting[0])
     if starting:
@@ -190,13 +217,13 @@ def _is_path(word: str) -> bool:
         return False
 
 
-def _none(connection: sqlite3.Connection, word: str) -> UsageError:
+def _none(connection: Connection, word: str) -> UsageError:
     known = [text for row in connection.execute("SELECT run_id, name FROM runs") for text in row]
     hint = did_you_mean(word, known) or " `torchstone runs` lists what is stored."
     return UsageError(f"no run '{word}' (give a path, an id or its prefix, a name, or latest).{hint}")
 
 
-def _trials(connection: sqlite3.Connection, run_id: str) -> tuple[TrialRow, ...]:
+def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
     found = connection.execute(
         "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures FROM trials"
         " WHERE run_id = ? ORDER BY place",

@@ -12,8 +12,8 @@ from torchstone.core.schema.codec import decode, encode
 from torchstone.report import carried
 from torchstone.report.carried import claim_files, record_bytes
 from torchstone.report.claims import Claims
-from torchstone.storage.index import CUT_OFF
 from torchstone.storage.query import find
+from torchstone.storage.rows import CUT_OFF
 
 RUN_ID = "20261121-100000-abcd"
 

@@ -16,7 +16,8 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.run import Plan, Run
 from torchstone.storage import foreign
-from torchstone.storage.query import locate, read_run
+from torchstone.storage.place import Place
+from torchstone.storage.query import locate, locate_id, read_run
 from torchstone.storage.record_reader import record_path
 from torchstone.storage.training.folder import METRICS
 from torchstone.storage.training.metrics_log import TrainingMetrics, read_metrics
@@ -39,7 +40,7 @@ class ComparedInput(msgspec.Struct, frozen=True):
     trainings: Mapping[str, TrainingMetrics] = {}
 
 
-def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> list[ComparedInput]:
+def gather(words: Sequence[str], place: Place, baseline: str | None = None) -> list[ComparedInput]:
     """Return the participants in the order given, the baseline first.
 
     Raises UsageError for fewer than two, for one that cannot be read, and for a run that comes twice.
@@ -48,7 +49,7 @@ def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> l
         raise UsageError("compare needs two or more runs (or one with --over AXIS): torchstone compare RUN RUN")
     if len(words) > len(_LETTERS):
         raise UsageError(f"{len(words)} runs are too many: at most {len(_LETTERS)} can be compared")
-    found = [_with_trainings(one) for one in _lettered(words, [_runs(word, folder) for word in words])]
+    found = [_with_trainings(one) for one in _lettered(words, [_runs(word, place) for word in words])]
     seen: dict[str, str] = {}
     for one in found:
         for run in one.runs:
@@ -60,14 +61,14 @@ def gather(words: Sequence[str], folder: Path, baseline: str | None = None) -> l
     return _baseline_first(found, baseline)
 
 
-def split(word: str, over: str, folder: Path, baseline: str | None = None) -> list[ComparedInput]:
+def split(word: str, over: str, place: Place, baseline: str | None = None) -> list[ComparedInput]:
     """Return a participant for each value of an axis (or `device`) in one run: its trials were taken in turn.
 
     Raises UsageError where the axis has only one value there.
     """
     if over not in AXES and over != "device":
         raise UsageError(f"--over {over}: no such axis; known: those of `torchstone list axes`, and device")
-    runs = _runs(word, folder)
+    runs = _runs(word, place)
     value: Callable[[Case], Scalar] = lambda case: (
         case.placement.device if over == "device" else case.configuration.get(over)
     )
@@ -115,11 +116,11 @@ def _path_of(word: str) -> Path:
     return path.parent if path.name == METRICS and path.is_file() else path
 
 
-def _runs(word: str, folder: Path) -> tuple[Run, ...]:
+def _runs(word: str, place: Place) -> tuple[Run, ...]:
     path = _path_of(word)
     if not _is_folder(path):
         tool = foreign.recognised(path)
-        return (read_run(locate(folder, word)),) if tool is None else _whole(path, foreign.looked_at(tool, path))
+        return (read_run(locate(place, word)),) if tool is None else _whole(path, foreign.looked_at(tool, path))
     found: dict[str, Run] = {}
     for run in _own(path):
         known = found.get(run.head.run_id)  # its record and its document, or a copy that was cut off
@@ -127,7 +128,7 @@ def _runs(word: str, folder: Path) -> tuple[Run, ...]:
             found[run.head.run_id] = run
     for metrics in _trainings(path):
         if metrics.run_id not in found:
-            found[metrics.run_id] = _run_of(metrics, folder)
+            found[metrics.run_id] = _run_of(metrics, place)
     return _whole(path, found.values() or _foreign(path))
 
 
@@ -183,14 +184,15 @@ def _trainings(folder: Path) -> Iterator[TrainingMetrics]:
         yield read_metrics(path)
 
 
-def _run_of(metrics: TrainingMetrics, folder: Path) -> Run:
+def _run_of(metrics: TrainingMetrics, place: Place) -> Run:
     """Return the run of a training, from the store. Raises UsageError where it is not there.
 
     By its id alone: a word in a stranger's file must not name another file of ours, nor the latest run.
     """
-    path = record_path(folder, metrics.run_id)
-    if not path.is_file():
-        raise UsageError(f"no run '{metrics.run_id}' of this {METRICS}: copy its record to {path}")
+    path = locate_id(place, metrics.run_id)
+    if path is None:
+        lacking = f"copy its record to {record_path(place, metrics.run_id)}" if isinstance(place, Path) else "push it"
+        raise UsageError(f"no run '{metrics.run_id}' of this {METRICS}: {lacking}")
     return read_run(path)
 
 

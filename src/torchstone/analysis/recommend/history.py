@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -21,6 +20,7 @@ from torchstone.core.stats.ratio import log_mean
 from torchstone.core.stats.segmentation import FEWEST
 from torchstone.storage.index import Problem
 from torchstone.storage.measured import Measured, measured
+from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
 _SHORTEST_ID = 4  # characters of a case_id that are taken for one
@@ -95,7 +95,7 @@ class Histories(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def history(folder: Path, word: str | None = None, metric: str = "throughput", *, suspect: bool = False) -> Histories:
+def history(place: Place, word: str | None = None, metric: str = "throughput", *, suspect: bool = False) -> Histories:
     """Return the histories of a Case (its id or the beginning of one), of a run's Cases, or of a model; None: of all.
 
     `suspect`: count runs whose figures are SUSPECT, too; otherwise they are told, and left out.
@@ -103,8 +103,8 @@ def history(folder: Path, word: str | None = None, metric: str = "throughput", *
     """
     if metric not in FIGURES:
         raise unknown("figure", metric, FIGURES)
-    store = measured(folder, (metric,))
-    found = histories_of(_meant(folder, store.measured, word), metric, suspect=suspect)
+    store = measured(place, (metric,))
+    found = histories_of(_meant(place, store.measured, word), metric, suspect=suspect)
     return Histories(metric, found, store.runs, store.problems)
 
 
@@ -119,7 +119,7 @@ def histories_of(readings: Sequence[Measured], metric: str, *, suspect: bool = F
     return tuple(found)
 
 
-def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list[Measured]:
+def _meant(place: Place, readings: Sequence[Measured], word: str | None) -> list[Measured]:
     if word is None or not readings:
         return list(readings)
     if len(word) >= _SHORTEST_ID and (found := [one for one in readings if one.case_id.startswith(word)]):
@@ -128,7 +128,7 @@ def _meant(folder: Path, readings: Sequence[Measured], word: str | None) -> list
     if found := [one for one in readings if lower in one.case.workload.model.casefold() and word != "latest"]:
         return found
     try:
-        entry = find(folder, word)
+        entry = find(place, word)
     except UsageError as fault:
         models = ", ".join(dict.fromkeys(portable(one.case.workload.model) for one in readings))
         raise UsageError(f"{fault} It is no prefix of a case_id or part of a model's name either: {models}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -17,6 +16,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.stats.equivalence import Sameness
 from torchstone.core.stats.stability import UNSTABLE
 from torchstone.storage.measured import Measured
+from torchstone.storage.place import Place
 from torchstone.storage.query import find
 
 _MOST_RUNS = 2  # the newest that compare trainings of one model on one device
@@ -38,14 +38,14 @@ class Losses(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]  # what these losses cannot say
 
 
-def losses_of(folder: Path, readings: Sequence[Measured], budget: list[int]) -> list[Losses]:
+def losses_of(place: Place, readings: Sequence[Measured], budget: list[int]) -> list[Losses]:
     """Return what the newest runs say that compared trainings of one model on one device.
 
     `readings`: of that model and device. `budget`: bytes of records that may still be read; what is read is taken off.
     """
     found = []
     for run_id in _comparing(readings)[:_MOST_RUNS]:
-        entry = find(folder, run_id)
+        entry = find(place, run_id)
         size = entry.path.stat().st_size
         if size > min(budget[0], _MOST_BYTES):
             continue

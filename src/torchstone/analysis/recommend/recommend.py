@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +18,7 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
 from torchstone.storage.measured import Measured, measured
+from torchstone.storage.place import Place
 
 K = TypeVar("K")
 _MOST_READ_BYTES = 192 * 2**20  # of records, for their losses
@@ -47,16 +47,16 @@ class Recommendation(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
 
-def recommend(folder: Path, asked: Asked) -> Recommendation:
+def recommend(place: Place, asked: Asked) -> Recommendation:
     """Return what the store says. Raises UsageError for a task, family or model that it does not have."""
     by = criterion(asked.by, asked.prices)
-    store = measured(folder, FIGURES)
+    store = measured(place, FIGURES)
     ours = _asked_for(store.measured, asked)
     budget = [_MOST_READ_BYTES]
     told: list[Settings] = []
     worse: dict[tuple[str, str], Mapping[tuple[str, str], str]] = {}
     for key, group in _groups(ours, _workload_and_device).items():
-        losses = losses_of(folder, group, budget) if group[0].case.workload.task == Task.TRAIN else []
+        losses = losses_of(place, group, budget) if group[0].case.workload.task == Task.TRAIN else []
         worse[key] = worse_of(losses)
         if (found := settings(group, by, losses)) is not None:
             told.append(found)

@@ -78,7 +78,7 @@ def _ids(query: Query) -> tuple[str, ...]:
 def _entries(site: Site, ids: Sequence[str]) -> list[Entry]:
     """Return the runs. Raises UsageError where one is not stored."""
     with site.store.reading() as connection:
-        found = {one: stored(connection, site.store.folder, one) for one in ids}
+        found = {one: stored(connection, site.store.place, one) for one in ids}
     if lacking := [one for one, entry in found.items() if entry is None]:
         raise UsageError(f"no run {', '.join(lacking)}")
     return [entry for entry in found.values() if entry is not None]

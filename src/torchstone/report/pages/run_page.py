@@ -16,9 +16,10 @@ from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
-from torchstone.storage.index import CUT_OFF, is_stale
+from torchstone.storage.index import is_stale
 from torchstone.storage.progress import Progress, is_written
 from torchstone.storage.query import Entry, read_run, stored
+from torchstone.storage.rows import CUT_OFF
 from torchstone.storage.summaries import CaseRow, RunLine
 
 _MOST_BYTES = 64 * 2**20  # of a record that is drawn; more takes longer than people wait
@@ -92,10 +93,10 @@ def _turns(run_id: str, first: int | None, cases: int) -> Turns | None:
 def _read(site: Site, run_id: str) -> _Read | tuple[str, ...]:
     """Return a run; where there is none of that id, the ids that begin so."""
     with site.store.reading() as connection:
-        line, entry = line_of(connection, run_id), stored(connection, site.store.folder, run_id)
+        line, entry = line_of(connection, run_id), stored(connection, site.store.place, run_id)
         if line is None or entry is None:
             return beginning_with(connection, run_id)
-        stale = is_stale(connection, site.store.folder, run_id)
+        stale = is_stale(connection, site.store.place, run_id)
         return _Read(line, entry, cases_of(connection, run_id), before(connection, line), stale)
 
 
@@ -137,7 +138,7 @@ def run_picture(site: Site, query: Query, run_id: str, name: str) -> Answer:
 
 def _entry(site: Site, run_id: str) -> Entry:
     with site.store.reading() as connection:
-        entry = stored(connection, site.store.folder, run_id)
+        entry = stored(connection, site.store.place, run_id)
     if entry is None:
         raise UsageError(f"no run {run_id}")
     return entry
@@ -192,8 +193,11 @@ def _summary(site: Site, entry: Entry) -> RunSummary:
 
 def _progress(site: Site, line: RunLine) -> Progress | None:
     """Return how far a run is; None of one that has ended, or that was abandoned."""
-    path = site.store.folder / "records" / f"{line.run_id}.jsonl"  # of an imported one it may be another: it is whole
-    if line.status != CUT_OFF or not is_written(path, line.host):
+    place = site.store.place
+    if line.status != CUT_OFF or not isinstance(place, Path):  # a team's store has what was pushed of it
+        return None
+    path = place / "records" / f"{line.run_id}.jsonl"  # of an imported one it may be another: it is whole
+    if not is_written(path, line.host):
         return None
     progress = site.following(path).look()
     return progress if progress.ended is None else None

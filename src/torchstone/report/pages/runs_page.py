@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Verdict
 from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.storage.catalogue import Key, Wanted, devices, line_of, models, run_lines
-from torchstone.storage.index import CUT_OFF
 from torchstone.storage.progress import is_written
+from torchstone.storage.rows import CUT_OFF
 from torchstone.storage.summaries import RunLine
 
 LENGTH = 50  # rows of a page
@@ -44,5 +45,7 @@ def _key(line: RunLine) -> str:
 def _running(site: Site, lines: Sequence[RunLine]) -> set[str]:
     """Return the ids of those that are being measured now."""
     unfinished = [line for line in lines if line.status == CUT_OFF]
-    records = site.store.folder / "records"
+    if not isinstance(site.store.place, Path):
+        return set()
+    records = site.store.place / "records"
     return {line.run_id for line in unfinished if is_written(records / f"{line.run_id}.jsonl", line.host)}

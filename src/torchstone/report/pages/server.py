@@ -17,6 +17,8 @@ from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.pages.guard import Guard, is_loopback
 from torchstone.report.pages.site import DocumentOf, Site
 from torchstone.report.pages.store import Store
+from torchstone.report.pages.team_pages import TeamPages
+from torchstone.storage.place import Place
 
 PORT = 8642
 _SHORTEST_TOKEN = 16
@@ -31,15 +33,15 @@ class Listening(msgspec.Struct, frozen=True):
     token_file: Path | None = None
 
 
-def serve(folder: Path, where: Listening, document_of: DocumentOf, say: Callable[[str], None]) -> None:
-    """Serve the store in `folder` until Ctrl-C or SIGTERM. `say` gets the address, a line.
+def serve(place: Place, where: Listening, document_of: DocumentOf, say: Callable[[str], None]) -> None:
+    """Serve what is stored in a folder, or a team's store, until Ctrl-C or SIGTERM. `say` gets the address, a line.
 
     Raises MissingError without the libraries, UsageError for a port in use, a wrong host or a token that is too short.
     """
     uvicorn = _libraries()
     token = _token(where)
     bound = _bound(where)
-    with bound, Store(folder) as store:
+    with bound, Store(place) if isinstance(place, Path) else TeamPages(place) as store:
         port = bound.getsockname()[1]
         guard = Guard(_names(where.host), token, port)
         from torchstone.report.pages.application import application

@@ -17,6 +17,7 @@ from torchstone.core.plain_text import plain
 from torchstone.report.charts.ratios import ratios_chart
 from torchstone.report.document import Column, Document, Role
 from torchstone.report.pages.store import Store
+from torchstone.report.pages.team_pages import TeamPages
 from torchstone.storage.progress import Following
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class DocumentOf(Protocol):
 class Site:
     """What views share. Several threads use one."""
 
-    def __init__(self, store: Store, document_of: DocumentOf) -> None:
+    def __init__(self, store: Store | TeamPages, document_of: DocumentOf) -> None:
         self.store, self.document_of = store, document_of
         self._templates = _environment()
         for name in self._templates.list_templates():  # read now: the first page is as soon there as the others

@@ -33,7 +33,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.place = folder
         self.problems: tuple[Problem, ...] = ()
         self.fault: str | None = None
         writable = os.access(folder, os.W_OK)
@@ -80,8 +80,8 @@ class Store:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Open the index as it is: all that is read through it is of one moment. Raises GoneError without a folder."""
-        if not self.folder.is_dir():
-            raise GoneError(f"{self.folder} is not there any more. When it is back, load this page again.")
+        if not self.place.is_dir():
+            raise GoneError(f"{self.place} is not there any more. When it is back, load this page again.")
         with opened(self._place) as connection:
             connection.execute("BEGIN")
             yield connection
@@ -107,8 +107,8 @@ class Store:
 
     def _look(self) -> None:
         try:
-            if self.folder.is_dir():
-                self.problems = sync(self.folder, self._place)
+            if self.place.is_dir():
+                self.problems = sync(self.place, self._place)
                 self.fault = None
         except Exception as fault:  # the thread goes on: pages show what went wrong, and the next look may succeed
             self.fault = f"{type(fault).__name__}: {fault}"

@@ -1,0 +1,108 @@
+"""The tables of a team's store, version by version. Those of runs have the columns of the index (database.py).
+
+What was released is never changed: a later version is added to `LAYOUTS`, and an upgrade runs what a store lacks.
+Texts are compared by their bytes (COLLATE "C"), as in SQLite, whatever the server's language.
+"""
+
+from __future__ import annotations
+
+_FIRST = (
+    """CREATE TABLE version (
+    one BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (one), layout BIGINT NOT NULL, figures BIGINT NOT NULL
+)""",
+    "INSERT INTO version (layout, figures) VALUES (0, 0)",
+    """CREATE TABLE runs (
+    run_id TEXT COLLATE "C" PRIMARY KEY, name TEXT COLLATE "C" NOT NULL, started_utc TEXT COLLATE "C" NOT NULL,
+    status TEXT COLLATE "C" NOT NULL, host TEXT COLLATE "C" NOT NULL, device TEXT COLLATE "C" NOT NULL,
+    cases BIGINT NOT NULL, trials BIGINT NOT NULL, ok BIGINT NOT NULL, file TEXT COLLATE "C" NOT NULL UNIQUE,
+    size BIGINT NOT NULL, mtime_ns BIGINT NOT NULL, head TEXT COLLATE "C" NOT NULL, findings TEXT COLLATE "C" NOT NULL,
+    answer TEXT COLLATE "C", comparison TEXT COLLATE "C"
+)""",
+    "CREATE INDEX runs_by_time ON runs (started_utc, run_id)",
+    "CREATE INDEX runs_by_name ON runs (name, started_utc)",
+    """CREATE TABLE trials (
+    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place BIGINT NOT NULL,
+    trial_id TEXT COLLATE "C" NOT NULL, case_id TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, ord BIGINT NOT NULL,
+    purpose TEXT COLLATE "C" NOT NULL, status TEXT COLLATE "C" NOT NULL, message TEXT COLLATE "C",
+    duration_s DOUBLE PRECISION NOT NULL, facts TEXT COLLATE "C" NOT NULL, figures TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (run_id, place)
+)""",
+    "CREATE INDEX trials_by_case ON trials (case_id, run_id)",
+    """CREATE TABLE lines (
+    started_utc TEXT COLLATE "C" NOT NULL,
+    run_id TEXT COLLATE "C" NOT NULL UNIQUE REFERENCES runs (run_id) ON DELETE CASCADE,
+    name TEXT COLLATE "C" NOT NULL, status TEXT COLLATE "C" NOT NULL, host TEXT COLLATE "C" NOT NULL,
+    cases BIGINT NOT NULL, trials BIGINT NOT NULL, ok BIGINT NOT NULL, verdict TEXT COLLATE "C" NOT NULL,
+    work TEXT COLLATE "C" NOT NULL, devices TEXT COLLATE "C" NOT NULL, words TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (started_utc, run_id)
+)""",
+    "CREATE INDEX lines_by_name ON lines (name, started_utc, run_id)",
+    """CREATE TABLE cases (
+    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place BIGINT NOT NULL,
+    case_id TEXT COLLATE "C" NOT NULL, started_utc TEXT COLLATE "C" NOT NULL, task TEXT COLLATE "C" NOT NULL,
+    model TEXT COLLATE "C" NOT NULL, settings TEXT COLLATE "C" NOT NULL, device_name TEXT COLLATE "C" NOT NULL,
+    host TEXT COLLATE "C" NOT NULL, verdict TEXT COLLATE "C" NOT NULL, trials BIGINT NOT NULL, counted BIGINT NOT NULL,
+    rate DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION,
+    PRIMARY KEY (run_id, place)
+)""",
+    "CREATE INDEX cases_in_time ON cases (case_id, device_name, host, started_utc)",
+    "CREATE INDEX cases_by_model ON cases (model)",
+    "CREATE INDEX cases_by_device ON cases (device_name)",
+    """CREATE TABLE findings (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    started_utc TEXT COLLATE "C" NOT NULL, check_name TEXT COLLATE "C" NOT NULL, severity TEXT COLLATE "C" NOT NULL,
+    subject TEXT COLLATE "C" NOT NULL, message TEXT COLLATE "C" NOT NULL, advice TEXT COLLATE "C" NOT NULL
+)""",
+    "CREATE INDEX findings_by_run ON findings (run_id)",
+    "CREATE INDEX findings_in_time ON findings (started_utc, id)",
+    "CREATE INDEX findings_by_check ON findings (check_name, started_utc)",
+    "CREATE INDEX findings_by_severity ON findings (severity, started_utc)",
+    """CREATE TABLE series (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, case_id TEXT COLLATE "C" NOT NULL,
+    device_name TEXT COLLATE "C" NOT NULL, host TEXT COLLATE "C" NOT NULL, task TEXT COLLATE "C" NOT NULL,
+    model TEXT COLLATE "C" NOT NULL, settings TEXT COLLATE "C" NOT NULL, runs BIGINT NOT NULL,
+    newest_utc TEXT COLLATE "C" NOT NULL,
+    UNIQUE (case_id, device_name, host)
+)""",
+    "CREATE INDEX series_in_time ON series (newest_utc, id)",
+    # A statement a time, in one order: writers that add the same Cases wait for each other, and never in a circle.
+    """CREATE FUNCTION cases_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO series AS s (case_id, device_name, host, task, model, settings, runs, newest_utc)
+        SELECT case_id, device_name, host, min(task), min(model), min(settings), count(*), max(started_utc)
+        FROM added WHERE counted > 0 GROUP BY case_id, device_name, host ORDER BY case_id, device_name, host
+        ON CONFLICT (case_id, device_name, host)
+        DO UPDATE SET runs = s.runs + excluded.runs, newest_utc = greatest(s.newest_utc, excluded.newest_utc);
+    RETURN NULL;
+END $$""",
+    """CREATE TRIGGER case_added AFTER INSERT ON cases REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION cases_added()""",
+    """CREATE FUNCTION cases_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    PERFORM 1 FROM series s WHERE (case_id, device_name, host) IN (SELECT case_id, device_name, host FROM removed)
+        ORDER BY case_id, device_name, host FOR UPDATE;
+    UPDATE series s SET runs = s.runs - gone.count, newest_utc = coalesce((
+        SELECT c.started_utc FROM cases c WHERE c.case_id = s.case_id AND c.device_name = s.device_name
+        AND c.host = s.host AND c.counted > 0 ORDER BY c.started_utc DESC LIMIT 1), '')
+        FROM (SELECT case_id, device_name, host, count(*) AS count FROM removed WHERE counted > 0
+              GROUP BY case_id, device_name, host) gone
+        WHERE s.case_id = gone.case_id AND s.device_name = gone.device_name AND s.host = gone.host;
+    DELETE FROM series WHERE runs <= 0 AND case_id IN (SELECT case_id FROM removed);
+    RETURN NULL;
+END $$""",
+    """CREATE TRIGGER case_removed AFTER DELETE ON cases REFERENCING OLD TABLE AS removed
+    FOR EACH STATEMENT EXECUTE FUNCTION cases_removed()""",
+    # The records themselves: `digest` of what is stored, `source` of the file that was pushed.
+    """CREATE TABLE records (
+    run_id TEXT COLLATE "C" PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE, digest TEXT COLLATE "C" NOT NULL,
+    source TEXT COLLATE "C" NOT NULL, pushed_by TEXT COLLATE "C" NOT NULL DEFAULT current_user,
+    pushed_at TIMESTAMPTZ NOT NULL DEFAULT now()
+)""",
+    "CREATE INDEX records_by_source ON records (source)",
+    """CREATE TABLE pieces (
+    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place BIGINT NOT NULL,
+    data BYTEA NOT NULL, PRIMARY KEY (run_id, place)
+)""",
+    "ALTER TABLE pieces ALTER COLUMN data SET STORAGE EXTERNAL",  # compressed already
+)
+LAYOUTS = (_FIRST,)
+TABLES = ("runs", "trials", "lines", "cases", "findings", "series", "records", "pieces")
