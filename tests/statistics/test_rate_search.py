@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from torchstone.core.stats.rate_search import ALLOWED, Reading, bracket, crossed, rates_of_round
+from torchstone.core.stats.rate_search import ALLOWED, Reading, bracket, crossed, middle_of, moved, rates_about
 
 QUERIES, ROUNDS, SEARCHES = 8000, 4, 120
 
@@ -44,10 +44,11 @@ def searched(seed, bound, service):
     except StopIteration as end:
         found = end.value
     readings: list[Reading] = []
-    for number in range(ROUNDS):
-        if number < 2:
-            rates = rates_of_round(found, readings)
-        readings += [Reading(one, late(one), QUERIES) for one in rates]
+    middle = middle_of(found)
+    assert middle is not None
+    for _ in range(ROUNDS):
+        readings += [Reading(one, late(one), QUERIES) for one in rates_about(middle)]
+        middle = moved(middle, readings)
     return crossed(readings)
 
 

@@ -26,6 +26,7 @@ SPREAD = (0.92, 1.0, 1.08)  # the rates of a round, about the estimate
 _NEAR = 1.5  # loads at rates farther from the crossing do not tell where the line is there
 _OVERLOADED = 0.5  # with so large a share of late queries, the queue grows as long as it is watched
 _MOVED = 0.04
+_SHIFT = 1.2
 
 
 class Reading(NamedTuple):
@@ -92,15 +93,29 @@ def _near(readings: Sequence[Reading]) -> list[Reading]:
     return [r for r in readings if low <= r.rate <= high]
 
 
-def rates_of_round(found: Bracket, readings: Sequence[Reading]) -> tuple[float, ...]:
-    """Return the rates of the next round: about the bracket's middle, or where the rounds so far have moved it to."""
+def middle_of(found: Bracket) -> float | None:
+    """Return the rate about which the rounds begin; None where no rate met the bound."""
     if found.met is None:
-        return ()
-    middle = math.sqrt(found.met * found.missed) if found.missed is not None else found.met
-    at = crossed(readings)
-    if at is not None and abs(at.x / middle - 1.0) > _MOVED:
-        middle = min(max(at.x, middle / _STEP), middle * _STEP)
+        return None
+    return math.sqrt(found.met * found.missed) if found.missed is not None else found.met
+
+
+def rates_about(middle: float) -> tuple[float, ...]:
+    """Return the rates of a round."""
     return tuple(rounded(middle * share) for share in SPREAD)
+
+
+def moved(middle: float, readings: Sequence[Reading]) -> float:
+    """Return about which rate the next round is: where the rounds so far cross, if that is elsewhere.
+
+    Where they do not cross: lower if the last round missed the bound at all its rates, higher if it met it at all.
+    """
+    at = crossed(readings)
+    if at is not None:
+        away = abs(at.x / middle - 1.0) > _MOVED
+        return min(max(at.x, middle / _STEP), middle * _STEP) if away else middle
+    last = [reading.met for reading in readings[-len(SPREAD) :]]
+    return middle * _SHIFT if last and all(last) else middle / _SHIFT if last and not any(last) else middle
 
 
 def rounded(rate: float) -> float:

@@ -22,7 +22,7 @@ from torchstone.core.schema.load import OFFLINE, SINGLE_STREAM
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Purpose, Trial
-from torchstone.core.stats.rate_search import Bracket, Reading, bracket, rates_of_round
+from torchstone.core.stats.rate_search import Bracket, Reading, bracket, middle_of, moved, rates_about
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime, conclude, recorded
 from torchstone.execution.controller.device_lock import SHARE, WhenBusy
@@ -148,15 +148,17 @@ class Search:
 
     def _measured(self, found: Bracket) -> None:
         dice = Random(self._open_run.session.procedure.seed)
-        rates = rates_of_round(found, self._readings)
+        middle = middle_of(found)
+        if middle is None:
+            return
         for number in range(self._rounds or _MOST_ROUNDS):
+            rates = rates_about(middle)
             if self._rounds is None and number >= _FEWEST_ROUNDS and not self._has_time(len(rates)):
                 return
-            if number == 1:  # after the first round it is known better where to look
-                rates = rates_of_round(found, self._readings)
             for rate in dice.sample(rates, len(rates)):
                 trial = self._take(self._loads.at(rate), Purpose.REPLICATE)
                 self._readings.append(reading_of(rate, trial.facts))
+            middle = moved(middle, self._readings)
 
     @property
     def has_rounds(self) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from torchstone.core.stats.rate_search import Bracket, Reading, bracket, crossed, rates_of_round, rounded
+from torchstone.core.stats.rate_search import Bracket, Reading, bracket, crossed, middle_of, moved, rates_about
 
 
 def bracketed(limit, capacity=1000.0):
@@ -30,23 +30,33 @@ def test_where_no_rate_meets_the_bound_the_search_ends():
     found, tried = bracketed(0.0)
     assert found.met is None
     assert min(tried) > 1000.0 / 32.0 * 0.9
-    assert rates_of_round(found, []) == ()
+    assert middle_of(found) is None
 
 
 def test_where_every_rate_meets_it_the_search_ends_too():
     found, tried = bracketed(1e9)
     assert found.missed is None
     assert max(tried) <= 8000.0
-    assert rates_of_round(found, [])[1] == rounded(found.met)
+    assert middle_of(found) == found.met
 
 
 def test_the_rates_of_a_round_lie_about_the_brackets_middle_and_follow_what_was_read():
-    assert rates_of_round(Bracket(100.0, 110.25), []) == (96.6, 105.0, 113.0)
+    middle = middle_of(Bracket(100.0, 110.25))
+    assert middle is not None
+    assert rates_about(middle) == (96.6, 105.0, 113.0)
     late = {96.6: 10.0, 105.0: 30.0, 113.0: 60.0, 120.0: 100.0}
-    at_120 = [Reading(rate, count, 10_000.0) for rate, count in late.items()]
-    low, middle, high = rates_of_round(Bracket(100.0, 110.25), at_120)
-    assert low < middle < high
-    assert middle == pytest.approx(120.0, rel=0.03)
+    assert moved(105.0, [Reading(rate, count, 10_000.0) for rate, count in late.items()]) == pytest.approx(
+        120.0, rel=0.03
+    )
+    at_105 = [Reading(rate, count, 10_000.0) for rate, count in ((97.0, 50.0), (105.0, 100.0), (113.0, 200.0))]
+    assert moved(105.0, at_105) == 105.0, "close enough: replicates of the same rates"
+
+
+def test_a_round_that_only_misses_or_only_meets_moves_on():
+    missed = [Reading(rate, 8_000.0, 10_000.0) for rate in (97.0, 105.0, 113.0)]
+    assert moved(105.0, missed) == pytest.approx(105.0 / 1.2)
+    assert moved(105.0, [Reading(r.rate, 0.0, r.of) for r in missed]) == pytest.approx(105.0 * 1.2)
+    assert moved(105.0, []) == 105.0
 
 
 def test_readings_of_failed_and_overloaded_loads_do_not_count():
