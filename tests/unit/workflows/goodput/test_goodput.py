@@ -122,12 +122,9 @@ def test_a_search_that_takes_half_of_the_time_leaves_the_rest_to_the_rounds():
     assert len(finals(queue)) >= 6, "two rounds at least"
 
 
-def test_out_of_time_is_told_to_who_called_and_rounds_are_kept():
-    queue = Queue(stops_after=9)
-    search = Search(queue, queue, queue, None)
+def test_out_of_time_is_told_to_who_called():
     with pytest.raises(OutOfTime):
-        search.carry_out()
-    assert search.has_rounds is bool(finals(queue))
+        searched(Queue(stops_after=9))
 
 
 def test_loads_are_as_long_as_the_time_lets_them():
