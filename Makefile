@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
-        bench-resume bench-sweep bench-records bench-reports bench-decode bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
+        bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
 help: ## list the targets
@@ -163,6 +163,9 @@ bench-memory: setup-dev ## predicted peak memory against the allocator's count (
 
 bench-decode: setup-dev ## whether prefill and decode are separated, and the cost of the prompt per token
 	@$(BIN)/python benchmarks/decode.py
+
+bench-load: setup-dev ## whether a load agrees with the latency mode, and goodput with a fine scan over rates
+	@$(BIN)/python benchmarks/load.py
 
 bench-peaks: setup-dev ## whether the search for the fastest product finds what a plain long scan finds
 	@$(BIN)/python benchmarks/peaks.py

@@ -69,12 +69,15 @@ def test_every_engine_steps_tells_and_counts(task):
     if task == "load":  # it computes nothing, and says so
         assert (told, counted.flops) == ({}, None)
         assert counted.why_not
+    elif task == "loadgen":  # no batch is like all others
+        assert (len(told["fingerprint"]), counted.flops) == (2, None)
+        assert counted.why_not
     else:
         assert told["fingerprint"]
         for total in (counted.flops, counted.traffic_bytes, counted.operators):
             assert total is not None
             assert total > 0
-    assert set(engine.windows({"mode": "both"})) <= {"latency", "throughput"}
+    assert set(engine.windows({"mode": "both"})) <= {"latency", "throughput", "load"}
     batches.close()
 
 

@@ -13,6 +13,7 @@ from torchstone.report.translation.spoken import speaking
 COMMANDS = {
     "run": "measure a model: training or inference, over any axes",
     "tune": "find the fastest safe settings, at a few percent of the cost of measuring all",
+    "goodput": "find the highest rate of queries served within a latency bound (MLPerf LoadGen)",
     "memory": "predict the peak memory of a step on any card, and the largest batch that fits",
     "ab": "test whether B is faster than A, in interleaved pairs, with a bound on false alarms",
     "ci": "continuous integration: measure a change, comment on its pull request, gate, history",

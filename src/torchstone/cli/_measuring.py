@@ -13,6 +13,7 @@ from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
 from torchstone.core.errors import ExitCode
+from torchstone.core.schema.load import SEARCH
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
@@ -95,7 +96,7 @@ def _told(
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
         _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
-    elif summary.status != "done":
+    elif summary.status != "done" and summary.command[:1] != (SEARCH,):  # which cannot be resumed
         _say(summary.status, folder, summary.run_id, "continues the search")
         if summary.answer is None:
             return code or ExitCode.NO

@@ -13,7 +13,7 @@ from torchstone.cli._parsing import words_of
 from torchstone.cli._procedure_options import add_procedure
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
-from torchstone.core.schema.case import model_name
+from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.condition import Condition, parse
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
 
 def add_choice(what: argparse._ArgumentGroup) -> None:
     """Add what is chosen of it: a task, families, axes without what is excluded."""
-    what.add_argument("--task", help="infer, train, generate or load; with a recipe: only its workloads of this task")
+    what.add_argument(
+        "--task", help="infer, train, generate, load or loadgen; with a recipe: only its workloads of this task"
+    )
     families = "embedding, text_generation, vision, audio, multimodal"
     what.add_argument("--model-families", nargs="+", metavar="F", help=f"only these families: {families}")
     what.add_argument("--mixed-precision", action="store_true", help="the same as --axis precision=fp32,bf16")
@@ -162,6 +164,10 @@ def _filtered(
     """Apply flags to a recipe's workloads: an axis goes to those whose task and model have it, one of them at least."""
     from torchstone.plugins.model_choice import takes
 
+    if options.task == Task.LOADGEN:
+        from torchstone.config.loads import as_loads
+
+        workloads = as_loads(workloads)
     chosen = [w for w in workloads if options.task in (None, w.task)]
     if not chosen:
         raise unknown("task of this recipe", options.task, {w.task for w in workloads})

@@ -16,15 +16,16 @@ from torchstone.core.stats.quantile import quantile
 from torchstone.core.stats.readings import Found, from_series, pool
 
 LATENCY, FIRST_TOKEN, EACH_TOKEN = "latency_per_batch", "time_to_first_token", "time_per_output_token"
+QUERY = "query_latency"
 _HIGH = {"p90": 0.90, "p95": 0.95, "p99": 0.99}
-PERCENTILES = {f"{name}_{word}_s": q for name in (LATENCY, FIRST_TOKEN, EACH_TOKEN) for word, q in _HIGH.items()}
+PERCENTILES = {f"{name}_{word}_s": q for name in (LATENCY, FIRST_TOKEN, EACH_TOKEN, QUERY) for word, q in _HIGH.items()}
 PHASE = "phase_"  # figures of phases: the engines' are in the table, the names of others are their users'
 ANATOMY_STEP = "anatomy_step_s"
 _MEMORY = (
     "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "allocator_retries",
     "kv_cache_bytes",
 )  # fmt: skip
-_ANSWERING = ("infer", "generate")
+_ANSWERING = ("infer", "generate", "loadgen")
 _COUNTED = ("flops_per_step", "traffic_per_step_bytes", "operators_per_step", "arithmetic_intensity")
 
 
@@ -50,6 +51,7 @@ def figures(trial: Trial) -> Figures:
     found.update(_steps(trial))
     found.update(_latencies(trial))
     found.update(_generation(trial))
+    found.update(_of_load(trial))
     found.update(_waits(trial))
     found.update(_single(trial))
     found.update(_losses(trial))
@@ -175,6 +177,15 @@ def _generation(trial: Trial) -> Found:
     prompts = raw(trial, "tokens", True)
     if len(prompts) == len(first) and sum(first) > 0.0:
         found["prompt_token_throughput"] = (sum(prompts) / sum(first), len(first))
+    return found
+
+
+def _of_load(trial: Trial) -> Found:
+    """Return what a load generator measured: the latency of queries, and how many items their batches had."""
+    found = _order_statistics(QUERY, raw(trial, "query_latency_s"))
+    if found or raw(trial, "batch_time_s"):
+        items = raw(trial, "items")
+        found["items_per_batch"] = (fmean(items), len(items))
     return found
 
 

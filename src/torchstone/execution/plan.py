@@ -23,7 +23,7 @@ from torchstone.core.schema.run import Plan, Slot
 from torchstone.plugins import data_choice, model_choice, registry
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
 from torchstone.plugins.model_choice import SHAPES
-from torchstone.plugins.protocols import DataSource, Engine, ModelSource
+from torchstone.plugins.protocols import DataSource, Engine, ModelSource, NeedsLibrary
 
 # What to do where the user's own batches are used as they come.
 INSTEAD = "return the Dataset, so that torchstone can build the DataLoader"
@@ -45,14 +45,20 @@ class Sketch(msgspec.Struct, frozen=True):
 
 
 def sketch(request: WorkloadRequest) -> Sketch:
-    """Check a request without torch: every name, option, axis and file. Raises UsageError naming what there is."""
+    """Check a request without torch: every name, option, axis and file. Raises UsageError naming what there is.
+
+    Raises MissingError where the task needs a library that is not here.
+    """
     if request.task not in registry.names("engines"):
         raise unknown("task", request.task, registry.names("engines"))
     engine: Engine = registry.load("engines", request.task)
+    if isinstance(engine, NeedsLibrary) and (lacking := engine.missing()) is not None:
+        raise MissingError(lacking)
     scheme, name = model_choice.source_of(request.model)
     source: ModelSource = registry.load("models", scheme)
     card = source.card(name, request.options)
-    if request.task not in (*card.tasks, Task.LOAD):  # whatever a model can, its data can be loaded
+    able = (*card.tasks, Task.LOAD)  # whatever a model can, its data can be loaded
+    if request.task not in (*able, *((Task.LOADGEN,) if Task.INFER in able else ())):
         raise UsageError(f"{request.model} does not support task '{request.task}' (supported: {', '.join(card.tasks)})")
     data, data_card, data_options = _data(request, card)
     if data_card is not None and _wants_more_classes(data_card, card):

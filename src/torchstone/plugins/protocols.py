@@ -22,6 +22,7 @@ from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel, ModelCard
 from torchstone.core.schema.run import Run
@@ -147,6 +148,14 @@ class Windowed(Protocol):
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
 
 
+@runtime_checkable
+class Driven(Protocol):
+    """What a Prepared is beside, if a load generator decides when its steps begin, and not the measuring loop."""
+
+    def drive(self, batches: Batches, plan: LoadPlan, tell: Tell) -> LoadMeasured:
+        """Answer what it asks until the load is over; `tell` how far it is, at most once a second."""
+
+
 class Trainable(Prepared, Protocol):
     """What the engine `train` prepares: a model that can be judged and saved between its steps.
 
@@ -187,6 +196,14 @@ class Engine(Protocol):
 
     def prepare(self, case: Case, model: LoadedModel, device: Device) -> Prepared:
         """Move the model to the device and set it up. Raises Unsupported with the reason."""
+
+
+@runtime_checkable
+class NeedsLibrary(Protocol):
+    """What an Engine is beside, if it needs a library that torchstone does not bring."""
+
+    def missing(self) -> str | None:
+        """Return what is missing and what to type; None where it is here. Asked by the controller: import nothing."""
 
 
 @runtime_checkable

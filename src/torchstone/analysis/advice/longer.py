@@ -6,6 +6,7 @@ import math
 
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
+from torchstone.core.schema.case import Task
 from torchstone.core.schema.trial import Status
 
 _BESIDE = 1.3  # times the trials' own time: templates, imports, what is between trials
@@ -21,7 +22,8 @@ def longer(run: RunSummary) -> str | None:
     spent_s = run.total_runtime_s
     if spent_s is None or not run.procedure.in_rounds or run.comparison is not None or run.answer is not None:
         return None
-    more = [(case, needed) for case in run.cases if (needed := _more_s(case, aim)) > 0.0]
+    rates = [case for case in run.cases if case.workload.task != Task.LOADGEN]  # that of a load was asked for
+    more = [(case, needed) for case in rates if (needed := _more_s(case, aim)) > 0.0]
     if not more:
         return None
     whole_s = _BESIDE * (spent_s + sum(needed for _, needed in more))

@@ -23,6 +23,7 @@ class AxisStage(StrEnum):
     HOST = "host"  # how many cores the process uses, for loading and computing
     MODEL = "model"  # how the model is computed
     OPTIMIZER = "optimizer"  # how the weights are updated
+    SERVING = "serving"  # how queries that wait become a batch
     MEASUREMENT = "measurement"  # what is measured: no setting of a training
 
 
@@ -167,6 +168,20 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("mode", "str", "both", False,
          "what inference measures: latency (closed loop), throughput (back to back), or both",
          values=("both", "latency", "throughput"), stage=_S.MEASUREMENT),
+    Axis("max_wait_s", "float", 0.0, False,
+         "how long a query waits for others until its batch begins, in seconds; 0: a batch is what waits",
+         least=0.0, stage=_S.SERVING),
+    Axis("scenario", "str", "single_stream", False,
+         "how queries arrive, as in MLPerf: one after another (single_stream), one of several samples after another "
+         "(multi_stream), all at once (offline), at random, target_qps a second (server)",
+         values=("single_stream", "multi_stream", "offline", "server"), stage=_S.MEASUREMENT),
+    Axis("target_qps", "float", 0.0, False, "queries that arrive in a second (Poisson process) in scenario server",
+         least=0.0, stage=_S.MEASUREMENT),
+    Axis("latency_bound_s", "float", 0.1, False,
+         "what the 99th percentile of the latency must keep to in scenario server, in seconds",
+         least=0.000001, stage=_S.MEASUREMENT),
+    Axis("samples_per_query", "int", 8, True, "samples of a query in scenario multi_stream",
+         least=1, stage=_S.MEASUREMENT),
 )  # fmt: skip
 
 

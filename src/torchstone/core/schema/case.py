@@ -19,6 +19,7 @@ class Task(StrEnum):
     TRAIN = "train"
     LOAD = "load"
     GENERATE = "generate"
+    LOADGEN = "loadgen"
 
 
 class Workload(msgspec.Struct, frozen=True):

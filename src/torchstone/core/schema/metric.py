@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from torchstone.core.schema.load_metrics import BATCHES_OF_LOAD, FIGURES_OF_LOAD, LATENCIES_OF_LOAD, RAW_OF_LOAD
 from torchstone.core.schema.quantity import Better, Pool, Unit
 
 
@@ -81,6 +82,7 @@ RAW = _table(
     ("time_per_output_token_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "a batch's mean time between its tokens"),
     ("output_token_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one token to the next, of the first generations"),
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
+    *RAW_OF_LOAD,
     ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
     ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.FIRST,
      "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
@@ -138,7 +140,7 @@ _NAMED: _Named = {
         ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
         ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
         ("data_wait_s", "data wait per step", None), ("epoch_time_s", "epoch time", None),
-        ("dataset_time_s", "data set time", None),
+        ("dataset_time_s", "data set time", None), BATCHES_OF_LOAD,
     ),
     MetricGroup.LATENCY: (
         ("latency_per_batch_mean_s", "mean latency", None), ("latency_per_batch_p50_s", "latency p50", 2),
@@ -155,7 +157,7 @@ _NAMED: _Named = {
         ("time_per_output_token_p90_s", "TPOT p90", None),
         ("time_per_output_token_p95_s", "TPOT p95", 6),
         ("time_per_output_token_p99_s", "TPOT p99", None),
-        ("time_to_first_prediction_s", "first prediction", 15),
+        *LATENCIES_OF_LOAD, ("time_to_first_prediction_s", "first prediction", 15),
     ),
     MetricGroup.START: (
         ("first_step_time_s", "first step", None), ("model_load_time_s", "model load", 19),
@@ -227,6 +229,7 @@ FIGURES = _table(
     ("time_per_output_token_p90_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "90th percentile of the time per output token"),
     ("time_per_output_token_p95_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "95th percentile of the time per output token"),
     ("time_per_output_token_p99_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "99th percentile of the time per output token"),
+    *FIGURES_OF_LOAD,
     ("output_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM,
      "generated tokens over total time, including prefill"),
     ("prompt_token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "prompt tokens over the time to the first token"),

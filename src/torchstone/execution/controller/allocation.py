@@ -18,7 +18,7 @@ from statistics import fmean, variance
 import msgspec
 
 from torchstone.core.figures import closed_loop_only, raw
-from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.noise import relative_error
@@ -79,7 +79,12 @@ def _pace(trial: Trial) -> float:
 
 
 def least_window_s(case: Case) -> float:
-    """Return the least length of each window of a Case for its energy, in seconds, both together. 0: any will do."""
+    """Return the least length of each window of a Case in seconds: for its energy, both together. 0: any will do.
+
+    Of a load, all it may have: its high percentiles are what it is for.
+    """
+    if case.workload.task == Task.LOADGEN:
+        return math.inf
     if case.placement.device != "cuda":  # others have no counter, or one that moves every millisecond
         return 0.0
     return _LEAST_FOR_ENERGY_S / (2.0 if case.configuration.get("mode") == "both" else 1.0)

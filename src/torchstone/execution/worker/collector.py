@@ -14,6 +14,7 @@ import msgspec
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
+from torchstone.core.schema.load import LoadMeasured
 from torchstone.core.schema.message import Measured
 from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status
 from torchstone.execution.timing.loop import Window
@@ -82,6 +83,13 @@ class Collector:
         self.window(name, whole)
         self.steady("turn_begin_s", [w.begin_s for w in taken], name)
         self.steady("turn_time_s", [w.total_s for w in taken], name)
+
+    def load(self, name: str, load: LoadMeasured) -> None:
+        """Add what a load generator measured."""
+        for metric, values in load.values.items():
+            self.steady(metric, values, name)
+        self.facts.update(load.facts)
+        self._spans_s[name] = (load.begin_s, load.end_s)
 
     def peak_memory(self) -> None:
         """Add the peak of this process's resident memory."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.schema.case import Case
+from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
     Ended,
@@ -24,6 +25,7 @@ from torchstone.core.schema.message import (
     Request,
     TrialRequest,
 )
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
@@ -43,7 +45,7 @@ from torchstone.execution.worker.turns import take_turns
 from torchstone.execution.worker.window import measure_window, turn_of, warm_up_plan
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Prepared, Windowed
+from torchstone.plugins.protocols import Batches, Driven, Engine, Prepared, Windowed
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
@@ -140,11 +142,7 @@ def measure_prepared(
         send(Progress(stage, steps, elapsed_s, step_s, planned))
 
     send(Entered(stage, system_clock()))
-    step: Step = prepared.step
-    if procedure.nvtx:
-        from torchstone.execution.worker.profiling import with_nvtx
-
-        step, tally.facts["nvtx"] = with_nvtx(step)
+    step = _step_of(prepared, procedure, tally)
     instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
     plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
     first_s, warm_s = instrument.warm_up(plan)
@@ -159,13 +157,16 @@ def measure_prepared(
         send(Entered(stage, system_clock(), measures=True))
         if isinstance(prepared, Windowed):
             prepared.enter(stage)
+        if isinstance(prepared, Driven):
+            tally.load(stage, prepared.drive(batches, _plan_of_load(request, step_s), listen))
+            continue
         window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
     for metric, values in prepared.results().items():
         tally.steady(metric, values)
-    if procedure.phases:
+    if procedure.phases and not isinstance(prepared, Driven):
         last, stage = stage, ANATOMY
         send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn)
@@ -182,6 +183,21 @@ def measure_prepared(
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     send(tally.measured())
+
+
+def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step:
+    """Return the step, in NVTX ranges where these are asked for."""
+    if not procedure.nvtx:
+        return prepared.step
+    from torchstone.execution.worker.profiling import with_nvtx
+
+    step, tally.facts["nvtx"] = with_nvtx(prepared.step)
+    return step
+
+
+def _plan_of_load(request: TrialRequest, step_s: float) -> LoadPlan:
+    """Return how a load is made. Replicates differ in when queries arrive, or intervals would know nothing of that."""
+    return LoadPlan(request.procedure.budget_s, 1000 * request.procedure.seed + request.number, step_s)
 
 
 def _count(

@@ -2,90 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
-from torchstone.core.schema.phase import FORWARD
 from torchstone.plugins.machine_protocols import Device
-from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
-
-
-class PreparedInference:
-    """A model in eval mode on its device."""
-
-    def __init__(self, case: Case, model: LoadedModel, device: Device) -> None:
-        import torch
-
-        from torchstone.plugins.tasks import _compile_pool, _graphs, _settings
-
-        _settings.refuse(case.configuration, model, device)
-        _settings.set_numerics(case.configuration)
-        self._plain = _settings.arrange(model.module.eval(), case.configuration, device)
-        self._compile_pool = _compile_pool.CompilePool(case.configuration, device)
-        self._module = _settings.compiled(self._plain, case.configuration)
-        self._inference_mode = torch.inference_mode
-        fetch = _settings.fetcher(case.configuration, device)
-        self._fetch = _graphs.marking_steps(fetch, case.configuration, device)
-        self._plain_forward = model.forward
-        self._forward = _settings.in_precision(model.forward, case.configuration, device)
-        self._precision = case.configuration.get("precision")
-        self._looked = False
-        self._moments: Any = None
-        self.facts: Mapping[str, Scalar] = _settings.in_effect(case.configuration, device)
-
-    def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Answer one batch."""
-        tensors = self._fetch(pull, mark)
-        with self._inference_mode():
-            output = self._forward(self._module, tensors)
-        mark(FORWARD)
-        if not self._looked:
-            self._looked, self._moments = True, _moments(output)
-
-    def enter(self, window: str) -> None:
-        """End what compiled during the warm-up."""
-        self._compile_pool.close()
-
-    def results(self) -> Mapping[str, Sequence[float]]:
-        """Return the fingerprint: mean and standard deviation of the first output."""
-        return {"fingerprint": [float(m) for m in self._moments]} if self._moments is not None else {}
-
-    def count(self, batch: Batch) -> Counted:
-        """Count one forward pass."""
-        import torch
-
-        from torchstone.plugins.tasks import _flops
-
-        def work(module: Any, tensors: Mapping[str, Any]) -> None:
-            with torch.no_grad():  # inference mode forbids what torch's counter hangs on parameters given to a module
-                self._plain_forward(module, tensors)
-
-        return _flops.count(self._plain, work, batch.tensors, self._precision)
-
-
-def _moments(output: Any) -> Any:
-    """Return mean and standard deviation of the first tensor in an output, or None where there is none."""
-    import torch
-
-    waiting = [output]
-    while waiting:
-        part = waiting.pop(0)
-        if isinstance(part, torch.Tensor):
-            values = part if part.is_floating_point() else part.float()
-            return (values.mean(), values.std(correction=0))
-        if isinstance(part, Mapping):
-            waiting[:0] = part.values()
-        elif isinstance(part, list | tuple):
-            waiting[:0] = part
-        elif hasattr(part, "__dict__"):
-            waiting[:0] = vars(part).values()
-    return None
+from torchstone.plugins.protocols import Batches, Engine, Prepared, Samples
+from torchstone.plugins.tasks._inference import PreparedInference
 
 
 class Infer:

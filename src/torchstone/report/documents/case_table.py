@@ -23,6 +23,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts
+from torchstone.report.documents.load import verdict_column
 
 
 class _Figure(msgspec.Struct, frozen=True):
@@ -61,6 +62,9 @@ _FIGURES = (
     _Figure("time_per_output_token_p50_s", interval=True, around=2),
     _Figure("time_to_first_token_p95_s"),
     _Figure("time_per_output_token_p95_s"),
+    _Figure("query_latency_p50_s"),
+    _Figure("query_latency_p99_s", interval=True),
+    _Figure("items_per_batch"),
     _Figure("kv_cache_bytes"),
     _Figure("latency_per_batch_p50_s", interval=True),
     _Figure("latency_per_batch_p95_s"),
@@ -113,7 +117,8 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
         shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
         wide = [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]
         yield Text(f"{_INTERVAL} {units.MISSING}: {too_wide(min(wide))}")
-    if run.answer is None and run.comparison is None and (choices := tuple(choice_parts(run, cases, varying))):
+    chosen = run.answer is None and run.comparison is None and cases[0].workload.task != Task.LOADGEN
+    if chosen and (choices := tuple(choice_parts(run, cases, varying))):
         yield Section("", choices)
 
 
@@ -142,8 +147,10 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
         if figure.interval:
             around = tuple(units.spread(e.value, e.low, e.high) if e else "" for e in estimates)
             found.append(Column(_INTERVAL, around, figure.around or rank, of=len(found) - 1))
-        if figure.name == memory:
+        if figure.name == memory and cases[0].workload.task != Task.LOADGEN:
             found.append(_efficiency(cases, machine))
+    if cases[0].workload.task == Task.LOADGEN:
+        found.append(verdict_column(cases))
     found.append(Column("trials", tuple(map(_trials, cases)), _TRIALS_RANK))
     found.append(Column("status", tuple(map(_status, cases)), left=True))
     return found
@@ -151,7 +158,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
 
 def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> list[str]:
     """Return the mark of each Case in the column of a figure that has a best; what is INVALID has none."""
-    if figure not in (*_RATES, memory):
+    if figure not in (*_RATES, memory) or cases[0].workload.task == Task.LOADGEN:  # their rate was asked for
         return [""] * len(cases)
     judged = [c.estimates.get(figure) if c.verdict != Verdict.INVALID else None for c in cases]
     rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round

@@ -11,8 +11,9 @@ from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.longer import longer
 from torchstone.analysis.advice.loss_curves import Curves
 from torchstone.analysis.summary import RunSummary
-from torchstone.core.schema.case import Placement
+from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.claim import IMPORTED, IMPORTED_FROM
+from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.report.document import Command, Document, Facts, Part, Text
@@ -20,6 +21,7 @@ from torchstone.report.documents.case_table import case_parts
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
+from torchstone.report.documents.load import goodput_parts
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run_answer import answer_parts
 from torchstone.report.documents.settings import setting_parts
@@ -55,6 +57,8 @@ def measured_document(results: Results, answer: Sequence[Part] | None = None) ->
 
 
 def _first(run: RunSummary, shown: RunSummary) -> Iterator[Part]:
+    if run.command[:1] == (SEARCH,):
+        return goodput_parts(run)
     return tune_parts(run) if run.answer is not None else answer_parts(shown)
 
 
@@ -102,7 +106,8 @@ def _head(run: RunSummary) -> Iterator[str]:
         tools = sorted({str(t.facts.get(IMPORTED_FROM)) for case in run.cases for t in case.trials})
         yield f"{counted}, measured by {', '.join(tools)}; torchstone check {run.run_id} looks for its mistakes"
         return
-    taken = f"{counted}, {_length(how)}, {how.isolation}, {how.heap} heap"
+    loads = {case.workload.task for case in run.cases} == {Task.LOADGEN}
+    taken = f"{counted}, {_length(how, run_of_loads=loads)}, {how.isolation}, {how.heap} heap"
     yield f"{taken}; ± is half the 95 % confidence interval over trials"
 
 
@@ -117,11 +122,13 @@ def _counted(run: RunSummary) -> str:
     return f"{least if least == most else f'{least} to {most}'} trial{'s' * (most != 1)} a case"
 
 
-def _length(how: Procedure) -> str:
+def _length(how: Procedure, *, run_of_loads: bool) -> str:
     if how.epochs is not None:
         return f"at most {how.epochs} epoch{'s' * (how.epochs > 1)}"
     if how.iterations is not None:
         return f"{how.iterations} steps"
+    if how.in_rounds and run_of_loads:
+        return f"loads of at least {how.budget_s:g} s"
     if how.in_rounds:
         return f"short windows, until ±{100 * how.aim:g} %"
     return f"at most {how.budget_s:g} s a window{f', until ±{100 * how.target:g} %' if how.target is not None else ''}"

@@ -15,6 +15,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
+from torchstone.report.documents.load import load_lines
 from torchstone.report.documents.wording import differing, point_words
 
 _MOST = 6  # workloads that are answered at once
@@ -50,6 +51,8 @@ def answer_lines(run: RunSummary) -> Iterator[str]:
 
 
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
+    if cases[0].workload.task == Task.LOADGEN:
+        return load_lines(cases) + _doubt(cases)
     having = [case for case in cases if rate_of(case) is not None]
     if not having:
         return _nothing(cases)

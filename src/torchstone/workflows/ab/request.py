@@ -11,7 +11,7 @@ import msgspec
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
-from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.case import Case, Task, Workload
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.execution import plan
@@ -53,6 +53,8 @@ def with_settings(request: RunRequest, own: Mapping[str, Scalar], other: Mapping
 def sketched(side: SideRequest) -> Sketched:
     """Check a side without torch. Raises UsageError naming what there is, or which axis has several values."""
     workload = _only_workload(side.request)
+    if workload.task == Task.LOADGEN:
+        raise UsageError("ab compares steps, and task loadgen has none: compare runs of it with torchstone compare")
     model = _in_folder(workload.model, side.folder) if side.folder is not None else workload.model
     found = plan.sketch(msgspec.structs.replace(workload.excluding(side.request.exclude), model=model))
     if len(found.configurations) > 1:

@@ -139,6 +139,8 @@ def one_workload(request: RunRequest) -> WorkloadRequest:
         raise UsageError(f"diagnose takes one workload, this has several ({known}): choose with --task")
     if found[0].task == Task.LOAD:
         raise UsageError("task load has no step to diagnose: give the training that uses the loader")
+    if found[0].task == Task.LOADGEN:
+        raise UsageError("task loadgen has no step to diagnose: give task infer")
     return found[0]
 
 

@@ -15,6 +15,7 @@ from torchstone.config.recipe_files import digest_of
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.run import Head, Plan, Run
 from torchstone.execution import machine_facts
 from torchstone.execution.controller.active_run import RESUMED, ActiveRun, finish, missing
@@ -66,6 +67,8 @@ class Resumption:
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
             if head.contest is not None:
                 raise UsageError(f"{head.run_id} is an A/B run, which cannot be resumed; start a new one")
+            if head.command[:1] == (SEARCH,):
+                raise UsageError(f"{head.run_id} looked for goodput, which cannot be resumed; start a new one")
             if (fit := head.procedure.fit) is not None:
                 raise UsageError(f"{head.run_id} is a training; `torchstone train --resume {fit.folder}` continues it")
             own = self._own_cases(head)

@@ -11,7 +11,7 @@ from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema import page_locking
 from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
-from torchstone.core.schema.case import Case, Placement
+from torchstone.core.schema.case import Case, Placement, Task
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.own_data import OwnData
@@ -165,4 +165,8 @@ def _one_workload(workloads: Sequence[WorkloadRequest]) -> WorkloadRequest:
     if len(found) != 1:
         known = ", ".join(f"{w.task} {w.model}" for w in workloads)
         raise UsageError(f"tune takes one workload, this has {len(workloads)} ({known}): choose with --task")
+    if found[0].task == Task.LOADGEN:
+        raise UsageError(
+            "task loadgen has no step to tune: tune task infer, then find its rate with torchstone goodput"
+        )
     return found[0]

@@ -1,0 +1,63 @@
+"""Find the highest rate of queries that a model serves with its 99th percentile within a bound (MLPerf LoadGen).
+
+torchstone goodput distilbert --p99 50ms
+torchstone goodput cnn --p99 20ms --max-batch 8 --max-wait 2ms
+torchstone goodput my-run.yaml --p99 100ms --axis precision=bf16 --within 10m
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from torchstone.cli._folder import add_folder, folder_of, writable
+from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._run_options import add_run_options
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.load import SEARCH
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of goodput."""
+    load = parser.add_argument_group("load")
+    load.add_argument("--p99", metavar="T", help="bound on the 99th percentile of the latency (default 100ms)")
+    load.add_argument("--max-batch", type=int, metavar="N", help="maximum number of queries in a batch (default 1)")
+    load.add_argument(
+        "--max-wait", metavar="T", help="maximum time that a query waits for others before its batch begins (default 0)"
+    )
+    add_run_options(parser)
+    add_measuring(parser)
+    add_folder(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, print the answer, and say where the files are."""
+    from torchstone.cli._goodput_progress import GoodputProgress
+    from torchstone.cli._run_options import asked
+    from torchstone.workflows.goodput.goodput import GoodputCampaign
+    from torchstone.workflows.goodput.request import GoodputRequest
+
+    if options.recipe is None and options.config is None and options.model is None:
+        raise UsageError("nothing to load: name a recipe (torchstone list recipes), a file or a --model")
+    settings, rounds, options.trials = _settings(options), options.trials, None
+    folder, busy = writable(folder_of(options)), busy_of(options)
+    request = GoodputRequest(asked(options), settings, rounds)
+    progress = GoodputProgress(quiet=options.quiet, verbose=options.debug)
+    campaign = GoodputCampaign(request, progress, busy)
+    return measured(options, folder, progress, lambda: campaign.carry_out(folder, [SEARCH, *sys.argv[2:]]))
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Scalar]:
+    """Return the axes that the flags of a load mean. Raises UsageError."""
+    from torchstone.cli._run_options import at_least, positive_s
+    from torchstone.config.durations import duration_s
+
+    at_least("--trials", options.trials, 1)
+    wait_s = duration_s(options.max_wait, "--max-wait") if options.max_wait is not None else None
+    given: dict[str, Scalar] = {
+        "latency_bound_s": positive_s("--p99", options.p99),
+        "batch_size": at_least("--max-batch", options.max_batch, 1) or 1,
+        "max_wait_s": wait_s,
+    }
+    return {axis: value for axis, value in given.items() if value is not None}

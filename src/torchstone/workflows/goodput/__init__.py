@@ -1,0 +1,1 @@
+"""The highest rate of queries that meets a latency bound."""
