@@ -61,7 +61,8 @@ _COLUMNS = (
 _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
-    "communication launch memory unknown class counted image sequence sample text bottleneck allocated"
+    "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
+    "allocated"
 )
 # Figures as `compare` calls them.
 _COMPARED = (

@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "compare stored runs of one or several machines: significant differences and their size",
     "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
     "recommend": "recommend hardware and settings from all stored results",
+    "cost": "compute what results cost: money, energy and carbon of a million items, an epoch, a training",
     "history": "show how figures changed over all stored runs, and what changed with them",
     "train": "train a model for whole epochs: validation, checkpoints, metrics",
     "evaluate": "evaluate a checkpoint: accuracy, precision, recall, F1, confusion matrix",
