@@ -54,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(parser)
         add_language(parser)
         options = parser.parse_args(words[1:])
+        _show_slice(getattr(options, "device", None))
         with speaking(options.lang):
             code: int = command.run(options)
     except TorchstoneError as error:
@@ -70,6 +71,16 @@ def main(arguments: list[str] | None = None) -> int:
         print("torchstone: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     return code
+
+
+def _show_slice(device: str | list[str] | None) -> None:
+    words = [device] if isinstance(device, str) else device or ()
+    if any(word.startswith("MIG-") for word in words):
+        import os
+
+        from torchstone.execution.device_words import show_slice
+
+        show_slice(words, os.environ)
 
 
 def _help() -> int:

@@ -11,7 +11,7 @@ from torchstone.core.errors import ExitCode
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine check."""
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda:1, GPU-… (a UUID), rocm, mps, xpu")
     parser.add_argument("--quick", action="store_true", help="skip the A/A test, half of the time")
     add_folder(parser)
 

@@ -95,6 +95,14 @@ class Sighted(Protocol):
 
 
 @runtime_checkable
+class Sliced(Protocol):
+    """What a Vendor is beside, if its cards may be divided into devices of their own (NVIDIA's MIG)."""
+
+    def slices(self) -> Mapping[str, str]:
+        """Return the UUID of every slice with its name and card, whether it is shown to this process or not."""
+
+
+@runtime_checkable
 class Pretending(Protocol):
     """What a Vendor is beside, if it can tell of a device that is not here what it would object to and prefer."""
 

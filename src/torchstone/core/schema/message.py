@@ -167,6 +167,7 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     software: Mapping[str, str | None]
     missing: Mapping[str, str]  # device kind → what was looked for and not found
     seen: Mapping[str, str] = {}  # device kind of which none can be used → what the driver or the kernel shows of it
+    slices: Mapping[str, str] = {}  # UUID of each slice of a divided card (MIG) → its name and card
 
     @property
     def unusable(self) -> str | None:
