@@ -13,6 +13,7 @@ import msgspec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.message import (
     Brought,
+    BurstRequest,
     Ended,
     Entered,
     Event,
@@ -65,6 +66,11 @@ def carry_out(request: Request, line: EventPipe) -> None:
             from torchstone.execution.worker.peaks.measuring import measure_peaks
 
             measure_peaks(request, send)
+            outcome = Outcome(Status.OK)
+        elif isinstance(request, BurstRequest):
+            from torchstone.execution.worker.bursts import bursts
+
+            bursts(request, line)
             outcome = Outcome(Status.OK)
         elif isinstance(request, MemoryRequest):
             from torchstone.execution.worker.memory_job import foretell
