@@ -50,7 +50,8 @@ def _verdict(found: SideBySide) -> str:
     kept = f"all at once {worst.device} keeps {_ratio(worst.kept)} of its {worst.work} alone, the least of all"
     which, count = found.what, len(found.devices)
     if not slow:
-        return f"None of the {which} ({count}) is slower than the others by more than {units.percent(found.bound)}; {kept}."
+        bound = units.percent(found.bound)
+        return f"None of the {which} ({count}) is slower than the others by more than {bound}; {kept}."
     return f"Of the {which} ({count}) slow: {', '.join(slow)}; {kept}."
 
 
