@@ -144,6 +144,14 @@ class TelemetrySource(Protocol):
 
 
 @runtime_checkable
+class Refusing(Protocol):
+    """What a TelemetrySource is beside, if this system may keep it from reading anything, and says why."""
+
+    def refusal(self) -> str | None:
+        """Return why nothing can be read here, or None: it can. Never raises."""
+
+
+@runtime_checkable
 class Roomy(Protocol):
     """What a TelemetrySource is beside, if it knows how much of a device is left."""
 
