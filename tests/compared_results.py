@@ -7,15 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from build import a_case, a_run, a_sweep, a_trial
 from comparable import a_gpu
 from comparable import a_stored_run as a_measured_run
+from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.compare.ab_course import Course
 from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.analysis.cost import Asked as Costed
+from torchstone.analysis.cost import costs
 from torchstone.analysis.recommend.history import Change, Histories, History, Point, Segment
 from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
@@ -30,6 +34,7 @@ from torchstone.report.documents.ab import ab_document
 from torchstone.report.documents.check import check_document
 from torchstone.report.documents.comparison import comparison_document
 from torchstone.report.documents.comparison_pictures import comparison_pictures
+from torchstone.report.documents.cost import cost_document
 from torchstone.report.documents.history import Requested, history_document
 from torchstone.report.documents.recommendation import recommendation_document
 from torchstone.storage.index import Problem
@@ -123,6 +128,13 @@ def a_recommendation(*runs: Run) -> Document:
         return recommendation_document(recommend(Path(folder), Wanted()), ["outputs/analysis/recommendation.md"])
 
 
+def a_cost(*runs: Run, provider: str = "") -> Document:
+    """Return what these runs cost, their epochs too."""
+    prices = prices_of("EUR", {"Intel Xeon": 0.2, "NVIDIA H200": 3.5}, provider)
+    prices = msgspec.structs.replace(prices, electricity=ELECTRICITY, carbon=CARBON)
+    return cost_document(costs([_summary(run) for run in runs], Costed(prices, epochs=3.0, items=1000.0)))
+
+
 def _swept(number: int, kind: str = "cpu", by: float = 1.0, sizes: Sequence[int] = (8, 16, 32), **about: Any) -> Run:
     cases = [(case(kind, batch_size=size, **about), by * (100.0 + size)) for size in sizes]
     return a_stored_run(number, cases, machine(kind, host=f"host-{kind}"))
@@ -197,6 +209,8 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("recommend: two devices", lambda: a_recommendation(_swept(1), _swept(2, "cuda", 10.0))),
     ("recommend: ten models", lambda: a_recommendation(*(_swept(n, model=f"hf:m{n}") for n in range(10)))),
     ("recommend: hostile", lambda: a_recommendation(_swept(1, model=f"py:{HOSTILE}"))),
+    ("cost", lambda: a_cost(_swept(1), _swept(2, "cuda", 10.0))),
+    ("cost: hostile", lambda: a_cost(_swept(1, model=f"py:{HOSTILE}"), provider=HOSTILE)),
     ("history: nothing", lambda: histories(runs=0)),
     ("history: no such figure", lambda: histories(runs=3)),
     ("history", lambda: histories(a_history(left_out=(2,)), requested=_REQUESTED)),

@@ -24,6 +24,7 @@ from torchstone.report.document import Document
 from torchstone.report.documents.diagnosis import diagnosis_document
 from torchstone.report.documents.evaluation import evaluation_document
 from torchstone.report.documents.machine import machine_document
+from torchstone.report.documents.machine_all import machine_all_document
 from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.documents.memory import memory_document
 from torchstone.report.documents.peaks import peaks_document, promised_of
@@ -43,6 +44,7 @@ from torchstone.workflows.diagnose.measured_diagnosis import told
 from torchstone.workflows.diagnose.ranking import causes_of
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 from torchstone.workflows.machine_check.examination import Examination
+from torchstone.workflows.machine_check.side_by_side import Round, SideBySide, judged
 from torchstone.workflows.memory.answer import Answer as Prediction
 from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.run.results import Results
@@ -215,6 +217,14 @@ def an_evaluation(quality: TestMetrics | None, **changes: Any) -> TestResults:
 
 # ── a Document of each, for what every renderer must be able to draw ────────────────────────────────────────
 
+
+def all_devices(*speeds: tuple[str, float]) -> SideBySide:
+    """Return what two rounds show of devices of these names and speeds, which all at once lose a tenth."""
+    alone = [tuple({"products": by * speed * 1e12} for _, speed in speeds) for by in (1.0, 1.01)]
+    rounds = [Round(one, tuple({"products": 0.9 * rates["products"]} for rates in one)) for one in alone]
+    return judged("devices", [(name, "NVIDIA H200") for name, _ in speeds], rounds)
+
+
 _MACHINE = a_machine(devices=(H200,), peaks=(peaks_of(),), settings={"OMP_NUM_THREADS": "4"})
 _MANY = a_machine(devices=tuple(msgspec.structs.replace(H200, index=number) for number in range(40)))
 _STRANGE = a_machine(host=Host(HOSTILE, HOSTILE, None, None, None, None), software={HOSTILE: HOSTILE})
@@ -244,6 +254,8 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("machine, hostile", lambda: machine_document(_STRANGE, {HOSTILE: HOSTILE})),
     ("machine check", lambda: machine_check_document(an_examination())),
     ("machine check, noisy", lambda: machine_check_document(an_examination(QUIET, NOISY, UNTOLD, settled=None))),
+    ("machine check, all devices", lambda: machine_all_document(all_devices(("cuda:0", 1.0), ("cuda:1", 0.8)))),
+    ("machine check, one device, hostile", lambda: machine_all_document(all_devices((HOSTILE, 1.0)))),
     ("peaks", lambda: peaks_document(ON_H200, _MACHINE, promised_of(ON_H200, H200), new=True)),
     ("peaks, none", lambda: peaks_document(peaks_of(rates=(_BROKEN,), busy_cores=2.0), _STRANGE, {}, new=False)),
     ("memory", lambda: memory_document(Prediction((a_memory_row(),), (), {}))),

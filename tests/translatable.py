@@ -61,7 +61,8 @@ _COLUMNS = (
 _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
-    "communication launch memory unknown class counted image sequence sample text bottleneck allocated"
+    "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
+    "allocated"
 )
 # Figures as `compare` calls them.
 _COMPARED = (
@@ -90,6 +91,7 @@ _JOINED = (
     "1 benchmark is slower by more than {0}: {1}", "{0} benchmarks are slower by more than {1}: most of all {2}",
     "1 benchmark is faster: {0}", "{0} benchmarks are faster: most of all {1}", "{0} time [{1}, {2}]",
     "No slowdown above {0} is proven", "No change above {0}", "No slowdown above {0}",
+    "NUMA node", "cores beside it", "products", "to device",
     "head", "{0} unchanged", "{0} undecided", "records", "results", "claims",
     "{0} slower, {1} faster, {2} unchanged, {3} undecided",
     "written by torchstone {0}, verified by {1}", "case {0}", "claimed {0}", "base {0} (merge base)",

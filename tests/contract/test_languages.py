@@ -85,7 +85,7 @@ KEPT = (
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
     "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
-    "PostgreSQL psql mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
+    "PostgreSQL psql EUR kWh UUID mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (
@@ -99,7 +99,7 @@ STRANGE = re.compile(
     r"a small network|a card|time\.sleep|only \d of \d pairs|no commit in common|there is no such file|"
     r"it is right now|throughput over batch size|"
     r"model(?= net\.py)|ZeroDivisionError: division by zero|Slower because: …|"
-    r"reports as pdf: PDF needs typst"
+    r"our own bill|the contract of 2026|the grid's mean of 2025|reports as pdf: PDF needs typst"
 )
 TYPED = re.compile(
     r"`[^`]*`|--[\w-]+(?:[= ][\w.:,%-]+)?|\b[\w.-]*[_=/\\:@#<>\d][\w.:/=,-]*|\btorchstone(?: \w+)+|\w+\(\)?|https?:\S+"

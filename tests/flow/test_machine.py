@@ -12,7 +12,7 @@ from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.renderers.terminal import terminal
 from torchstone.workflows import peaks as asking
 from torchstone.workflows.ab.experiment import ExperimentResult
-from torchstone.workflows.machine_check import examination
+from torchstone.workflows.machine_check import all_devices, examination
 
 
 def said_as_json(capfd, *words):
@@ -93,3 +93,16 @@ def test_a_device_that_is_not_here(refused):
 def test_words_that_machine_does_not_know(refused):
     assert "chekc" in refused("machine", "chekc")
     assert "--agian" in refused("machine", "peaks", "--agian")
+
+
+def test_all_devices_alone_and_at_once(capfd, monkeypatch):
+    monkeypatch.setattr(all_devices, "ROUNDS", 2)
+    monkeypatch.setattr(all_devices.Processes.__init__, "__defaults__", (0.05,))
+    code, found = said_as_json(capfd, "machine", "check", "--all", "--bound", "99%", "--json")
+    assert code == 0
+    rows = found["rows"]
+    assert {row["work"] for row in rows} >= {"products", "memory"}
+    assert len(rows) == len(found["devices"]) * len({row["work"] for row in rows})
+    assert all(row["alone"]["value"] > 1e6 and row["kept"]["value"] > 0.0 for row in rows)
+    assert main(["machine", "check", "--bound", "5%"]) == 2
+    assert "--bound is of --all" in capfd.readouterr().err

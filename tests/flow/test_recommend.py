@@ -80,11 +80,17 @@ def test_recommend_as_json_and_saved(stored, said):
 
 def test_s3_46_by_price(stored, said, tmp_path):
     table = tmp_path / "prices.csv"
-    table.write_text("device,price_per_hour,currency\nNVIDIA H200,4,EUR\nIntel Xeon,0.1,EUR\n", encoding="utf-8")
+    lines = (
+        "device,price_per_hour,currency,date,source",
+        "NVIDIA H200,4,EUR,2026-11-01,us",
+        "Intel Xeon,0.1,EUR,2026-11-01,us",
+    )
+    table.write_text("\n".join(lines), encoding="utf-8")
     code, text = said("recommend", "--by", "price", "--prices", str(table))
     assert code == 0
     assert "by price for embedding, training: Intel Xeon" in " ".join(text.split())
     assert "images/EUR" in text
+    assert "price of NVIDIA H200: 4 EUR/h (2026-11-01, us)" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("width", [80, 160])

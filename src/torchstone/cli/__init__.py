@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "compare stored runs of one or several machines: significant differences and their size",
     "diagnose": "find why it is slow: bottlenecks with evidence, and remedies with their measured speed-up",
     "recommend": "recommend hardware and settings from all stored results",
+    "cost": "compute what results cost: money, energy and carbon of a million items, an epoch, a training",
     "history": "show how figures changed over all stored runs, and what changed with them",
     "train": "train a model for whole epochs: validation, checkpoints, metrics",
     "evaluate": "evaluate a checkpoint: accuracy, precision, recall, F1, confusion matrix",
@@ -56,6 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_arguments(parser)
         add_language(parser)
         options = parser.parse_args(words[1:])
+        _show_slice(getattr(options, "device", None))
         with speaking(options.lang):
             code: int = command.run(options)
     except TorchstoneError as error:
@@ -72,6 +74,16 @@ def main(arguments: list[str] | None = None) -> int:
         print("torchstone: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     return code
+
+
+def _show_slice(device: str | list[str] | None) -> None:
+    words = [device] if isinstance(device, str) else device or ()
+    if any(word.startswith("MIG-") for word in words):
+        import os
+
+        from torchstone.execution.device_words import show_slice
+
+        show_slice(words, os.environ)
 
 
 def _help() -> int:

@@ -6,18 +6,26 @@ import argparse
 import sys
 
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
-from torchstone.core.errors import ExitCode
+from torchstone.core.errors import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine check."""
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda:1, GPU-… (a UUID), rocm, mps, xpu")
     parser.add_argument("--quick", action="store_true", help="skip the A/A test, half of the time")
+    parser.add_argument(
+        "--all", action="store_true", help="every device alone and all at once: which is slow, what they share"
+    )
+    parser.add_argument("--bound", metavar="P", help="with --all: a device is slow below this share less (default 5%%)")
     add_folder(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Examine the machine; return 0 if it is fit, 1 if it is not."""
+    if options.all:
+        return _all(options)
+    if options.bound is not None:
+        raise UsageError("--bound is of --all: torchstone machine check --all --bound 5%")
     from torchstone.workflows.machine_check.conditions import Fitness
     from torchstone.workflows.machine_check.examination import examine
 
@@ -40,3 +48,31 @@ def run(options: argparse.Namespace) -> int:
 
         show_document(machine_check_document(found))
     return ExitCode.DONE if found.verdict == Fitness.FIT else ExitCode.NO
+
+
+def _all(options: argparse.Namespace) -> int:
+    """Measure all devices; return 1 where one is slower than the others beyond the bound."""
+    from torchstone.config.durations import share
+    from torchstone.workflows.machine_check.all_devices import examine_all
+    from torchstone.workflows.machine_check.side_by_side import BOUND
+
+    quiet = options.json or not sys.stderr.isatty()
+
+    def tell(stage: str) -> None:
+        if not quiet:
+            print(f"\r\033[K{stage} …", end="", file=sys.stderr, flush=True)
+
+    bound = share(options.bound, "--bound") if options.bound is not None else BOUND
+    found = examine_all(bound=bound, tell=tell)
+    if not quiet:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if options.json:
+        from torchstone.cli._json import print_json
+
+        print_json(found)
+    else:
+        from torchstone.cli._render import show_document
+        from torchstone.report.documents.machine_all import machine_all_document
+
+        show_document(machine_all_document(found))
+    return ExitCode.NO if found.slow else ExitCode.DONE

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of machine peaks."""
-    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda, cuda:1, rocm, mps, xpu")
+    parser.add_argument("--device", default="auto", help="auto (default), cpu, cuda:1, GPU-… (a UUID), rocm, mps, xpu")
     parser.add_argument("--again", action="store_true", help="measure again, replacing the stored peaks of this device")
     parser.add_argument(
         "--when-busy", metavar="HOW", default=os.environ.get("TORCHSTONE_WHEN_BUSY", "wait"),

@@ -9,7 +9,7 @@ from torchstone.core.schema.procedure import HEAPS
 # What `asked` reads and a live comparison does not use: it decides itself how long it measures.
 _OF_TRIALS = (
     "trials", "iterations", "target", "within", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
-    "no_foresight", "first",
+    "no_foresight", "first", "cpu_affinity",
 )  # fmt: skip
 
 
@@ -69,6 +69,10 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     )
     how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--no-phases", action="store_true", help="skip the pass that splits a step into phases")
+    how.add_argument(
+        "--cpu-affinity", metavar="CORES",
+        help="keep each trial to these logical cores: device (next to the device), node:N (a NUMA node), or 0-3,8",
+    )  # fmt: skip
     how.add_argument("--nvtx", action="store_true", help="emit NVTX ranges around steps and phases, for nsys")
     how.add_argument(
         "--profiling", action="store_true", help="record a torch.profiler trace of each case after its windows"

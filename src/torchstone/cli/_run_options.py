@@ -58,7 +58,7 @@ def add_workload(parser: argparse.ArgumentParser, *, sides: bool = False) -> arg
         "--hardware",
         nargs="+",
         metavar="D",
-        help="auto, cpu, cuda, cuda:1, rocm, mps or xpu; several are measured one after the other",
+        help="auto, cpu, cuda, cuda:1, GPU-… or MIG-… (a UUID), rocm, mps, xpu; several: one after the other",
     )
     what.add_argument(
         "--settings", choices=("device", "torch"), help="defaults of unset options: device (tuned for it), or PyTorch's"
@@ -249,6 +249,19 @@ def _pairs(flag: str, texts: Sequence[str] | None, example: str) -> dict[str, Sc
     return {name: value for name, _, value in pairs}
 
 
+def _affinity(word: str | None) -> str | None:
+    """Return the cores of --cpu-affinity as they are kept. Raises UsageError where this machine has no such ones."""
+    if word is None:
+        return None
+    from torchstone.core.cores import NEAR_DEVICE, affinity_word
+    from torchstone.execution.locality import usable
+
+    kept = affinity_word(word)
+    if kept != NEAR_DEVICE:  # which is asked of the device, in the trial
+        usable(kept, None)
+    return kept
+
+
 def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
     from torchstone.config.durations import duration_s, share
 
@@ -256,8 +269,8 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
     changes: dict[str, Any] = {
         "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
         "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
-        "isolation": options.isolation, "heap": options.heap, "settings": options.settings,
-        "profile": options.profiling or None,
+        "isolation": options.isolation, "cpu_affinity": _affinity(options.cpu_affinity), "heap": options.heap,
+        "settings": options.settings, "profile": options.profiling or None,
         "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
         "foresee": False if options.no_foresight else None,
         "target": target, "aim": target, "within_s": positive_s("--within", options.within),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torchstone.analysis.compare.compare import ComparedRuns
     from torchstone.analysis.compare.gate import Gate
     from torchstone.analysis.compare.inputs import ComparedInput
+    from torchstone.config.prices import HourlyPrice
     from torchstone.storage.place import Place
 
 
@@ -41,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--margin", default="2%", help="equivalence margin: smaller differences count as equal (default 2%%)"
     )
     parser.add_argument(
-        "--price-per-hour", nargs="+", metavar="RUN=PRICE", help="price of an hour, for the cost per item: A=2.5 B=1.9"
+        "--price-per-hour", nargs="+", metavar="RUN=PRICE",
+        help="price of an hour of a device, for the cost per item: A=2.5 B=1.9",
+    )  # fmt: skip
+    parser.add_argument(
+        "--prices", type=Path, metavar="FILE", help="the same from a price table, with date and source (docs/cost.md)"
     )
     parser.add_argument(
         "--fail-on", nargs="+", action="extend", metavar="VERDICT",
@@ -73,10 +78,14 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--figures {options.figures} is a file; name a folder")
     margin = share(options.margin, "--margin")
     participants = _participants(options, place_of(options))
-    prices = _prices(options.price_per_hour, participants)
+    table = _table(options, participants)
+    prices = {letter: price.per_hour for letter, (price, _) in table.items()}
+    prices |= _prices(options.price_per_hour, participants)
     compared = compare(participants, Asked(margin, prices))
     told = answers(compared)
     document = report(compared, told)
+    if table:
+        document["prices"] = {letter: {"currency": money, "price": price} for letter, (price, money) in table.items()}
     written = []
     if options.figures is not None:
         from torchstone.report.comparison_folder import write_analysis
@@ -90,9 +99,11 @@ def run(options: argparse.Namespace) -> int:
     else:
         from torchstone.cli._render import show_document
         from torchstone.report.documents.comparison import comparison_document
+        from torchstone.report.documents.cost import price_text
 
         files = [str(path), *dict.fromkeys(str(file.parent) for file in written)]
-        show_document(comparison_document(compared, told, files), every=options.full)
+        sources = [price_text(letter, *price) for letter, price in table.items()]
+        show_document(comparison_document(compared, told, files, sources=sources), every=options.full)
     return ExitCode.NO if gate is not None and _closes(gate, compared) else ExitCode.DONE
 
 
@@ -122,6 +133,22 @@ def _participants(options: argparse.Namespace, place: Place) -> list[ComparedInp
     if len(options.runs) > 1:
         raise UsageError("--over compares the values of an axis within one run: give one RUN")
     return split(options.runs[0], options.over, place, options.baseline)
+
+
+def _table(options: argparse.Namespace, participants: list[ComparedInput]) -> dict[str, tuple[HourlyPrice, str]]:
+    """Return the price of each one's device and its currency, by letter. Raises UsageError where none has one."""
+    from torchstone.analysis.compare.inputs import device_of
+    from torchstone.config.prices import read_prices
+
+    if options.prices is None:
+        return {}
+    prices = read_prices(options.prices)
+    devices = {one.letter: device_of(one.runs[0]) for one in participants}
+    names = {letter: device.name for letter, device in devices.items() if device is not None}
+    found = {letter: price for letter, name in names.items() if (price := prices.of(name)) is not None}
+    if not found or prices.currency is None:
+        raise UsageError(f"--prices {options.prices}: no price for {', '.join(dict.fromkeys(names.values()))}")
+    return {letter: (price, prices.currency) for letter, price in found.items()}
 
 
 def _prices(texts: list[str] | None, participants: list[ComparedInput]) -> dict[str, float]:

@@ -10,7 +10,8 @@ from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.plugins import registry
 
-_ROWS = {"cases": "a row per case with every estimate", "trials": "a row per trial", "samples": "a row per raw value"}
+_ROWS = {"cases": "a row per case with every estimate", "trials": "a row per trial", "samples": "a row per raw value",
+         "energy": "a row per group of steps, as short as the energy counter tells apart"}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the file and print its name."""
     from torchstone.analysis import rows
+    from torchstone.analysis.energy_rows import energy_rows
     from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)
@@ -46,9 +48,17 @@ def run(options: argparse.Namespace) -> int:
         writable(path.parent).mkdir(parents=True, exist_ok=True)
     elif not path.parent.is_dir():
         raise UsageError(f"--to {path}: there is no folder {path.parent}")
-    make = {"cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows}[options.rows]
+    make = {
+        "cases": rows.case_rows, "trials": rows.trial_rows, "samples": rows.sample_rows, "energy": energy_rows,
+    }[options.rows]  # fmt: skip
+    table = make(stored)
+    if options.rows == "energy" and not table:
+        raise UsageError(
+            "--rows energy: no energy or power was read in this run, or its windows are shorter than two readings "
+            "(--telemetry 50ms, --budget 10s)"
+        )
     try:
-        exporter.write(stored, make(stored), path)
+        exporter.write(stored, table, path)
     except OSError as fault:
         raise UsageError(f"cannot write {path}: {fault.strerror}") from None
     from torchstone.cli._render import show_document, terminal_width

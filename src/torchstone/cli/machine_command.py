@@ -2,6 +2,7 @@
 
 torchstone machine          host, devices, software, settings
 torchstone machine check    is it fit to measure on? (about a minute; --quick: half of it)
+torchstone machine check --all   which of several devices is slow, and what they take from each other
 torchstone machine peaks    the measured peak rates of a device (half a minute), beside its datasheet
 """
 

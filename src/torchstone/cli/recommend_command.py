@@ -29,7 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rank by items/s (speed, the default), items/J, items/s per GB or items per price",
     )
     parser.add_argument(
-        "--prices", type=Path, metavar="FILE", help="price per hour of each device, as YAML, JSON, TOML or CSV"
+        "--prices",
+        type=Path,
+        metavar="FILE",
+        help="price per hour of each device, with date and source, as YAML, JSON, TOML or CSV",
     )
     parser.add_argument("--full", action="store_true", help="print every setting and every model, not only the first")
     parser.add_argument(
@@ -41,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show what is recommended; with --save, write it too."""
-    from torchstone.analysis.recommend.prices import read_prices
     from torchstone.analysis.recommend.recommend import Asked, recommend
+    from torchstone.config.prices import read_prices
 
     folder = folder_of(options)
     if options.save:

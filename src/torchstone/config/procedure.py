@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone.config.durations import duration_s, share
 from torchstone.config.source import Source
+from torchstone.core.cores import affinity_word
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.procedure import HEAPS, Procedure
 
@@ -41,6 +42,8 @@ def read_procedure(source: Source) -> Procedure:
             values[name] = _READ[name](value)
         except UsageError as fault:
             raise source.fault(path, str(fault)) from None
+    if values.get("cpu_affinity") is not None and values.get("pin_threads"):
+        raise source.fault(("procedure", "cpu_affinity"), "and pin_threads exclude each other: give one of them")
     if values.get("target") is not None:
         values.setdefault("aim", values["target"])
     return Procedure(**values)
@@ -108,6 +111,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "isolation": one_of(("auto", "fork", "spawn")),
     "heap": one_of(HEAPS),
     "pin_threads": truth,
+    "cpu_affinity": affinity_word,
     "settings": one_of(("device", "torch")),
     "telemetry_period_s": duration_s,
     "count_flops": truth,

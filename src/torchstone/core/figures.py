@@ -55,8 +55,8 @@ def figures(trial: Trial) -> Figures:
     found.update(_waits(trial))
     found.update(_single(trial))
     found.update(_losses(trial))
-    found.update(_totals(trial))
     found.update(from_series(trial, sum(items) if items else None))
+    found.update(_totals(trial, found))
     phases = _phases(trial)
     found.update(phases)
     claimed = claims(trial)  # of another tool's: where it kept no raw values, its word is all there is
@@ -279,8 +279,8 @@ def _phases(trial: Trial) -> Found:
     return found
 
 
-def _totals(trial: Trial) -> Found:
-    """Return the totals of all steady windows together."""
+def _totals(trial: Trial, found_before: Found) -> Found:
+    """Return the totals of all steady windows together, and the energy of a step where that of the windows is known."""
     steps = len(raw(trial, "step_time_s", False)) + len(raw(trial, "latency_s", True))
     items, time_s, faults = raw(trial, "items"), raw(trial, "window_time_s"), raw(trial, "minor_faults")
     found: Found = {}
@@ -290,6 +290,9 @@ def _totals(trial: Trial) -> Found:
         found["total_items"] = (sum(items), len(items))
     if time_s:
         found["total_time_s"] = (sum(time_s), len(time_s))
+    if steps and "energy_j" in found_before:
+        energy_j, readings = found_before["energy_j"]
+        found["energy_per_step_j"] = (energy_j / steps, readings)
     if faults and steps:
         found["minor_faults_per_step"] = (sum(faults) / steps, steps)
     return found

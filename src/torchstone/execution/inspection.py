@@ -12,8 +12,9 @@ from typing import Any
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Inspected
+from torchstone.execution.locality import located
 from torchstone.plugins import registry
-from torchstone.plugins.machine_protocols import Sighted, Vendor
+from torchstone.plugins.machine_protocols import Sighted, Sliced, Vendor
 
 _PACKAGES = ("torchstone", "torch", "numpy", "transformers", "timm", "torchvision")
 
@@ -23,6 +24,7 @@ def inspect() -> Inspected:
     devices: list[DeviceInfo] = []
     missing: dict[str, str] = {}
     seen: dict[str, str] = {}
+    slices: dict[str, str] = {}
     for kind in registry.names("devices"):
         try:
             vendor: Vendor = registry.load("devices", kind)
@@ -30,12 +32,14 @@ def inspect() -> Inspected:
             missing[kind] = f"looking for it failed ({type(error).__name__}: {error})"
             continue
         there, why = _looked(vendor)
-        devices.extend(there)
+        devices.extend(map(located, there))
+        if isinstance(vendor, Sliced):
+            slices.update(vendor.slices())
         if not there:
             missing[kind] = why
             if isinstance(vendor, Sighted) and (shown := Counter(vendor.seen())):
                 seen[kind] = ", ".join(name if count == 1 else f"{count} × {name}" for name, count in shown.items())
-    return Inspected(devices=tuple(devices), software=software(), missing=missing, seen=seen)
+    return Inspected(devices=tuple(devices), software=software(), missing=missing, seen=seen, slices=slices)
 
 
 def _looked(vendor: Vendor) -> tuple[Sequence[DeviceInfo], str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
+from torchstone.plugins import registry
+from torchstone.plugins.machine_protocols import Refusing
 
 _ENVIRONMENT = re.compile(
     r"(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|OMP_(WAIT_POLICY|PROC_BIND|PLACES)|(KMP|MALLOC|TORCHINDUCTOR|NCCL)_\w+"
@@ -52,6 +54,7 @@ def settings(environment: Mapping[str, str] = os.environ, root: Path = Path("/")
     told["turbo"] = _turbo(root / "sys/devices/system/cpu")
     told["cgroup_cpu_max"] = _cpu_max(root)
     told["cpu_affinity"] = _affinity()
+    told["hardware_counters"] = _counters()
     return told
 
 
@@ -87,6 +90,13 @@ def _cpu_max(root: Path) -> str | None:
     first = root / "sys/fs/cgroup/cpu" / next((p for c, p in paths.items() if "cpu" in c.split(",")), "")
     quota, period = _line(first / "cpu.cfs_quota_us"), _line(first / "cpu.cfs_period_us")
     return f"{'max' if quota == '-1' else quota} {period}" if quota and period else None
+
+
+def _counters() -> str:
+    """Return whether hardware counters can be read without root, or why not."""
+    source = registry.load("telemetry", "perf_event")
+    why = source.refusal() if isinstance(source, Refusing) else None
+    return "instructions, cycles, cache misses" if why is None else f"none: {why}"
 
 
 def _affinity() -> str | None:

@@ -20,6 +20,7 @@ from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import effective
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Plan, Slot
+from torchstone.execution.device_words import is_uuid, of_uuid
 from torchstone.plugins import data_choice, model_choice, registry
 from torchstone.plugins.data_choice import EVERYBODYS, checked_options, has_end, with_source, with_split
 from torchstone.plugins.model_choice import SHAPES
@@ -177,7 +178,7 @@ def _values(name: str, asked: Sequence[Scalar] | None, defaults: Mapping[str, Sc
 
 
 def place(word: str, found: Inspected, machine: Machine) -> Placement:
-    """Return the Placement that `auto` (the first accelerator, or the CPU), `cpu`, `cuda`, `cuda:1`, … means here.
+    """Return the Placement that `auto` (the first accelerator, or the CPU), `cpu`, `cuda:1`, `GPU-…`, … means here.
 
     Raises UsageError for what is not here, with what is; MissingError for `auto` where torch cannot use a card it has.
     """
@@ -195,6 +196,9 @@ def placed(word: str, found: Inspected, machine: Machine) -> tuple[Placement, st
         if best.kind == "cpu" and found.unusable is not None:
             raise MissingError(f"device auto: {found.unusable}. --device cpu measures the CPU")
         return Placement(best.kind, best.index), None
+    if is_uuid(word):
+        device = of_uuid(word, found, machine)
+        return Placement(device.kind, device.index), None
     kind, colon, number = word.partition(":")
     if kind not in (kinds := registry.names("devices")):
         raise unknown("device", word, (*kinds, "auto"))

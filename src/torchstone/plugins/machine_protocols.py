@@ -95,6 +95,14 @@ class Sighted(Protocol):
 
 
 @runtime_checkable
+class Sliced(Protocol):
+    """What a Vendor is beside, if its cards may be divided into devices of their own (NVIDIA's MIG)."""
+
+    def slices(self) -> Mapping[str, str]:
+        """Return the UUID of every slice with its name and card, whether it is shown to this process or not."""
+
+
+@runtime_checkable
 class Pretending(Protocol):
     """What a Vendor is beside, if it can tell of a device that is not here what it would object to and prefer."""
 
@@ -133,6 +141,14 @@ class TelemetrySource(Protocol):
 
     def open(self, pid: int | None, device: DeviceInfo | None) -> Sequence[Gauge]:
         """Return the gauges there are for that process and device; what is absent is not in the list. Never raises."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """What a TelemetrySource is beside, if this system may keep it from reading anything, and says why."""
+
+    def refusal(self) -> str | None:
+        """Return why nothing can be read here, or None: it can. Never raises."""
 
 
 @runtime_checkable

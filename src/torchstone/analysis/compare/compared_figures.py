@@ -83,7 +83,9 @@ def _of_run(taken: Taken, price_an_hour: float | None) -> Iterator[tuple[str, Pe
             continue
         values = [value for value, _, _ in having]
         if name == COST and price_an_hour is not None:
-            values = [1e6 * price_an_hour / 3600.0 / value for value in values]
+            placed = taken.case.placement
+            hourly = price_an_hour * placed.count * placed.nodes
+            values = [1e6 * hourly / 3600.0 / value for value in values]
         yield name, PerTrial(
             tuple(values), tuple(t.order for _, t, _ in having), tuple(t.number for _, t, _ in having),
             sum(samples for _, _, samples in having), _templates([t for _, t, _ in having]),

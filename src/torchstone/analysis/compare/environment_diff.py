@@ -29,6 +29,7 @@ _PROCEDURE = {
     "seed": "another seed gives other numbers",
     "nvtx": "NVTX ranges cost time in the measured windows",
     "pin_threads": "pinned threads change the timing",
+    "cpu_affinity": "trials on other cores have other caches, and other ways to the device",
     "warmup": None, "warmup_budget_s": None, "iterations": None, "epochs": None, "target": None, "budget_s": None,
     "min_steps": None, "trials": None, "within_s": None, "aim": None, "percentiles_s": None, "telemetry_period_s": None,
 }  # fmt: skip

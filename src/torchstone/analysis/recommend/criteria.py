@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from torchstone.analysis.recommend.prices import Prices
+from torchstone.config.prices import Prices
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.memory_figures import PEAKS, peak_memory
@@ -33,9 +33,9 @@ class Criterion(msgspec.Struct, frozen=True):
 def criterion(name: str, prices: Prices | None = None) -> Criterion:
     """Return the criterion of that name. Raises UsageError for `price` without prices."""
     if name == "price":
-        if prices is None:
+        if prices is None or not prices.offers:
             raise UsageError(
-                "--by price needs the price per hour of each device: --prices FILE (example in docs/recommending.md)"
+                "--by price needs the price per hour of each device: --prices FILE (example in docs/cost.md)"
             )
         table = prices
         return Criterion(
@@ -70,8 +70,8 @@ def _per_memory(values: Mapping[str, float], one: Measured) -> float | None:
 
 
 def _per_price(values: Mapping[str, float], one: Measured, prices: Prices) -> float | None:
-    rate, price, placed = _speed(values, one), prices.of(one.device_name), one.case.placement
-    return rate * _HOUR_S / (price * placed.count * placed.nodes) if rate and price else None
+    rate, offer, placed = _speed(values, one), prices.of(one.device_name), one.case.placement
+    return rate * _HOUR_S / (offer.per_hour * placed.count * placed.nodes) if rate and offer else None
 
 
 _OTHERS = {

@@ -13,7 +13,7 @@ from torchstone.analysis.recommend.criteria import FIGURES, criterion, memory_of
 from torchstone.analysis.recommend.hardware import Hardware, family_of, hardware
 from torchstone.analysis.recommend.losses import losses_of, worse_of
 from torchstone.analysis.recommend.parameters import Settings, settings
-from torchstone.analysis.recommend.prices import Prices
+from torchstone.config.prices import HourlyPrice, Prices
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.storage.index import Problem
@@ -35,7 +35,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Recommendation(msgspec.Struct, frozen=True):
-    """`hardware`: one a family and task; `settings`: one a workload and device. `runs`: how many are stored."""
+    """`hardware`: one a family and task; `settings`: one a workload and device. `runs`: how many are stored.
+
+    `prices`: of the devices that have one, by name, in `currency`.
+    """
 
     by: str
     hardware: tuple[Hardware, ...]
@@ -45,6 +48,7 @@ class Recommendation(msgspec.Struct, frozen=True):
     currency: str | None = None
     unpriced: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    prices: Mapping[str, HourlyPrice] = {}
 
 
 def recommend(place: Place, asked: Asked) -> Recommendation:
@@ -64,14 +68,25 @@ def recommend(place: Place, asked: Asked) -> Recommendation:
     def refused(one: Measured) -> bool:
         return _is_refused(one, worse.get(_workload_and_device(one), {}))
 
-    price = asked.prices.of if asked.prices is not None else lambda _: None
+    offers = _offers(ours, asked.prices)
     families = _groups(ours, lambda one: (family_of(one), one.case.workload.task))
-    devices = [hardware(group, by, refused, price) for group in families.values()]
-    unpriced = {one.device_name for one in ours if asked.prices is not None and price(one.device_name) is None}
+    devices = [hardware(group, by, refused, lambda name: _per_hour(offers, name)) for group in families.values()]
+    unpriced = {name for name, offer in offers.items() if offer is None}
     return Recommendation(
         asked.by, tuple(one for one in devices if one is not None), tuple(told), store.runs, len(ours),
         asked.prices.currency if asked.prices is not None else None, tuple(sorted(unpriced)), store.problems,
+        {name: offer for name, offer in sorted(offers.items()) if offer is not None},
     )  # fmt: skip
+
+
+def _offers(readings: Sequence[Measured], prices: Prices | None) -> dict[str, HourlyPrice | None]:
+    """Return the offer of each device by its name; nothing where no prices were asked for."""
+    return {} if prices is None else {one.device_name: prices.of(one.device_name) for one in readings}
+
+
+def _per_hour(offers: Mapping[str, HourlyPrice | None], name: str) -> float | None:
+    offer = offers.get(name)
+    return None if offer is None else offer.per_hour
 
 
 def _asked_for(readings: Sequence[Measured], asked: Asked) -> list[Measured]:

@@ -25,6 +25,7 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     """One device. `kind` is torchstone's word (rocm), `torch_kind` is torch's (cuda), `vendor` who made it.
 
     `precisions`: the number formats that its units for products take as they are; empty where that was not recorded.
+    `numa_node`, `local_cpus` ("0-31"): the node and the logical cores next to it, where the kernel tells.
     """
 
     kind: str
@@ -39,6 +40,8 @@ class DeviceInfo(msgspec.Struct, frozen=True):
     uuid: str | None = None
     bus_id: str | None = None
     precisions: tuple[str, ...] = ()
+    numa_node: int | None = None
+    local_cpus: str | None = None
 
 
 class Room(msgspec.Struct, frozen=True):

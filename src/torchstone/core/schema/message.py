@@ -75,7 +75,17 @@ class MemoryRequest(msgspec.Struct, frozen=True, tag="memory", tag_field="ask"):
     left_open: tuple[str, ...] = ()
 
 
-Request = TrialRequest | InspectRequest | PeaksRequest | MemoryRequest
+class BurstRequest(msgspec.Struct, frozen=True, tag="burst", tag_field="ask"):
+    """Open this device, say Entered("ready"), and do a Burst whenever told, until told Finish.
+
+    `cores`: on these logical cores only; none: wherever the system likes.
+    """
+
+    placement: Placement
+    cores: tuple[int, ...] = ()
+
+
+Request = TrialRequest | InspectRequest | PeaksRequest | MemoryRequest | BurstRequest
 
 
 class TakeTurn(msgspec.Struct, frozen=True, tag="turn", tag_field="word"):
@@ -93,7 +103,14 @@ class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="word"):
     """There are no further turns: send what was measured, and end."""
 
 
+class Burst(msgspec.Struct, frozen=True, tag="burst", tag_field="word"):
+    """Keep the device busy for so long with each kind of work, and answer with BurstDone."""
+
+    seconds: float
+
+
 Word = TakeTurn | Finish
+BurstWord = Burst | Finish
 
 
 # The signal that asks the process of a trial where it is; its Stack is the answer. By name: Windows has no such signal.
@@ -160,6 +177,12 @@ class Measured(msgspec.Struct, frozen=True, tag="measured", tag_field="event"):
     windows_s: Mapping[str, tuple[float, float]] = {}  # begin and end of each steady window, on the shared clock
 
 
+class BurstDone(msgspec.Struct, frozen=True, tag="burst_done", tag_field="event"):
+    """What a device did in a Burst: by kind of work, FLOP/s or bytes/s."""
+
+    rates: Mapping[str, float]
+
+
 class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event"):
     """The devices and versions found."""
 
@@ -167,6 +190,7 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected", tag_field="event")
     software: Mapping[str, str | None]
     missing: Mapping[str, str]  # device kind → what was looked for and not found
     seen: Mapping[str, str] = {}  # device kind of which none can be used → what the driver or the kernel shows of it
+    slices: Mapping[str, str] = {}  # UUID of each slice of a divided card (MIG) → its name and card
 
     @property
     def unusable(self) -> str | None:
@@ -207,5 +231,5 @@ class Ended(msgspec.Struct, frozen=True, tag="ended", tag_field="event"):
 
 Event = (
     Live | Entered | Progress | EpochEnded | Judged | Ready | TurnTaken | Brought | Measured | HostProfile | Inspected
-    | PeaksMeasured | MemoryTold | Stack | Ended
+    | PeaksMeasured | MemoryTold | BurstDone | Stack | Ended
 )  # fmt: skip

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from torchstone.core.schema.counter_metrics import COUNTER_FIGURES, COUNTERS_SHOWN, ENERGY_SHOWN, RAW_COUNTERS
 from torchstone.core.schema.load_metrics import BATCHES_OF_LOAD, FIGURES_OF_LOAD, LATENCIES_OF_LOAD, RAW_OF_LOAD
 from torchstone.core.schema.quantity import Better, Pool, Unit
 
@@ -123,6 +124,7 @@ RAW = _table(
     ("host_swapped_bytes", _U.BYTE, _L, _P.LAST, _P.MAX, "bytes swapped in and out since boot"),
     ("host_clock_hz", _U.HERTZ, _N, _P.MEAN, _P.MIN, "clock of the CPU cores"),
     ("host_temperature_c", _U.CELSIUS, _N, _P.MEAN, _P.MAX, "temperature of the CPU"),
+    *RAW_COUNTERS,
 )  # fmt: skip
 
 # Name, title and rank of every figure, by group.
@@ -176,7 +178,7 @@ _NAMED: _Named = {
     ),
     MetricGroup.ENERGY: (
         ("energy_j", "energy", None), ("energy_per_item_j", "energy per item", 13),
-        ("average_power_w", "mean power", 13),
+        ("average_power_w", "mean power", 13), *ENERGY_SHOWN,
     ),
     MetricGroup.ROOFLINE: (
         ("flops_per_step", "FLOP per step", None), ("achieved_flops", "achieved FLOP/s", 12),
@@ -194,7 +196,7 @@ _NAMED: _Named = {
     MetricGroup.DEVICE: (
         ("device_utilization", "device utilization", 7), ("device_temperature_c", "device temperature", None),
         ("device_clock_hz", "device clock", None), ("other_cpu_cores", "cores of other processes", None),
-        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None),
+        ("steal_share", "CPU steal", None), ("minor_faults_per_step", "page faults per step", None), *COUNTERS_SHOWN,
     ),
     MetricGroup.RUNTIME: (
         ("steps", "steps", None), ("total_items", "items", None), ("total_time_s", "measured time", None),
@@ -296,5 +298,5 @@ FIGURES = _table(
     ("steps", _U.COUNT, _N, _P.ONLY, _P.ONLY, "steady steps measured"),
     ("total_items", _U.COUNT, _N, _P.ONLY, _P.SUM, "items of the steady windows"),
     ("total_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "total time of the measured windows"),
-    named=_NAMED,
+    *COUNTER_FIGURES, named=_NAMED,
 )  # fmt: skip

@@ -30,6 +30,8 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heap: str = "fixed"
     # OpenMP's threads stay on a logical core each; False, None (older records): they wander as the system likes
     pin_threads: bool | None = None
+    # the logical cores of a trial: device (those next to it), node:N, a list 0-3,8; None: those of the command
+    cpu_affinity: str | None = None
     settings: str | None = "device"  # device: what it is faster with; torch: PyTorch's default; None: in older records
     telemetry_period_s: float = 0.5  # 0 switches it off
     count_flops: bool = True

@@ -105,6 +105,7 @@ def from_series(trial: Trial, items: float | None) -> Found:
             found["energy_per_item_j"] = (energy_j / items, readings)
     elif power_w is not None:
         found["average_power_w"] = power_w
+    found.update(_counted(trial, items))
     for metric in _GAUGES:
         value = gauge(trial, metric)
         if value is not None:
@@ -115,6 +116,20 @@ def from_series(trial: Trial, items: float | None) -> Found:
     for name, share in (("other_cpu_cores", other_cpu_cores(trial)), ("steal_share", steal_share(trial))):
         if share is not None:
             found[name] = (share, len(spans_s(trial)))
+    return found
+
+
+def _counted(trial: Trial, items: float | None) -> Found:
+    """Return what the CPU's hardware counters say of the steady windows."""
+    names = ("instructions", "cpu_cycles", "cache_misses")
+    counts = {name: _over_windows(trial, name, increase) for name in names}
+    readings = {name: sum(len(series.values) for series in _series(trial, name)) for name in names}
+    instructions, cycles, misses = (counts[name] for name in names)
+    found: Found = {}
+    if instructions is not None and cycles:
+        found["instructions_per_cycle"] = (instructions / cycles, readings["instructions"])
+    if misses is not None and items:
+        found["cache_misses_per_item"] = (misses / items, readings["cache_misses"])
     return found
 
 

@@ -14,6 +14,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
     Brought,
+    BurstRequest,
     Ended,
     Entered,
     Event,
@@ -38,7 +39,7 @@ from torchstone.execution.worker.outcome import ended_by
 from torchstone.execution.worker.phase_breakdown import ANATOMY, measure_anatomy
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
-from torchstone.execution.worker.setup import dataset_items, load_model, open_device, open_samples
+from torchstone.execution.worker.setup import dataset_items, kept_to, load_model, open_device, open_samples
 from torchstone.execution.worker.traced_step import is_compiled
 from torchstone.execution.worker.train_loop import fit_model
 from torchstone.execution.worker.turns import take_turns
@@ -68,6 +69,11 @@ def carry_out(request: Request, line: EventPipe) -> None:
 
             measure_peaks(request, send)
             outcome = Outcome(Status.OK)
+        elif isinstance(request, BurstRequest):
+            from torchstone.execution.worker.bursts import bursts
+
+            bursts(request, line)
+            outcome = Outcome(Status.OK)
         elif isinstance(request, MemoryRequest):
             from torchstone.execution.worker.memory_job import foretell
 
@@ -83,13 +89,16 @@ def carry_out(request: Request, line: EventPipe) -> None:
 def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
     case, procedure, send = request.case, request.procedure, line.send
     shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
-    pinning = Pinning(wanted=bool(procedure.pin_threads) and case.placement.device == "cpu")
+    pinned = procedure.pin_threads and procedure.cpu_affinity is None
+    pinning = Pinning(wanted=bool(pinned) and case.placement.device == "cpu")
     _seed(procedure.seed)
     tally = Collector(case)
     tally.at_the_end = pinning.facts
     send(Entered("building", system_clock()))
     began_s = system_clock()
     device = open_device(case)
+    if procedure.cpu_affinity is not None:
+        tally.facts["cpu_affinity"] = kept_to(procedure.cpu_affinity, case.placement)
     engine: Engine = registry.load("engines", str(case.workload.task))
     model = load_model(case)
     if request.rehearse:

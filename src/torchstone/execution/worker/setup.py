@@ -7,13 +7,15 @@ from typing import Any
 
 import msgspec
 
+from torchstone.core.cores import NEAR_DEVICE
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.batch import Unreadable, View
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.model import LoadedModel
+from torchstone.execution.locality import keep_to, located
 from torchstone.plugins import registry
 from torchstone.plugins.data_choice import has_end
-from torchstone.plugins.machine_protocols import Device
+from torchstone.plugins.machine_protocols import Device, Vendor
 from torchstone.plugins.protocols import DataSource, Samples
 
 
@@ -46,6 +48,15 @@ def open_device(case: Case) -> Device:
     except Unsupported as gone:  # only devices that were there when the run began are in its plan
         raise RuntimeError(f"device lost: {gone}") from gone
     return device
+
+
+def kept_to(word: str, placement: Placement) -> str:
+    """Keep this trial to the cores that its Procedure asks for; return them as text. Raises UsageError if it cannot."""
+    vendor: Vendor = registry.load("devices", placement.device)
+    info = None
+    if word == NEAR_DEVICE:
+        info = next((located(device) for device in vendor.probe() if device.index == placement.index), None)
+    return keep_to(word, info)
 
 
 def load_model(case: Case) -> LoadedModel:

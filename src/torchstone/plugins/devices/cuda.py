@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.plugins.devices._mig import slices_of
 from torchstone.plugins.devices._sightings import NVIDIA, PCI, hidden, of_their_own, told
 from torchstone.plugins.devices._torch_device import HALF, TorchDevice, bus_id, found, pick, properties, torch_or_reason
 from torchstone.plugins.machine_protocols import Device, Vendor
@@ -44,8 +45,8 @@ class Cuda:
 
     describes = "NVIDIA GPUs (CUDA)"
 
-    def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ) -> None:
-        self._pci, self._environment = pci, environment
+    def __init__(self, pci: Path = PCI, environment: Mapping[str, str] = os.environ, nvml: Any = None) -> None:
+        self._pci, self._environment, self._nvml = pci, environment, nvml
 
     def probe(self) -> Sequence[DeviceInfo]:
         """Return the NVIDIA devices that torch sees."""
@@ -67,6 +68,10 @@ class Cuda:
         if hidden(self._environment, "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
             return ()
         return _shown() or told(of_their_own(NVIDIA, self._pci), "NVIDIA")
+
+    def slices(self) -> Mapping[str, str]:
+        """Return the MIG slices that NVML knows, by UUID; nothing where no card is divided, or NVML does not answer."""
+        return slices_of(self._nvml)
 
     def open(self, index: int) -> Device:
         """Open an NVIDIA device and make it torch's current one."""
@@ -103,7 +108,9 @@ def _uuid(props: Any) -> str | None:
     uuid = getattr(props, "uuid", None)
     if uuid is None:
         return None
-    return str(uuid) if str(uuid).startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+    # torch writes the UUID of a slice like that of a card; its name is "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+    kind = "MIG" if " MIG " in str(getattr(props, "name", "")) else "GPU"
+    return str(uuid) if str(uuid).startswith(("GPU-", "MIG-")) else f"{kind}-{uuid}"
 
 
 def _shown() -> Sequence[str]:

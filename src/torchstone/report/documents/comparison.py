@@ -38,14 +38,19 @@ _AGAIN = ("step_time", "token_throughput", "latency_per_item_s")  # what other f
 
 
 def comparison_document(
-    compared: ComparedRuns, answers: Sequence[Answer], written: Sequence[str] = (), pictures: Sequence[Part] = ()
+    compared: ComparedRuns,
+    answers: Sequence[Answer],
+    written: Sequence[str] = (),
+    pictures: Sequence[Part] = (),
+    sources: Sequence[str] = (),
 ) -> Document:
     """Return all of it; what is long, or says the same again, is folded.
 
-    `written`: the files that were made of it; `pictures`: what stands below the ratios.
+    `written`: the files that were made of it; `pictures`: what stands below the ratios; `sources`: of prices.
     """
     baseline, *others = (one.label for one in compared.participants)
-    return Document(f"{', '.join(others)} against {baseline}", tuple(_parts(compared, answers, written, pictures)))
+    parts = (*_parts(compared, answers, written, pictures), *paragraphs(sources, Role.NOTE))
+    return Document(f"{', '.join(others)} against {baseline}", parts)
 
 
 def _parts(

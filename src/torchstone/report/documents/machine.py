@@ -66,7 +66,13 @@ def _device(device: DeviceInfo) -> Mapping[str, str | None]:
         "driver": device.driver,
         "runtime": device.runtime,
         "bus": device.bus_id,
+        **{name: value for name, value in _place(device).items() if value is not None},
     }
+
+
+def _place(device: DeviceInfo) -> Mapping[str, str | None]:
+    node = None if device.numa_node is None else str(device.numa_node)
+    return {"UUID": device.uuid, "NUMA node": node, "cores beside it": device.local_cpus}
 
 
 def _best(peaks: Peaks) -> str:

@@ -12,6 +12,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import too_wide
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
+from torchstone.report.documents.cost import price_text
 
 _FOR = {"train": "training", "infer": "inference", "generate": "generation", "load": "loading"}
 _BY = {"speed": "speed", "energy": "energy (items a joule)", "memory": "speed per memory", "price": "price"}
@@ -42,6 +43,8 @@ def _parts(told: Recommendation) -> Iterator[Part]:
         yield Section(more, parts, folded=True, how="--full, or --model and --task to choose")
     if told.unpriced:
         yield Text(f"no price for: {', '.join(told.unpriced)}", Role.NOTE)
+    for name, offer in told.prices.items():
+        yield Text(price_text(name, offer, told.currency or ""), Role.NOTE)
     for problem in told.problems:
         yield Text(f"unreadable: {problem.file}: {problem.message}", Role.NOTE)
 

@@ -113,7 +113,9 @@ def in_turns(procedure: Procedure) -> Procedure:
 def as_ab_does(how: Procedure) -> Procedure:
     """Return a Procedure with what `ab` sets where nobody says otherwise: huge pages, pinned threads."""
     heap = "huge" if how.heap == "fixed" else how.heap
-    return msgspec.structs.replace(how, heap=heap, pin_threads=how.pin_threads is not False)
+    return msgspec.structs.replace(
+        how, heap=heap, pin_threads=how.pin_threads is not False and how.cpu_affinity is None
+    )
 
 
 class PairRunner(Protocol):

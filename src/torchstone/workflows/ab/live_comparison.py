@@ -30,7 +30,14 @@ from torchstone.workflows.ab.session_pool import SessionPool
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 
-_CONDITIONS = ("heap", "pin_threads", "isolation", "settings", "seed")  # of a Procedure, that a turn is measured under
+_CONDITIONS = (
+    "heap",
+    "pin_threads",
+    "cpu_affinity",
+    "isolation",
+    "settings",
+    "seed",
+)  # of a Procedure, that a turn is measured under
 
 
 class AbCampaign:

@@ -6,10 +6,10 @@ import shlex
 import msgspec
 import pytest
 from learning import falling, of_losses
+from priced import prices_of
 from stored import CARD, a_stored_run, case, machine, store
 
 from torchstone.analysis.recommend.criteria import criterion
-from torchstone.analysis.recommend.prices import Prices
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.cli._parsing import Parser
 from torchstone.cli.run_command import add_arguments
@@ -20,7 +20,7 @@ from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.measured import measured
 
 SIZES = (8, 16, 32)
-PRICES = Prices("EUR", {"H200": 4.0, "Xeon": 0.1})
+PRICES = prices_of("EUR", {"H200": 4.0, "Xeon": 0.1})
 
 
 def sweep(rates, *, kind="cpu", **axes):
@@ -255,7 +255,7 @@ def test_hardware_by_price_and_by_memory(told):
     assert found.recommended == "Intel Xeon", "a fifteenth of the speed for a fortieth of the price"
     assert found.models[0].offers[0].unit == "images/EUR"
     assert found.models[0].offers[0].value == pytest.approx(200 * 3600 / 0.1, rel=0.02)
-    assert told(by="price", prices=Prices("EUR", {"H200": 4.0})).unpriced == ("Intel Xeon",)
+    assert told(by="price", prices=prices_of("EUR", {"H200": 4.0})).unpriced == ("Intel Xeon",)
     (lean,) = told(by="memory").hardware
     assert {offer.point["batch_size"] for offer in lean.models[0].offers} == {32}, "the smallest batch does not win"
     settings = told(by="memory").settings

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from priced import prices_of
 from stored import a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.prices import Prices
 from torchstone.analysis.recommend.recommend import Asked, recommend
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.estimate import Finding, Severity
@@ -89,7 +89,7 @@ def test_hardware_by_price_has_the_prices_and_speed_has_none(document):
         a_stored_run(1, sweep((100, 150, 200)), machine(host="desk")),
         a_stored_run(2, sweep((1000, 2000, 3000), "cuda"), machine("cuda", host="gpubox")),
     )
-    hardware = tables(document(*runs, by="price", prices=Prices("EUR", {"H200": 4.0, "Xeon": 0.1})))[0]
+    hardware = tables(document(*runs, by="price", prices=prices_of("EUR", {"H200": 4.0, "Xeon": 0.1})))[0]
     assert set(column(hardware, "price an hour").cells) == {"0.1", "4"}
     assert column(hardware, "device").cells[0] == "Intel Xeon"
     told = document(*runs)

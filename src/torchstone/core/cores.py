@@ -1,0 +1,49 @@
+"""Logical cores as text, as the kernel and taskset write them (`0-3,8`), and the words for the cores of a trial."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torchstone.core.errors import UsageError
+
+LIST = re.compile(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*")
+NODE = re.compile(r"node:(\d{1,4})")
+NEAR_DEVICE = "device"
+_MOST_CORES = 65_536
+
+
+def cores_of(text: str) -> tuple[int, ...]:
+    """Return the cores that `0-3,8` names, in order. Raises UsageError for what is no such list."""
+    if not LIST.fullmatch(text):
+        raise UsageError(f"{text!r} is no list of logical cores; write 0-3,8")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) >= _MOST_CORES:
+            raise UsageError(f"{text!r}: there is no core {last or first}")
+        found.update(range(int(first), int(last or first) + 1))
+    if not found:
+        raise UsageError(f"{text!r} names no core: the first of a range is the smaller")
+    return tuple(sorted(found))
+
+
+def text_of(cores: Iterable[int]) -> str:
+    """Return cores as the kernel writes them: 0, 1, 2, 8 → "0-2,8"."""
+    parts: list[list[int]] = []
+    for core in sorted(set(cores)):
+        if parts and core == parts[-1][1] + 1:
+            parts[-1][1] = core
+        else:
+            parts.append([core, core])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def affinity_word(value: object) -> str:
+    """Return a word for the cores of a trial as it is kept. Raises UsageError for what is none."""
+    word = str(value).replace(" ", "")
+    if word == NEAR_DEVICE or NODE.fullmatch(word):
+        return word
+    if not LIST.fullmatch(word):
+        raise UsageError(f"{value!r} is not device, node:N or a list of logical cores such as 0-3,8")
+    return text_of(cores_of(word))

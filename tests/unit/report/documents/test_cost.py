@@ -1,0 +1,60 @@
+"""Costs as a Document: the lowest first with its interval, a table for each amount, and where prices are from."""
+
+from pathlib import Path
+
+import msgspec
+from priced import CARBON, ELECTRICITY, prices_of
+from stored import a_stored_run, case, machine
+
+from torchstone.analysis.cost import Asked, costs
+from torchstone.analysis.summary import summarize
+from torchstone.config.prices import Prices
+from torchstone.report.document import Facts, Section
+from torchstone.report.documents.cost import cost_document
+from torchstone.report.renderers.terminal import terminal
+from torchstone.storage.query import entry_of
+
+PRICES = prices_of("EUR", {"Xeon": 0.36})
+
+
+def document(prices=PRICES, sizes=(8, 32), **asked):
+    run = a_stored_run(0, [(case(batch_size=size), 100.0 + size) for size in sizes], machine())
+    return cost_document(costs([summarize(entry_of(run, Path("r.jsonl")))], Asked(prices, **asked)))
+
+
+def test_the_lowest_cost_comes_first_and_every_price_has_its_date_and_source():
+    told = document()
+    assert told.headline is not None
+    assert told.headline.startswith("a million images: 0.7")
+    assert "EUR [0.7" in told.headline
+    assert "; batch_size 32" in told.headline
+    assert told.headline.endswith("the lowest of 2 costs.")
+    (facts,) = [part for part in told.parts if isinstance(part, Facts)]
+    assert facts.rows == (("price", "Intel Xeon: 0.36 EUR/h (2026-11-01, our own bill)"),)
+
+
+def test_energy_that_was_not_measured_is_said_and_not_zero():
+    prices = msgspec.structs.replace(PRICES, electricity=ELECTRICITY, carbon=CARBON)
+    text = terminal(document(prices), 120)
+    assert "energy: not measured" in text
+    assert "carbon intensity" in text
+    assert "400 g CO₂e/kWh (2025-12-31, the grid's mean of 2025)" in text
+    assert " 0 kWh" not in text
+
+
+def test_only_electricity_and_no_energy():
+    assert "energy was not measured" in (document(Prices(None, (), ELECTRICITY)).headline or "")
+
+
+def test_no_price_for_this_device():
+    told = document(prices_of("EUR", {"H200": 4.0}))
+    assert told.headline == "no cost: no price for Intel Xeon, and energy was not measured."
+
+
+def test_a_training_needs_the_items_of_an_epoch():
+    assert "no cost of a training: the items of an epoch are not known; --items N" in terminal(document(epochs=3), 100)
+    told = document(epochs=3, items=1000)
+    sections = [one for one in told.parts if isinstance(one, Section)]
+    titles = [part.title for one in sections for part in one.parts if isinstance(part, Section)]
+    assert titles == ["a million images", "an epoch of 1,000 images", "a training of 3,000 images"]
+    assert "validation, checkpoints and starting come on top" in " ".join(terminal(told, 100).split())
