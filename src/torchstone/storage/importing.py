@@ -87,7 +87,7 @@ def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
             raise UsageError(f"{source}: run {run.head.run_id} is stored already with other content ({target})")
         if not _longer(run, stored):
             return run.head.run_id, False
-    _write(run, target)
+    write_run(run, target)
     return run.head.run_id, True
 
 
@@ -120,7 +120,9 @@ def _same_beginning(one: Run, other: Run) -> bool:
 
 
 def _without_plan(run: Run) -> Head:
-    return msgspec.structs.replace(run.head, plan=Plan((), ()))
+    """Return the head without what may grow: Cases that were added, machines of jobs that were merged later."""
+    head = msgspec.structs.replace(run.head, plan=Plan((), ()))
+    return msgspec.structs.replace(head, machine=head.machines[0], machines=()) if head.machines else head
 
 
 def _longer(run: Run, stored: Run) -> bool:
@@ -135,8 +137,8 @@ def _finished(run: Run) -> list[Trial]:
     return [t for t in run.trials if t.outcome.status != Status.INTERRUPTED]
 
 
-def _write(run: Run, target: Path) -> None:
-    """Write the record from what was read, without bytes that the schema does not know."""
+def write_run(run: Run, target: Path) -> None:
+    """Write a whole record at once, or none: without bytes that the schema does not know."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".importing_", dir=target.parent)
