@@ -12,7 +12,6 @@ from torchstone.cli._measuring import busy_of
 from torchstone.core.errors import ExitCode, UsageError
 
 
-
 def add_share(parser: argparse.ArgumentParser) -> None:
     """Add --plan, --share and --attempt."""
     jobs = parser.add_argument_group("in a job of a cluster")

@@ -1,5 +1,4 @@
-"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, reports, importers or
-clusters.
+"""List recipes, models, data, devices, axes, tasks, checks, formats, clusters and what else there is to choose from.
 
 torchstone list
 torchstone list recipes

@@ -69,7 +69,9 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
         raise UsageError(f"{place.name}: nothing is missing, all {len(now)} jobs are done")
     job_id, shares = submit_missing(place, now)
     if job_id is None:
-        raise UsageError(f"{place.name}: its jobs are still waiting or running; `torchstone submit --merge {place.name} --follow`")
+        raise UsageError(
+            f"{place.name}: its jobs are still waiting or running; `torchstone submit --merge {place.name} --follow`"
+        )
     show_document(submitted_document(read_plan(place / "plan.json"), job_id, place, shares))
     waits = not any(one.open for one in standings(place))
     return finish(options, place) if waits else ExitCode.DONE

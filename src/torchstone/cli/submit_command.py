@@ -1,6 +1,6 @@
 """Have a run measured by jobs of a cluster (SLURM, Ray): a job for each group of cases, merged into one run.
 
-torchstone submit distilbert --axis batch_size=1,8,32 --on slurm --partition gpu --gres gpu:1 --device cuda --time 1:00:00
+torchstone submit distilbert --on slurm --partition gpu --gres gpu:1 --device cuda --time 1:00:00
 torchstone submit my-sweep.yaml --on slurm --dry-run          (print the scripts, submit nothing)
 torchstone submit my-sweep.yaml --on ray --address auto
 torchstone submit --merge RUN --follow                        (wait for the jobs of a run, merge, show)
@@ -64,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sbatch", action="append", metavar="LINE", help="one more #SBATCH line, for example --sbatch=--exclusive"
     )
     ray = parser.add_argument_group("Ray")
-    ray.add_argument("--address", metavar="A", help="address of the cluster (default auto: $RAY_ADDRESS, or this node's)")
+    ray.add_argument(
+        "--address", metavar="A", help="address of the cluster (default auto: $RAY_ADDRESS, or this node's)"
+    )
     ray.add_argument("--accelerator-type", metavar="T", help="kind of accelerator, as Ray names it, for example A100")
     add_json(parser)
     parser.add_argument("--quiet", action="store_true", help="show no progress")
@@ -91,7 +93,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json and not waits:
         from torchstone.cli._json import print_json
 
-        print_json({"run_id": submission.head.run_id, "job": job_id, "jobs": len(submission.shares), "folder": str(place)})
+        print_json(
+            {"run_id": submission.head.run_id, "job": job_id, "jobs": len(submission.shares), "folder": str(place)}
+        )
     elif not options.json:
         show_document(submitted_document(submission, job_id, place))
     return finish(options, place) if waits else ExitCode.DONE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ _FOLDERS = ("parts", "ended", "log", "jobs")
 _ATTEMPT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PLAN = "plan.json"
 _LAST_BYTES = 4096
+_GIVEN_UP_S = 60.0
 
 
 def submission_folder(output: Path, run_id: str) -> Path:
@@ -67,7 +69,7 @@ def read_plan(path: Path) -> Submission:
         if len(data) > MOST_LINE_BYTES:
             raise UsageError(f"more than {MOST_LINE_BYTES} bytes")
         check_stamp(data, "submission", "plan of `torchstone submit`")
-        submission = decode(data, Submission)
+        submission: Submission = decode(data, Submission)
     except UsageError as fault:
         raise UsageError(f"{path}: {fault}") from None
     checked_id(submission.head.run_id)
@@ -114,7 +116,20 @@ def last_words(folder: Path, name: str) -> str | None:
             lines = file.read(_LAST_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
-    return next((line.removeprefix("torchstone: ") for line in reversed(lines) if line.startswith("torchstone: ")), None)
+    return next(
+        (line.removeprefix("torchstone: ") for line in reversed(lines) if line.startswith("torchstone: ")), None
+    )
+
+
+def claim_publishing(folder: Path) -> bool:
+    """Say whether the caller is the one to write document and table: not where another process does so just now."""
+    claim = folder / "published"
+    try:
+        claim.touch(exist_ok=False)
+    except FileExistsError:
+        age_s = time.time() - claim.stat().st_mtime
+        return age_s > _GIVEN_UP_S  # it was killed, or its disk was full
+    return True
 
 
 # ── what was handed over ────────────────────────────────────────────────────────────────────────────────────

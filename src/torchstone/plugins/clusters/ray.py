@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,16 @@ from torchstone.plugins.cluster_protocol import Cluster
 _THREADS = "OMP_NUM_THREADS"  # Ray sets it to the task's CPUs where nobody has
 _CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # empty in a task without GPUs
 _MOST_LOG = 4096
+_ANSWERS_S = 5.0
+# The kernel ends it with Ray's worker: Ray does not, and it would go on measuring. In a process of its own, since
+# Python code between fork and exec (preexec_fn) hangs beside the worker's threads.
+_ENDED_WITH_PARENT = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+os.execv(sys.executable, [sys.executable, "-m", "torchstone", *sys.argv[1:]])
+"""
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -38,7 +49,7 @@ class Ray:
     """Drives a Ray cluster that is up; it stays until all its tasks have ended."""
 
     describes = "Ray: a task a share, placed by accelerator type; waits until all have ended"
-    takes = ("address", "accelerator_type", "cpus")
+    takes: tuple[str, ...] = ("address", "accelerator_type", "cpus")
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         asked = ", ".join(f"{name}={value}" for name, value in _resources(submission).items())
@@ -83,11 +94,15 @@ class Ray:
 
 
 def _connect(ray: Any, address: str) -> None:
+    where = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
+    host, colon, port = where.rpartition(":")
     try:
-        ray.init(address=address, include_dashboard=None, log_to_driver=False, logging_level="ERROR")
-    except ConnectionError:
+        if colon and port.isdigit() and "/" not in host:
+            socket.create_connection((host, int(port)), _ANSWERS_S).close()  # Ray itself waits for minutes, in silence
+        ray.init(address=where, log_to_driver=False, logging_level="ERROR")
+    except OSError:  # a ConnectionError is one
         raise MissingError(
-            f"no Ray cluster at {address}: `ray start --head` starts one, --address HOST:PORT names another"
+            f"no Ray cluster at {where}: `ray start --head` starts one, --address HOST:PORT names another"
         ) from None
 
 
@@ -144,11 +159,11 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         for file, data in earlier.items():
             (folder / "parts" / Path(file).name).write_bytes(data)
         where = msgspec.json.decode(plan)["folder"]
-        command = [sys.executable, "-m", "torchstone", "run", "--plan", str(folder / "plan.json")]
+        words = ["run", "--plan", str(folder / "plan.json"), "--share", str(share), "--attempt", attempt, "--quiet"]
         done = subprocess.run(
-            [*command, "--share", str(share), "--attempt", attempt, "--quiet"], env=environment(os.environ, threads),
-            cwd=where if Path(where).is_dir() else None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            check=False, preexec_fn=_ended_with_parent,
+            [sys.executable, "-c", _ENDED_WITH_PARENT, *words], env=environment(os.environ, threads),
+            cwd=where if Path(where).is_dir() else None, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
         record = folder / "parts" / f"{share}.{attempt}.part"
         data = record.read_bytes() if record.exists() else b""
@@ -162,16 +177,6 @@ def environment(found: Mapping[str, str], threads: str | None) -> dict[str, str]
         if not re.match(r"_?RAY_", name) and name != _THREADS and not (name in _CARDS and not value)
     }  # fmt: skip
     return {**kept, _THREADS: threads} if threads is not None else kept
-
-
-def _ended_with_parent() -> None:
-    """Have the kernel end this process with Ray's worker: Ray does not, and it would go on measuring."""
-    import ctypes
-    import signal
-
-    set_parent_death_signal = 1
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 PLUGIN: Cluster = Ray()

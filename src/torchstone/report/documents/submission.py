@@ -20,8 +20,8 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
     run_id = submission.head.run_id
     chosen = [submission.shares[share] for share in resume] or list(submission.shares)
     cases = sum(map(len, chosen))
-    again = "again " if resume else ""
-    said = f"{_counted(cases, 'case')} {again}submitted in {_counted(len(chosen), 'job')} on {submission.cluster}."
+    jobs = _counted(len(chosen), "job")
+    said = f"{_counted(cases, 'case')} submitted in {jobs} on {submission.cluster}."
     rows = (("run", run_id), ("job", job_id), ("scripts, logs", str(folder)))
     return Document(
         submission.head.name,

@@ -80,7 +80,8 @@ def _head(submission: Submission, machines: Sequence[Machine]) -> Head:
 def _gone(submission: Submission, so_far: Run, lost: Mapping[int, str]) -> list[Trial]:
     """Return a trial for each that a job which is over did not take: interrupted, with how the job ended."""
     share_of = {case: number for number, share in enumerate(submission.shares) for case in share}
-    cases, found = so_far.head.plan.cases, []
+    cases = so_far.head.plan.cases
+    found: list[Trial] = []
     for _, slot in missing(so_far):
         if (why := lost.get(share_of[slot.case])) is not None:
             case_id = cases[slot.case].case_id

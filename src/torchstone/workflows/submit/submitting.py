@@ -20,6 +20,7 @@ from torchstone.storage.importing import write_run
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.submissions import (
+    claim_publishing,
     exit_status,
     jobs,
     last_words,
@@ -37,7 +38,7 @@ _FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a c
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How far a share is. `state`: of its newest job; None where it was never handed over. `trials`: (have, planned)."""
+    """How far a share is. `state`: of its newest job; None where it was never submitted. `trials`: (have, planned)."""
 
     share: int
     state: ShareState | None
@@ -165,7 +166,7 @@ def take_in(folder: Path) -> Taken:
     if stored is None or encode(stored) != encode(run):
         write_run(run, target)
     ended = all(one.complete for one in now)
-    if ended and not table_path(output, run_id).exists():
+    if ended and not table_path(output, run_id).exists() and claim_publishing(folder):
         results = published(read_record(target), output)
         return Taken(results.summary, results, now, whole.twice)
     return Taken(summarize(find(output, run_id)), None, now, whole.twice)

@@ -19,7 +19,7 @@ class Slurm:
     """Submits by sbatch; no library of SLURM is needed."""
 
     describes = "SLURM: generated sbatch scripts, an array of jobs, a dependent job that merges"
-    takes = (
+    takes: tuple[str, ...] = (
         "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "sbatch", "at_most", "requeue",
     )  # fmt: skip
 

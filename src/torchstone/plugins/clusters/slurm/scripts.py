@@ -46,8 +46,10 @@ cd {folder} || exit 3
 def scripts(submission: Submission, folder: Path) -> dict[str, str]:
     """Return job.sbatch and merge.sbatch. Raises UsageError for words that would end a line."""
     for name, text in submission.wanted.items():
-        if any(not character.isprintable() for character in text.replace("\n", " " if name == "sbatch" else "\n")):
-            raise UsageError(f"--{name.replace('_', '-')}: a line break or a control character has no place in a script")
+        if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
+            raise UsageError(
+                f"--{name.replace('_', '-')}: a line break or a control character has no place in a script"
+            )
     run_id, name = submission.head.run_id, submission.head.name
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,

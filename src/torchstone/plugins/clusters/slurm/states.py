@@ -33,11 +33,8 @@ def asked(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedPr
 
 def states(job_id: str, env: dict[str, str]) -> dict[int, ShareState]:
     """Return the state of each task of an array that SLURM still knows. Raises MissingError as `asked` does."""
-    found = dict(_by_accounting(job_id, env))
-    for task, state in _by_controller(job_id, env):
-        # The controller knows of a requeue at once, the accounting later.
-        found[task] = state
-    return found
+    # The controller knows of a requeue at once, the accounting later.
+    return {**dict(_by_accounting(job_id, env)), **dict(_by_controller(job_id, env))}
 
 
 def _by_accounting(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
@@ -67,7 +64,7 @@ def _by_controller(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, Shar
 
 def _tasks(job_id: str, which: str, word: str) -> Iterator[tuple[int, ShareState]]:
     """Yield the tasks that `3`, `5-11` or `[1,5-11%2]` means."""
-    word = word.split()[0] if word.split() else "UNKNOWN"  # "CANCELLED by 1000"
+    word = word.split(maxsplit=1)[0] if word.split() else "UNKNOWN"  # "CANCELLED by 1000"
     phase = Phase.WAITING if word in _WAITING else Phase.RUNNING if word in _RUNNING else Phase.OVER
     for part in which.strip("[]").partition("%")[0].split(","):
         if (ends := re.fullmatch(r"(\d+)(?:-(\d+))?", part)) is not None:
