@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +83,8 @@ def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
     except TorchstoneError:
         if not any((folder / "parts").iterdir()):
             shutil.rmtree(folder)
+            with contextlib.suppress(OSError):  # other submissions are in it
+                folder.parent.rmdir()
         raise
 
 
