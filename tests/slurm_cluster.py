@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -37,11 +38,19 @@ class Slurm:
 
     def kill(self, node: str) -> None:
         """Kill a node's daemon and all that it has started, as a machine that loses power does."""
-        for pid in self.ask("pgrep", "--full", f"slurmstepd|slurmd -N {node} ").split():
-            os.kill(int(pid), signal.SIGKILL)
+        os.kill(int((self.folder / "run" / f"slurmd-{node}.pid").read_text()), signal.SIGKILL)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                if f"SLURMD_NODENAME={node}\0".encode() in (process / "environ").read_bytes():
+                    os.killpg(int(process.name), signal.SIGKILL)  # a job's script, and what it has started
 
     def start(self, node: str) -> None:
         self.ask("slurmd", "-N", node, "-f", str(self.folder / "slurm.conf"))
+
+    def at_once(self, job: str) -> None:
+        """Start jobs that were requeued: SLURM waits two minutes after a node has failed."""
+        with contextlib.suppress(subprocess.CalledProcessError):  # some tasks have ended
+            self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
 def running() -> Iterator[Slurm]:

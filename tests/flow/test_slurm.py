@@ -152,15 +152,15 @@ def test_twelve_cases_of_which_one_is_cancelled_one_requeued_and_a_node_lost(wor
     requeued = next(t for t in range(11) if slurm.state(job, t) == "RUNNING" and one_recorded(folder, t))
     slurm.ask("scontrol", "requeue", f"{job}_{requeued}")
     slurm.kill("n2")
+    capfd.readouterr()
     assert main(["resume", folder.name]) == 0  # what is over and lacks trials: the cancelled one
+    assert "1 case submitted in 1 job on slurm." in capfd.readouterr().out
     until(lambda: slurm.ask("sinfo", "-h", "-n", "n2", "-o", "%T").strip() in ("down", "down*"), 90)
     Path("pause").write_text("0")
     slurm.start("n2")
-    assert main(["submit", "--merge", folder.name, "--follow"]) in (0, 1)
-    for _ in range(3):  # jobs that SLURM gave up with the node
-        if main(["resume", folder.name]) == 2:
-            break
-        main(["submit", "--merge", folder.name, "--follow"])
+    slurm.at_once(job)
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 0
+    assert main(["resume", folder.name]) == 2
     run = merged(folder)
     assert equals_its_plan(run)
     assert len(run.trials) == 24

@@ -44,7 +44,7 @@ def run_share(options: argparse.Namespace) -> int:
     except (KeyboardInterrupt, SystemExit):
         print("torchstone: interrupted", file=sys.stderr)
         return EXIT_CODE
-    print(f"share {options.share}: {done.taken} trials measured, {done.left} missing", flush=True)
+    print(f"share {options.share}: trials measured: {done.taken}, missing: {done.left}", flush=True)
     if done.run is not None and done.run.end is not None and done.run.end.status == "interrupted":
         print("torchstone: interrupted by a signal: its time limit, a preemption, or scancel", file=sys.stderr)
         return EXIT_CODE

@@ -136,7 +136,10 @@ def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareSta
 
 
 def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Wait until the jobs of all shares are over. `say` is told where something has changed."""
+    """Wait until each share is complete or its job over. `say` is told where something has changed.
+
+    A job that was started again for a share which is complete by now has nothing to measure: nobody waits for it.
+    """
     before: object = None
     pause_s = _FIRST_WAIT_S
     while True:
@@ -145,7 +148,7 @@ def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callabl
         if told != before:
             say(now)
             before, pause_s = told, _FIRST_WAIT_S
-        if not any(one.open for one in now):
+        if not any(one.open and not one.complete for one in now):
             return
         sleep(pause_s)
         pause_s = min(_MOST_WAIT_S, pause_s * _GROWS)

@@ -24,7 +24,7 @@ attempt=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}}
 folder=$PWD
 
 # Settings of an outer allocation (SLURM_CPU_BIND and others) would bind or slow down what is measured.
-unset ${{!SLURM_*}} ${{!SBATCH_*}} ${{!SRUN_*}}
+unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
 
 # At the time limit SLURM sends SIGTERM: this shell then waits, so that the exit status below is written.
 trap : TERM
