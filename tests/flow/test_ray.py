@@ -43,7 +43,7 @@ def address():
     """The address of a cluster of two nodes, with an A100 and an H100 by name."""
     if find_spec("ray") is None:
         pytest.skip("NO RAY HERE: pip install 'torchstone[ray]'")
-    folder = tempfile.mkdtemp(prefix="ts_ray_", dir="/tmp")  # noqa: S108  its sockets need a short path
+    folder = tempfile.mkdtemp(prefix="ts_ray_", dir="/tmp")
     script = Path(__file__).parents[1] / "ray_cluster.py"
     cluster = subprocess.Popen(
         [sys.executable, str(script), "16900", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -112,7 +112,9 @@ def test_the_same_plan_here_and_on_ray(work, address):
 
 def test_a_task_that_is_lost_is_told_and_resumed(work, address):
     Path("broken").touch()
-    done = torchstone("submit", "sweep.yaml", "--on", "ray", "--address", address, "--no-rehearsal", "--cases-per-job", "4")
+    done = torchstone(
+        "submit", "sweep.yaml", "--on", "ray", "--address", address, "--no-rehearsal", "--cases-per-job", "4"
+    )
     assert done.returncode == 1
     assert "FAILED" in done.stdout
     (plan,) = Path("outputs/submitted").glob("*/plan.json")

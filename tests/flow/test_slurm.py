@@ -74,7 +74,9 @@ def merged(folder):
 def equals_its_plan(run):
     """Every trial of the plan is there once, and ended well."""
     ids = [case.case_id for case in run.head.plan.cases]
-    assert sorted((t.case_id, t.number) for t in run.trials) == sorted((ids[s.case], s.number) for s in run.head.plan.slots)
+    assert sorted((t.case_id, t.number) for t in run.trials) == sorted(
+        (ids[s.case], s.number) for s in run.head.plan.slots
+    )
     assert {t.outcome.status for t in run.trials} == {Status.OK}
     assert run.end.status == "done"
     return True
@@ -90,8 +92,8 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     capfd.readouterr()
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--cases-per-job", "2", "--follow", "--memory", "100M"]) == 0
     said = capfd.readouterr()
-    assert "4 cases submitted in 2 jobs on slurm." in said.out
-    assert "jobs: 2 over, 0 running, 0 waiting" in said.err.replace("torchstone: ", "")
+    assert "4 cases in 2 jobs submitted to slurm." in said.out
+    assert "jobs: 0 waiting, 0 running, 2 over" in said.err
 
     folder = the_submitted()
     run = merged(folder)
@@ -154,7 +156,7 @@ def test_twelve_cases_of_which_one_is_cancelled_one_requeued_and_a_node_lost(wor
     slurm.kill("n2")
     capfd.readouterr()
     assert main(["resume", folder.name]) == 0  # what is over and lacks trials: the cancelled one
-    assert "1 case submitted in 1 job on slurm." in capfd.readouterr().out
+    assert "1 case in 1 job submitted to slurm." in capfd.readouterr().out
     until(lambda: slurm.ask("sinfo", "-h", "-n", "n2", "-o", "%T").strip() in ("down", "down*"), 90)
     Path("pause").write_text("0")
     slurm.start("n2")
@@ -166,7 +168,12 @@ def test_twelve_cases_of_which_one_is_cancelled_one_requeued_and_a_node_lost(wor
     assert len(run.trials) == 24
     attempts = sorted(path.name for path in (folder / "parts").glob(f"{requeued}.*.part"))
     assert len(attempts) > 1  # the second attempt went on where the record of the first stopped
-    taken = [t.number for path in attempts for t in read_record(folder / "parts" / path).trials if t.outcome.status == Status.OK]
+    taken = [
+        t.number
+        for path in attempts
+        for t in read_record(folder / "parts" / path).trials
+        if t.outcome.status == Status.OK
+    ]
     assert sorted(taken) == [0, 1]
     capfd.readouterr()
 

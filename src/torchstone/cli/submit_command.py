@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from torchstone.plugins import registry
 
 if TYPE_CHECKING:
     from torchstone.core.schema.submission import Submission
-    from torchstone.workflows.submit.submitting import Taken
+    from torchstone.workflows.submit.submitting import Standing, Taken
 
 _WANTED = (
     "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "at_most", "address",
@@ -103,18 +104,26 @@ def run(options: argparse.Namespace) -> int:
 
 def finish(options: argparse.Namespace, place: Path, *, follow: bool = True) -> int:
     """Wait for the jobs, merge, show; exit 1 where trials are missing or none succeeded."""
-    from torchstone.report.documents.submission import progress_line
     from torchstone.workflows.submit.submitting import is_ok, take_in, wait
 
     if follow:
         try:
-            wait(place, lambda now: None if options.quiet else print(progress_line(now), file=sys.stderr, flush=True))
+            wait(place, lambda now: None if options.quiet else print(_progress(now), file=sys.stderr, flush=True))
         except KeyboardInterrupt:
             print(f"torchstone: interrupted; the jobs go on: `torchstone submit --merge {place.name}`", file=sys.stderr)
             return ExitCode.INTERRUPTED
     taken = take_in(place)
     _show(options, place, taken)
     return ExitCode.DONE if is_ok(taken.summary) and all(one.complete for one in taken.standings) else ExitCode.NO
+
+
+def _progress(now: Sequence[Standing]) -> str:
+    """Return how far all jobs are, in a line."""
+    from torchstone.core.schema.submission import Phase
+
+    have, planned = (sum(one.trials[place] for one in now) for place in (0, 1))
+    phases = [one.state.phase if one.state is not None else Phase.OVER for one in now]
+    return f"{have}/{planned} trials · jobs: " + ", ".join(f"{phases.count(phase)} {phase}" for phase in Phase)
 
 
 def _planned(options: argparse.Namespace, folder: Path) -> Submission:

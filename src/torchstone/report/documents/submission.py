@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchstone.core.schema.submission import Phase, Submission
+from torchstone.core.schema.submission import Submission
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Table, Text
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def submitted_document(submission: Submission, job_id: str, folder: Path, resume
     run_id = submission.head.run_id
     chosen = [submission.shares[share] for share in resume] or list(submission.shares)
     cases = sum(map(len, chosen))
-    jobs = _counted(len(chosen), "job")
-    said = f"{_counted(cases, 'case')} submitted in {jobs} on {submission.cluster}."
+    jobs = len(chosen)
+    said = f"{cases} case{'s' * (cases != 1)} in {jobs} job{'s' * (jobs != 1)} submitted to {submission.cluster}."
     rows = (("run", run_id), ("job", job_id), ("scripts, logs", str(folder)))
     return Document(
         submission.head.name,
@@ -36,17 +36,16 @@ def standing_parts(submission: Submission, standings: Sequence[Standing], twice:
     left = [one for one in standings if not one.complete]
     if left:
         running = sum(one.open for one in left)
-        over = f", {_counted(len(left) - running, 'job')} ended without all of theirs" if len(left) > running else ""
-        open_ones = f", {_counted(running, 'job')} still waiting or running" if running else ""
-        yield Text(f"{have} of {planned} planned trials are recorded{open_ones}{over}.", Role.HEADLINE)
+        yield Text(f"{have} of {planned} planned trials are recorded.", Role.HEADLINE)
+        yield Text(f"Jobs waiting or running: {running}. Ended without all of their trials: {len(left) - running}.")
         yield Table(tuple(_columns(submission, left[:_MOST_ROWS])))
         if len(left) > _MOST_ROWS:
-            yield Text(f"and {len(left) - _MOST_ROWS} more jobs")
+            yield Text(f"Jobs not shown: {len(left) - _MOST_ROWS}.")
         if running < len(left):
             yield Text("Submit the missing trials again:")
             yield Command(f"torchstone resume {submission.head.run_id}")
     if twice:
-        yield Text(f"{_counted(twice, 'trial')} measured by two jobs: those of the job that began first count.")
+        yield Text(f"Trials measured by two jobs: {twice}. Those of the job that began first count.")
 
 
 def _columns(submission: Submission, left: Sequence[Standing]) -> Iterator[Column]:
@@ -62,16 +61,3 @@ def _columns(submission: Submission, left: Sequence[Standing]) -> Iterator[Colum
 
 def _places(share: Sequence[int]) -> str:
     return str(share[0]) if len(share) == 1 else f"{share[0]}-{share[-1]}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def progress_line(standings: Sequence[Standing]) -> str:
-    """Return how far all jobs are, in a line for whoever waits."""
-    have, planned = (sum(one.trials[place] for one in standings) for place in (0, 1))
-    waiting = sum(one.state is not None and one.state.phase == Phase.WAITING for one in standings)
-    running = sum(one.state is not None and one.state.phase == Phase.RUNNING for one in standings)
-    over = len(standings) - waiting - running
-    return f"{have}/{planned} trials · jobs: {over} over, {running} running, {waiting} waiting"

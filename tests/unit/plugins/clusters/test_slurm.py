@@ -67,7 +67,9 @@ def test_any_folder_may_be_named(folder, tmp_path):
     script.write_text(text.replace("/usr/bin/python3 -m torchstone", "pwd #"))
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
     (line,) = [line for line in text.splitlines() if line.startswith("cd ")]
-    said = subprocess.run(["bash", "-c", f"cd() {{ printf %s \"$1\"; }}; {line}"], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        ["bash", "-c", f'cd() {{ printf %s "$1"; }}; {line}'], capture_output=True, text=True, check=True
+    )
     assert said.stdout == folder
 
 
