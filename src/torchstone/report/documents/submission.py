@@ -37,15 +37,16 @@ def standing_parts(submission: Submission, standings: Sequence[Standing], twice:
     if left:
         running = sum(one.open for one in left)
         yield Text(f"{have} of {planned} planned trials are recorded.", Role.HEADLINE)
-        yield Text(f"Jobs waiting or running: {running}. Ended without all of their trials: {len(left) - running}.")
+        counts = (("jobs waiting or running", running), ("jobs ended without all trials", len(left) - running))
+        yield Facts(tuple((name, str(count)) for name, count in counts))
         yield Table(tuple(_columns(submission, left[:_MOST_ROWS])))
         if len(left) > _MOST_ROWS:
-            yield Text(f"Jobs not shown: {len(left) - _MOST_ROWS}.")
+            yield Text(f"{len(left) - _MOST_ROWS} more jobs are not shown.")
         if running < len(left):
             yield Text("Submit the missing trials again:")
             yield Command(f"torchstone resume {submission.head.run_id}")
     if twice:
-        yield Text(f"Trials measured by two jobs: {twice}. Those of the job that began first count.")
+        yield Text(f"Of trials that two jobs measured ({twice}), the one of the job that began first counts.")
 
 
 def _columns(submission: Submission, left: Sequence[Standing]) -> Iterator[Column]:

@@ -183,20 +183,6 @@ def _lost(one: Standing) -> str:
     return f"job {one.state.job} ended: {one.state.word}" + (f" ({one.why})" if one.why else "")
 
 
-def counted(found: Sequence[Standing]) -> Mapping[str, int]:
-    """Return how many shares are in each state, in the cluster's words."""
-    tally: dict[str, int] = {}
-    for one in found:
-        word = "not submitted" if one.state is None else one.state.word
-        tally[word] = tally.get(word, 0) + 1
-    return tally
-
-
-def trials_of(found: Sequence[Standing]) -> tuple[int, int]:
-    """Return how many trials are recorded, and how many are planned."""
-    return sum(one.trials[0] for one in found), sum(one.trials[1] for one in found)
-
-
 def is_ok(summary: RunSummary) -> bool:
     """Say whether one trial at least succeeded."""
     return any(trial.outcome.status == Status.OK for case in summary.cases for trial in case.trials)

@@ -56,7 +56,7 @@ def test_a_preempted_job_is_left_alone_where_that_is_asked_for():
 
 @pytest.mark.parametrize("name", ["account", "partition", "sbatch"])
 def test_what_would_be_a_line_of_its_own_is_refused(name):
-    with pytest.raises(UsageError, match="a line break or a control character"):
+    with pytest.raises(UsageError, match="line breaks and control characters"):
         lines("job.sbatch", **{name: "a\r#SBATCH --uid=0" if name == "sbatch" else "a\n#SBATCH --uid=0"})
 
 
@@ -131,7 +131,7 @@ def test_a_controller_that_is_down_is_no_end_of_a_job(commands):
 
 def test_without_sbatch_the_line_says_what_to_type(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingError, match="sbatch not found: .* --dry-run prints the scripts"):
+    with pytest.raises(MissingError, match=r"sbatch not found: .* --dry-run prints the scripts"):
         SLURM.submit(a_submission(), tmp_path, range(4))
 
 

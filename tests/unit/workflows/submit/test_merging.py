@@ -27,6 +27,7 @@ def test_the_merged_run_equals_its_plan():
     assert set(keys(run)) == KEYS
     assert len(run.trials) == len(KEYS)
     assert run.head.plan == PLAN.head.plan
+    assert run.end
     assert run.end.status == "done"
     assert [t.order for t in run.trials] == list(range(6))
 
@@ -60,6 +61,7 @@ def test_a_trial_that_two_jobs_took_counts_once():
 def test_what_a_job_left_undone_is_told_with_how_it_ended():
     parts = [a_part(PLAN, 0, 0, 1), a_part(PLAN, 1, 0)]
     run = merged(PLAN, parts, None, {1: "job 17_1 ended: TIMEOUT"}).run
+    assert run.end
     assert run.end.status == "interrupted"
     (gone,) = [t for t in run.trials if t.outcome.status == Status.INTERRUPTED]
     assert gone.number == 1

@@ -47,9 +47,7 @@ def scripts(submission: Submission, folder: Path) -> dict[str, str]:
     """Return job.sbatch and merge.sbatch. Raises UsageError for words that would end a line."""
     for name, text in submission.wanted.items():
         if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
-            raise UsageError(
-                f"--{name.replace('_', '-')}: a line break or a control character has no place in a script"
-            )
+            raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
     run_id, name = submission.head.run_id, submission.head.name
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
