@@ -96,8 +96,14 @@ def parts(folder: Path, share: int | None = None) -> Iterator[tuple[int, Run]]:
     """
     for path in sorted((folder / "parts").glob(f"{'*' if share is None else share}.*.part")):
         number = path.name.partition(".")[0]
-        if number.isdigit() and path.stat().st_size:  # one that is empty has not written its head yet
+        if number.isdigit() and _has_begun(path):
             yield int(number), read_record(path)
+
+
+def _has_begun(path: Path) -> bool:
+    """Say whether a record has its head. One that was killed before has measured nothing."""
+    with read_bounded(path) as file:
+        return file.readline(MOST_LINE_BYTES).endswith(b"\n")
 
 
 def exit_status(folder: Path, share: int, job: str) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
-from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
@@ -36,6 +36,7 @@ from torchstone.workflows.submit.merging import merged
 from torchstone.workflows.submit.share import finished, is_complete, part_of
 
 _FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a cluster
+_MOST_SILENT = 20  # looks at a cluster that does not answer, five minutes
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -139,11 +140,19 @@ def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callabl
     """Wait until each share is complete or its job over. `say` is told where something has changed.
 
     A job that was started again for a share which is complete by now has nothing to measure: nobody waits for it.
+    A cluster that does not answer is asked again for a while. Raises MissingError where it stays silent.
     """
     before: object = None
-    pause_s = _FIRST_WAIT_S
+    pause_s, silent = _FIRST_WAIT_S, 0
     while True:
-        now = standings(folder)
+        try:
+            now, silent = standings(folder), 0
+        except MissingError:  # its controller is being restarted
+            silent += 1
+            if silent > _MOST_SILENT:
+                raise
+            sleep(_MOST_WAIT_S)
+            continue
         told = [(one.state, one.trials) for one in now]
         if told != before:
             say(now)
