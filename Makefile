@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
+.PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
         bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
@@ -69,6 +69,17 @@ KINDS := import json, sys; print(*dict.fromkeys(d["kind"] for d in json.load(sys
 benchmark-all: setup ## DistilBERT on the CPU and on every kind of GPU that is here, and how they compare
 	@$(BIN)/torchstone run distilbert --device "$$($(BIN)/torchstone machine --json | $(BIN)/python -c '$(KINDS)')"
 	@$(BIN)/torchstone recommend --model distilbert
+
+# ── on a cluster ────────────────────────────────────────────────────────────────────────────────────────────
+
+slurm: setup ## DistilBERT by jobs of SLURM (more options: SLURM="--partition gpu --time 30")
+	@$(BIN)/torchstone submit distilbert --on slurm $(SLURM)
+
+slurm-cpu: setup ## the same on CPUs
+	@$(BIN)/torchstone submit distilbert --on slurm --device cpu $(SLURM)
+
+slurm-gpu: setup ## the same on a GPU each (another kind than NVIDIA: GPU=rocm or xpu)
+	@$(BIN)/torchstone submit distilbert --on slurm --device $(GPU) --gres gpu:1 $(SLURM)
 
 # ── reports ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine
 from torchstone.core.schema.peaks import Peaks, Rate
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Head, Plan, Run, Slot
+from torchstone.core.schema.submission import Submission
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
 
 STEPS_S = (0.010, 0.011, 0.010, 0.012, 0.010, 0.011, 0.010, 0.012, 0.010, 0.011)
@@ -172,3 +175,37 @@ def a_sweep(
                 )
             )  # fmt: skip
     return a_run(taken, cases=made, machine=a_machine(devices=(device,)), **changes)
+
+
+def a_submission(cases: int = 4, trials: int = 2, cases_per_job: int = 1, **changes: Any) -> Submission:
+    """A run of so many cases, handed to SLURM in jobs of so many."""
+    plan = Plan(
+        tuple(a_case({"batch_size": 2**n}) for n in range(cases)),
+        tuple(Slot(case, number) for number in range(trials) for case in range(cases)),
+    )
+    head = Head(
+        SCHEMA, "20261123-190000-abcdef", "sweep", "2026-11-23T19:00:00+00:00", ("torchstone", "submit"),
+        a_machine(), Procedure(trials=trials), plan,
+    )  # fmt: skip
+    shares = tuple(tuple(range(start, min(cases, start + cases_per_job))) for start in range(0, cases, cases_per_job))
+    fields = {
+        "schema": SCHEMA, "head": head, "shares": shares, "cluster": "slurm", "wanted": {}, "folder": "/work",
+        "output": "/work/outputs", "python": "/usr/bin/python3",
+    }  # fmt: skip
+    return Submission(**{**fields, **changes})
+
+
+def a_part(submission: Submission, share: int, *numbers: int, started: str = "19:01:00", **changes: Any) -> Run:
+    """What a job recorded of a share: these trials of each of its cases."""
+    cases = [submission.head.plan.cases[place] for place in submission.shares[share]]
+    utc = f"2026-11-23T{started}+00:00"
+    run_id = f"{submission.head.run_id}-{share}-{started.replace(':', '')}"
+    machine = changes.pop("machine", a_machine())
+    head = msgspec.structs.replace(
+        submission.head, run_id=run_id, started_utc=utc, machine=machine, plan=Plan(tuple(cases), ())
+    )
+    trials = tuple(
+        a_trial(case_id=case.case_id, number=number, trial_id=f"{run_id}-{case.case_id}-{number}", **changes)
+        for number in numbers for case in cases
+    )  # fmt: skip
+    return Run(head, trials, (), End(utc, "done"))

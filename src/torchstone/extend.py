@@ -15,7 +15,9 @@ from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Brief, Point, Probe, ProbeResult, Reading, SearchProblem
+from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
 from torchstone.core.schema.trial import Measurement, Outcome, Series, Stage, Status, Trial
+from torchstone.plugins.cluster_protocol import Cluster
 from torchstone.plugins.machine_protocols import (
     Device,
     Gauge,
@@ -55,6 +57,7 @@ __all__ = [
     "Brief",
     "Case",
     "Check",
+    "Cluster",
     "Counted",
     "DataCard",
     "DataSource",
@@ -69,6 +72,7 @@ __all__ = [
     "Host",
     "Importer",
     "InputSpec",
+    "Job",
     "Launcher",
     "LiveTrial",
     "LoadedModel",
@@ -81,6 +85,7 @@ __all__ = [
     "ModelSource",
     "Outcome",
     "PeakMemory",
+    "Phase",
     "Placement",
     "Plan",
     "Point",
@@ -98,12 +103,14 @@ __all__ = [
     "Searcher",
     "Series",
     "Severity",
+    "ShareState",
     "Sighted",
     "Slot",
     "Stage",
     "Status",
     "Stopwatch",
     "Streamable",
+    "Submission",
     "Task",
     "TelemetrySource",
     "Ticks",

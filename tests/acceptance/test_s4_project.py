@@ -98,6 +98,24 @@ def test_s4_17_to_23_every_target_of_reports_and_results_is_a_command():
     assert re.search(r"^quick-report: smoke report ", MAKEFILE, re.MULTILINE)
 
 
+def test_s4_18_and_31_the_targets_submit_scripts_that_can_be_read(desk):
+    from torchstone.cli import submit_command
+    from torchstone.cli._parsing import Parser
+
+    for target, device in (("slurm", None), ("slurm-cpu", ["cpu"]), ("slurm-gpu", ["cuda"])):
+        words = shlex.split(typed(target).replace("$(SLURM)", "--partition gpu"))
+        assert words[:3] == ["torchstone", "submit", "distilbert"]
+        parser = Parser(prog=target)
+        submit_command.add_arguments(parser)
+        asked = parser.parse_args(words[2:])
+        assert (asked.on, asked.device, asked.partition) == ("slurm", device, "gpu")
+        assert (asked.gres == "gpu:1") == (target == "slurm-gpu")
+    done = desk.type(row_of("S4-18").typed[0])
+    assert "#SBATCH --array=0-" in done.out
+    assert "-m torchstone run --plan" in done.out
+    assert "-m torchstone submit --merge" in done.out
+
+
 def test_s4_20_every_commit_is_checked_by_what_lint_runs():
     ruff = ["$(BIN)/ruff check --quiet .", "$(BIN)/ruff format --check --quiet ."]
     assert recipe("lint") == [*ruff, "$(BIN)/lint-imports --no-cache --no-logo"]

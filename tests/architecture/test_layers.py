@@ -12,6 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "torchstone"
 FAMILIES = {
     "devices", "telemetry", "models", "data", "tasks", "searchers", "launchers", "checks", "exporters", "importers",
+    "clusters",
 }  # fmt: skip
 HEAVY = {
     "torch", "transformers", "numpy", "pyarrow", "safetensors", "PIL", "scipy", "sklearn", "pandas", "h5py", "datasets",

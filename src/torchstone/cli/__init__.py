@@ -23,6 +23,7 @@ COMMANDS = {
     "cost": "compute what results cost: money, energy and carbon of a million items, an epoch, a training",
     "history": "show how figures changed over all stored runs, and what changed with them",
     "train": "train a model for whole epochs: validation, checkpoints, metrics",
+    "submit": "have a run measured by jobs of a cluster (SLURM, Ray), merged into one run",
     "evaluate": "evaluate a checkpoint: accuracy, precision, recall, F1, confusion matrix",
     "resume": "continue an interrupted run: measure only the missing trials",
     "show": "print a stored run: every figure with its 95 % confidence interval",

@@ -1,4 +1,4 @@
-"""List recipes, models, data, devices, axes, metrics, tasks, searchers, checks, formats, reports or importers.
+"""List recipes, models, data, devices, axes, tasks, checks, formats, clusters and what else there is to choose from.
 
 torchstone list
 torchstone list recipes
@@ -115,4 +115,5 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "metrics": _metrics, "tasks": _family("engines"), "searchers": _family("searchers"),
     "isolation": _family("launchers"), "telemetry": _family("telemetry"), "checks": _family("checks"),
     "formats": _family("exporters"), "reports": _reports, "importers": _family("importers"),
+    "clusters": _family("clusters"),
 }  # fmt: skip

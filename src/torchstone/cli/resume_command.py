@@ -13,6 +13,7 @@ from pathlib import Path
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import positive_s
+from torchstone.core.errors import ExitCode, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +34,47 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.storage.query import locate, read_run
 
     folder = folder_of(options)
+    if (place := submission_of(folder, options.run)) is not None:
+        return _resume_submitted(options, place)
     limit_s = positive_s("--time-limit", options.time_limit)
     path = locate(folder, options.run)
     of_a_tune = read_run(path).head.quest is not None
     return (_resume_tune if of_a_tune else _resume_run)(options, folder, path, limit_s)
+
+
+def submission_of(folder: Path, word: str) -> Path | None:
+    """Return the folder of the submitted run that a word means; None where it means another run."""
+    from torchstone.storage.query import runs
+    from torchstone.storage.submissions import find_submission
+
+    place = find_submission(folder, word)
+    if place is None or word != "latest":
+        return place
+    newest = runs(folder, 1)
+    return place if not newest or newest[0].run_id <= place.name else None
+
+
+def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
+    """Submit what is missing of a submitted run, by the scripts in its folder."""
+    from torchstone.cli._render import show_document
+    from torchstone.cli.submit_command import finish
+    from torchstone.report.documents.submission import submitted_document
+    from torchstone.storage.submissions import read_plan
+    from torchstone.workflows.submit.submitting import standings, submit_missing
+
+    if options.time_limit or options.force:
+        raise UsageError(f"{place.name} is measured by jobs: edit {place / 'job.sbatch'} instead, or submit a new run")
+    now = standings(place)
+    if all(one.complete for one in now):
+        raise UsageError(f"{place.name}: nothing is missing, all {len(now)} jobs are done")
+    job_id, shares = submit_missing(place, now)
+    if job_id is None:
+        raise UsageError(
+            f"{place.name}: its jobs are still waiting or running; `torchstone submit --merge {place.name} --follow`"
+        )
+    show_document(submitted_document(read_plan(place / "plan.json"), job_id, place, shares))
+    waits = not any(one.open for one in standings(place))
+    return finish(options, place) if waits else ExitCode.DONE
 
 
 def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:

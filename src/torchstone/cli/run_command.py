@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._run_options import add_run_options, asked
+from torchstone.cli._run_share import add_share, run_share
 from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,10 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--live", action="store_true", help="show the tables on the whole terminal while they grow")
     add_measuring(parser)
     add_folder(parser)
+    add_share(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measure, print the table, and say where the files are."""
+    if options.plan is not None:
+        return run_share(options)
     from torchstone.workflows.run.planned_run import Campaign
 
     folder = writable(folder_of(options))

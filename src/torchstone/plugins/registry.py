@@ -23,7 +23,7 @@ _FOLDERS = {"engines": "tasks"}  # entry points keep the family's first name
 _SINGULAR = {
     "devices": "device", "telemetry": "telemetry source", "models": "model source", "data": "data source",
     "engines": "task", "launchers": "isolation", "searchers": "searcher", "checks": "check", "exporters": "format",
-    "importers": "foreign format",
+    "importers": "foreign format", "clusters": "cluster",
 }  # fmt: skip
 
 

@@ -150,7 +150,7 @@ def _stored(run: Run, source: Path, folder: Path) -> tuple[str, bool]:
             raise UsageError(f"{source}: run {run.head.run_id} is stored already with other content ({target})")
         if not is_longer(run, stored):
             return run.head.run_id, False
-    _write(run, target)
+    write_run(run, target)
     return run.head.run_id, True
 
 
@@ -168,8 +168,8 @@ def _twin(run: Run, records: Path) -> str | None:
     return None
 
 
-def _write(run: Run, target: Path) -> None:
-    """Write the record from what was read, without bytes that the schema does not know."""
+def write_run(run: Run, target: Path) -> None:
+    """Write a whole record at once, or none: without bytes that the schema does not know."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".importing_", dir=target.parent)

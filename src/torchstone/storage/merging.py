@@ -37,7 +37,9 @@ def is_twin(run: Run, head: Head) -> bool:
 
 
 def _without_plan(run: Run) -> Head:
-    return msgspec.structs.replace(run.head, plan=Plan((), ()))
+    """Return the head without what may grow: Cases that were added, machines of jobs that were merged later."""
+    head = msgspec.structs.replace(run.head, plan=Plan((), ()))
+    return msgspec.structs.replace(head, machine=head.machines[0], machines=()) if head.machines else head
 
 
 def _length(run: Run) -> tuple[int, bool, int]:

@@ -70,16 +70,18 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     quest: TuneSpec | None = None  # what a tune looks for
     contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
     usual: Usual | None = None  # moderates the spread of few trials
+    machines: tuple[Machine, ...] = ()  # of a run merged from jobs: all of them; a trial's fact `machine` is the place
 
     @property
     def measurable(self) -> tuple[int, ...]:
-        """The places in the Plan of the Cases whose device the Machine has: all, where it names no device.
+        """The places in the Plan of the Cases whose device a Machine has: all, where none names a device.
 
         Of the others the record has one trial each, `unsupported`, which says why.
         """
-        devices = self.machine.devices
+        machines = self.machines or (self.machine,)
+        named = any(machine.devices for machine in machines)
         placed = [(case.placement.device, case.placement.index) for case in self.plan.cases]
-        return tuple(i for i, at in enumerate(placed) if not devices or self.machine.device(*at) is not None)
+        return tuple(i for i, at in enumerate(placed) if not named or any(m.device(*at) is not None for m in machines))
 
 
 class Added(msgspec.Struct, frozen=True, tag="case", tag_field="record"):

@@ -1,0 +1,58 @@
+"""Submission: a run whose plan is carried out by jobs of a cluster, a share of the cases each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.run import Head
+
+# Facts of a trial that a job of a cluster took: where its machine is in the head's `machines`, and which job it was.
+MACHINE, JOB = "machine", "job"
+
+
+class Submission(msgspec.Struct, frozen=True, tag="submission", tag_field="record"):
+    """What jobs are told. `head`: of the merged run; its machine is the one that submitted, as far as it is known.
+
+    `shares`: the places of the cases in the plan, a job each. `cluster`: the plug-in; `wanted`: what it was asked for
+    (partition, time, …). `folder`: where the command was typed, and jobs work. `output`: the output folder. `python`:
+    the interpreter that has torchstone. `formats`: of the report that is written at the end.
+    """
+
+    schema: int
+    head: Head
+    shares: tuple[tuple[int, ...], ...]
+    cluster: str
+    wanted: Mapping[str, str]
+    folder: str
+    output: str
+    python: str
+    formats: str = "md"
+    notes: tuple[Finding, ...] = ()  # on what was asked for
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Shares that were handed to a cluster in one go, with the name that it gave them."""
+
+    job_id: str
+    shares: tuple[int, ...]
+    submitted_utc: str
+
+
+class Phase(StrEnum):
+    """How far the job of a share is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OVER = "over"
+
+
+class ShareState(msgspec.Struct, frozen=True):
+    """What a cluster says of the job of a share. `word`: its own term, COMPLETED or TIMEOUT; `job`: its own name."""
+
+    phase: Phase
+    word: str
+    job: str

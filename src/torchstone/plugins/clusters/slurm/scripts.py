@@ -1,0 +1,97 @@
+"""The batch scripts: an array of shares, and the job that merges what they recorded.
+
+They are written to be read and edited. What is submitted later, by `torchstone resume`, is the same file.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.submission import Submission
+
+_OPTIONS = {
+    "partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint",
+    "cpus": "cpus-per-task", "memory": "mem", "time": "time",
+}  # fmt: skip
+_FOR_MERGING = ("partition", "account", "qos")
+
+_ARRAY = """\
+share=$SLURM_ARRAY_TASK_ID
+attempt=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}}
+folder=$PWD
+
+# Settings of an outer allocation (SLURM_CPU_BIND and others) would bind or slow down what is measured.
+unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
+
+# At the time limit SLURM sends SIGTERM: this shell then waits, so that the exit status below is written.
+trap : TERM
+
+cd {folder} || exit 3
+{python} -m torchstone run --plan "$folder/plan.json" --share "$share" --attempt "$attempt" --quiet
+status=$?
+echo "$status" >"$folder/ended/$share.$attempt"
+exit "$status"
+"""
+
+_MERGE = """\
+cd {folder} || exit 3
+{python} -m torchstone submit --merge {run_id} --output-dir {output}
+{python} -m torchstone report {run_id} --format {formats} --output-dir {output}
+"""
+
+
+def scripts(submission: Submission, folder: Path) -> dict[str, str]:
+    """Return job.sbatch and merge.sbatch. Raises UsageError for words that would end a line."""
+    for name, text in submission.wanted.items():
+        if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
+            raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
+    run_id, name = submission.head.run_id, submission.head.name
+    words = {
+        "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
+        "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
+    }  # fmt: skip
+    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt"), *_array(submission)]
+    merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *_asked(submission, _FOR_MERGING)]
+    edited = f"# `torchstone resume {run_id}` submits this file again, as you have edited it, for the missing shares."
+    return {
+        "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words)]),
+        "merge.sbatch": "\n".join(["#!/bin/bash", *merge, "", _MERGE.format(**words)]),
+    }
+
+
+def _common(name: str, folder: Path, log: str) -> list[str]:
+    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:100]
+    return [
+        f"#SBATCH --job-name={plain}", f"#SBATCH --chdir={_quoted(str(folder))}", f"#SBATCH --output={log}",
+        "#SBATCH --open-mode=append", "#SBATCH --ntasks=1",
+    ]  # fmt: skip
+
+
+def _array(submission: Submission) -> list[str]:
+    wanted = submission.wanted
+    lines = [f"#SBATCH --array={array_of(submission, range(len(submission.shares)))}"]
+    lines.append("#SBATCH --requeue" if wanted.get("requeue", "yes") == "yes" else "#SBATCH --no-requeue")
+    more = [f"#SBATCH {line}" for line in wanted.get("sbatch", "").split("\n") if line]
+    return [*lines, *_asked(submission, tuple(_OPTIONS)), *more]
+
+
+def array_of(submission: Submission, shares: Sequence[int]) -> str:
+    """Return these shares as sbatch's --array wants them, with how many may run at once."""
+    most = f"%{submission.wanted['at_most']}" if "at_most" in submission.wanted else ""
+    row = len(shares) > 1 and list(shares) == list(range(shares[0], shares[-1] + 1))
+    return (f"{shares[0]}-{shares[-1]}" if row else ",".join(map(str, shares))) + most
+
+
+def _asked(submission: Submission, names: tuple[str, ...]) -> list[str]:
+    given = submission.wanted
+    return [f"#SBATCH --{_OPTIONS[name]}={_quoted(given[name])}" for name in names if name in given]
+
+
+def _quoted(text: str) -> str:
+    """Return a value as sbatch reads it in a line of a script: quoted where it is not plain."""
+    if text and all(c.isalnum() or c in "/._-:,=+@%[]()*&|!" for c in text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,72 @@
+"""What SLURM says of the tasks of an array: by its accounting where that answers, else by its controller.
+
+Small sites keep no accounting: `sacct` then fails, and `scontrol` forgets a job some minutes after its end
+(MinJobAge). What neither knows is over; the file that the job script wrote has its exit status.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from torchstone.core.errors import MissingError
+from torchstone.core.schema.submission import Phase, ShareState
+
+_WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+_RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}
+_MOST_S = 60.0
+
+
+def asked(command: Sequence[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Return what one of SLURM's commands answered. Raises MissingError where it is not installed or hangs."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False, env=env)
+    except FileNotFoundError:
+        raise MissingError(
+            f"{command[0]} not found: type this on a machine of the cluster that has SLURM's commands; --dry-run "
+            "prints the scripts without it"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise MissingError(f"{command[0]} did not answer within {_MOST_S:g} s: is SLURM's controller up?") from None
+
+
+def states(job_id: str, env: dict[str, str]) -> dict[int, ShareState]:
+    """Return the state of each task of an array that SLURM still knows. Raises MissingError as `asked` does."""
+    # The controller knows of a requeue at once, the accounting later.
+    return {**dict(_by_accounting(job_id, env)), **dict(_by_controller(job_id, env))}
+
+
+def _by_accounting(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
+    try:
+        told = asked(
+            ("sacct", f"--jobs={job_id}", "--noheader", "--parsable2", "--allocations", "--format=JobID,State"), env
+        )
+    except MissingError:  # not every site has it
+        return
+    if told.returncode == 0:
+        for line in told.stdout.splitlines():
+            job, _, word = line.partition("|")
+            yield from _tasks(job_id, job.partition("_")[2], word)
+
+
+def _by_controller(job_id: str, env: dict[str, str]) -> Iterator[tuple[int, ShareState]]:
+    told = asked(("scontrol", "show", "job", job_id, "--oneliner"), env)
+    if told.returncode != 0:
+        if "Invalid job id" in told.stderr:
+            return  # forgotten
+        raise MissingError(f"SLURM does not answer: {told.stderr.strip().rpartition(chr(10))[2]}")
+    for line in told.stdout.splitlines():
+        fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if fields.get("ArrayJobId") == job_id:
+            yield from _tasks(job_id, fields.get("ArrayTaskId", ""), fields.get("JobState", ""))
+
+
+def _tasks(job_id: str, which: str, word: str) -> Iterator[tuple[int, ShareState]]:
+    """Yield the tasks that `3`, `5-11` or `[1,5-11%2]` means."""
+    word = word.split(maxsplit=1)[0] if word.split() else "UNKNOWN"  # "CANCELLED by 1000"
+    phase = Phase.WAITING if word in _WAITING else Phase.RUNNING if word in _RUNNING else Phase.OVER
+    for part in which.strip("[]").partition("%")[0].split(","):
+        if (ends := re.fullmatch(r"(\d+)(?:-(\d+))?", part)) is not None:
+            for task in range(int(ends[1]), int(ends[2] or ends[1]) + 1):
+                yield task, ShareState(phase, word, f"{job_id}_{task}")

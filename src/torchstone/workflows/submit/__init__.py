@@ -1,0 +1,1 @@
+"""Runs on clusters: planned here, carried out by jobs in shares, merged by content."""

@@ -1,0 +1,107 @@
+"""The side of a job: measures a share of a plan on the machine that it was given, into a record of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.core.errors import UsageError
+from torchstone.core.schema.run import Head, Plan, Run, Slot
+from torchstone.core.schema.submission import Submission
+from torchstone.core.schema.trial import Status, Trial
+from torchstone.execution.controller.active_run import ActiveRun, finish, missing
+from torchstone.execution.controller.device_lock import SHARE, WhenBusy
+from torchstone.execution.controller.observer import Watcher
+from torchstone.execution.controller.session import Session
+from torchstone.execution.timing.clock import system_clock
+from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.submissions import part_path, parts, read_plan
+from torchstone.workflows.campaign import begun
+from torchstone.workflows.run.planned_run import places
+from torchstone.workflows.run.recorded_request import recheck, workloads
+
+
+class ShareDone(msgspec.Struct, frozen=True):
+    """How a job went. `taken`: trials that this attempt measured; `left`: what the share still lacks."""
+
+    run: Run | None
+    taken: int
+    left: int
+
+
+class ShareRun:
+    """One `torchstone run --plan FILE --share N`. What earlier attempts have recorded is not measured again.
+
+    `attempt`: distinguishes this attempt's record from theirs. Raises UsageError for a share that there is not, or
+    where models, data or code are not those of the plan.
+    """
+
+    def __init__(self, path: Path, share: int, attempt: str, watcher: Watcher, busy: WhenBusy = SHARE) -> None:
+        self._submission = read_plan(path)
+        if not 0 <= share < len(self._submission.shares):
+            raise UsageError(f"--share {share}: {path} has the shares 0 to {len(self._submission.shares) - 1}")
+        self._record = part_path(path.parent, share, attempt)
+        self._watcher, self._busy = watcher, busy
+        self._part = part_of(self._submission, share)
+        self._earlier = [trial for _, run in parts(path.parent, share) for trial in run.trials]
+        self._complete = is_complete(self._submission, share, [run for _, run in parts(path.parent, share)])
+        self._id = f"{self._submission.head.run_id}-{share}-{attempt}"
+        found = recheck(self._submission.head, self._part.cases)
+        if found.changes:
+            raise UsageError(f"not what was submitted: {'; '.join(found.changes)}; submit it again")
+        self._own = found.own
+
+    def carry_out(self, command: Sequence[str]) -> ShareDone:
+        """Measure what is missing. Raises UsageError where the device is not here, or the record is written already."""
+        if self._complete:
+            return ShareDone(None, 0, 0)
+        began_s, head = system_clock(), self._submission.head
+        models = [workload.model for workload in workloads(self._part.cases)]
+        with Session(head.procedure, models, self._watcher) as session:
+            machine, found = session.inspect()
+            words = list(dict.fromkeys(str(case.placement) for case in self._part.cases))
+            placements, _ = places(words, found, machine, absent_ok=False)
+            with begun(
+                session, machine, placements, head.name, command, self._busy, source=head.source, code=head.code
+            ) as (draft, waited_s):
+                session.rehearse(self._own)
+                run = self._taken(session, draft, began_s + waited_s)
+        done = [*self._earlier, *run.trials]
+        return ShareDone(run, len(run.trials), sum(1 for _ in missing(Run(run.head, tuple(done), (), None))))
+
+    def _taken(self, session: Session, draft: Head, began_s: float) -> Run:
+        head = msgspec.structs.replace(draft, run_id=self._id, plan=self._part)
+        so_far = Run(head, finished(self._earlier), (), None)
+        rest = Plan(self._part.cases, tuple(slot for _, slot in missing(so_far)))
+        with RecordWriter(self._record, head) as writer:
+            self._watcher.begins(msgspec.structs.replace(head, plan=rest))
+            return finish(ActiveRun(session, writer, so_far, self._record.parent, began_s=began_s), so_far)
+
+
+def part_of(submission: Submission, share: int) -> Plan:
+    """Return the plan of a share: its cases, and their trials in the order of the whole plan."""
+    whole, chosen = submission.head.plan, submission.shares[share]
+    place = {case: index for index, case in enumerate(chosen)}
+    slots = tuple(Slot(place[slot.case], slot.number) for slot in whole.slots if slot.case in place)
+    return Plan(tuple(whole.cases[case] for case in chosen), slots)
+
+
+def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the trials that need not be taken again, each case and number once: the first one counts."""
+    found: dict[tuple[str, int], Trial] = {}
+    for trial in trials:
+        if trial.outcome.status != Status.INTERRUPTED:
+            found.setdefault((trial.case_id, trial.number), trial)
+    return tuple(found.values())
+
+
+def is_complete(submission: Submission, share: int, attempts: Sequence[Run]) -> bool:
+    """Say whether nothing is left of a share; where the number of trials was open, an attempt has to have ended so."""
+    head = msgspec.structs.replace(submission.head, plan=part_of(submission, share))
+    trials = finished([trial for run in attempts for trial in run.trials])
+    if any(missing(Run(head, trials, (), None))):
+        return False
+    ended = any(run.end is not None and run.end.status == "done" for run in attempts)
+    return ended or not submission.head.procedure.in_rounds

@@ -1,0 +1,197 @@
+"""Handing a plan to a cluster, seeing how far it is, and taking in what its jobs recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from torchstone.analysis.summary import RunSummary, summarize
+from torchstone.core.errors import MissingError, TorchstoneError, UsageError
+from torchstone.core.schema.codec import encode
+from torchstone.core.schema.submission import Phase, ShareState, Submission
+from torchstone.core.schema.trial import Status
+from torchstone.plugins import registry
+from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.storage.importing import write_run
+from torchstone.storage.query import find
+from torchstone.storage.record_reader import read_record, record_path
+from torchstone.storage.submissions import (
+    claim_publishing,
+    exit_status,
+    jobs,
+    last_words,
+    note_job,
+    parts,
+    read_plan,
+    submission_folder,
+    write_submission,
+)
+from torchstone.workflows.run.results import Results, published, table_path
+from torchstone.workflows.submit.merging import merged
+from torchstone.workflows.submit.share import finished, is_complete, part_of
+
+_FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a cluster
+_MOST_SILENT = 20  # looks at a cluster that does not answer, five minutes
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How far a share is. `state`: of its newest job; None where it was never submitted. `trials`: (have, planned)."""
+
+    share: int
+    state: ShareState | None
+    trials: tuple[int, int]
+    complete: bool
+    why: str | None = None  # what the job said last, where it is over and something is missing
+
+    @property
+    def open(self) -> bool:
+        """Whether its job may still record something."""
+        return self.state is not None and self.state.phase != Phase.OVER
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What came of a submitted run so far. `results`: where its files are, once it has everything.
+
+    `twice`: trials that two jobs took; those of the one that began first count.
+    """
+
+    summary: RunSummary
+    results: Results | None
+    standings: tuple[Standing, ...]
+    twice: int
+
+    @property
+    def missing(self) -> int:
+        """How many trials of the plan are not there."""
+        return sum(max(0, one.trials[1] - one.trials[0]) for one in self.standings)
+
+
+def hand_over(submission: Submission, output: Path) -> tuple[Path, str]:
+    """Write the folder of a new submission and submit all its shares; return the folder and the job's name.
+
+    Where the cluster refuses nothing stays behind.
+    """
+    folder = submission_folder(output, submission.head.run_id)
+    cluster: Cluster = registry.load("clusters", submission.cluster)
+    write_submission(folder, submission, dict(cluster.scripts(submission, folder.absolute())))
+    try:
+        return folder, _submit(cluster, submission, folder, range(len(submission.shares)))
+    except TorchstoneError:
+        if not any((folder / "parts").iterdir()):
+            shutil.rmtree(folder)
+            with contextlib.suppress(OSError):  # other submissions are in it
+                folder.parent.rmdir()
+        raise
+
+
+def _submit(cluster: Cluster, submission: Submission, folder: Path, shares: Sequence[int]) -> str:
+    job_id = cluster.submit(submission, folder.absolute(), shares)
+    note_job(folder, job_id, tuple(shares))
+    return job_id
+
+
+def submit_missing(folder: Path, standings: Sequence[Standing]) -> tuple[str | None, list[int]]:
+    """Submit the shares that lack trials and whose jobs are over; return the job's name (None: there are none)."""
+    submission = read_plan(folder / "plan.json")
+    shares = [one.share for one in standings if not one.complete and not one.open]
+    if not shares:
+        return None, []
+    return _submit(registry.load("clusters", submission.cluster), submission, folder, shares), shares
+
+
+def standings(folder: Path) -> tuple[Standing, ...]:
+    """Return how far each share is, as the cluster and the records say."""
+    submission = read_plan(folder / "plan.json")
+    states = _states(submission, folder)
+    attempts = list(parts(folder))
+    found = []
+    for share in range(len(submission.shares)):
+        own = [run for number, run in attempts if number == share]
+        plan = part_of(submission, share)
+        complete = is_complete(submission, share, own)
+        have = len(finished([trial for run in own for trial in run.trials]))
+        state, words = states.get(share, (None, None))
+        found.append(Standing(share, state, (have, len(plan.slots)), complete, None if complete else words))
+    return tuple(found)
+
+
+def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareState, str | None]]:
+    """Return what the cluster says of each share's newest job; of one that it has forgotten, what the script left."""
+    cluster: Cluster = registry.load("clusters", submission.cluster)
+    found: dict[int, tuple[ShareState, str | None]] = {}
+    for job in jobs(folder):
+        told = cluster.states(job, folder)
+        for share in job.shares:
+            state = told.get(share)
+            if state is None:
+                status = exit_status(folder, share, job.job_id)
+                word = "UNKNOWN" if status is None else "COMPLETED" if status == 0 else "FAILED"
+                state = ShareState(Phase.OVER, word, f"{job.job_id}_{share}")
+            found[share] = state, last_words(folder, f"{job.job_id}_{share}.txt")
+    return found
+
+
+def wait(folder: Path, say: Callable[[Sequence[Standing]], None], sleep: Callable[[float], None] = time.sleep) -> None:
+    """Wait until each share is complete or its job over. `say` is told where something has changed.
+
+    A job that was started again for a share which is complete by now has nothing to measure: nobody waits for it.
+    A cluster that does not answer is asked again for a while. Raises MissingError where it stays silent.
+    """
+    before: object = None
+    pause_s, silent = _FIRST_WAIT_S, 0
+    while True:
+        try:
+            now, silent = standings(folder), 0
+        except MissingError:  # its controller is being restarted
+            silent += 1
+            if silent > _MOST_SILENT:
+                raise
+            sleep(_MOST_WAIT_S)
+            continue
+        told = [(one.state, one.trials) for one in now]
+        if told != before:
+            say(now)
+            before, pause_s = told, _FIRST_WAIT_S
+        if not any(one.open and not one.complete for one in now):
+            return
+        sleep(pause_s)
+        pause_s = min(_MOST_WAIT_S, pause_s * _GROWS)
+
+
+def take_in(folder: Path) -> Taken:
+    """Merge what the jobs recorded into the run of the output folder; return it. Twice changes nothing.
+
+    Document and table are written when nothing is missing any more. Raises UsageError where nothing is there yet.
+    """
+    submission = read_plan(folder / "plan.json")
+    output, run_id = folder.parent.parent, submission.head.run_id
+    target = record_path(output, run_id)
+    now = standings(folder)
+    lost = {one.share: _lost(one) for one in now if not one.complete and one.state is not None and not one.open}
+    stored = read_record(target) if target.exists() else None
+    whole = merged(submission, [run for _, run in parts(folder)], stored, lost)
+    run = whole.run
+    if not run.trials:
+        raise UsageError(f"{run_id}: no job has recorded anything yet; `torchstone submit --merge {run_id} --follow`")
+    if stored is None or encode(stored) != encode(run):
+        write_run(run, target)
+    ended = all(one.complete for one in now)
+    if ended and not table_path(output, run_id).exists() and claim_publishing(folder):
+        results = published(read_record(target), output)
+        return Taken(results.summary, results, now, whole.twice)
+    return Taken(summarize(find(output, run_id)), None, now, whole.twice)
+
+
+def _lost(one: Standing) -> str:
+    assert one.state is not None
+    return f"job {one.state.job} ended: {one.state.word}" + (f" ({one.why})" if one.why else "")
+
+
+def is_ok(summary: RunSummary) -> bool:
+    """Say whether one trial at least succeeded."""
+    return any(trial.outcome.status == Status.OK for case in summary.cases for trial in case.trials)

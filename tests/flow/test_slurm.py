@@ -1,0 +1,202 @@
+"""`submit --on slurm` through a real SLURM: the same answer as on one machine, whatever happens to its jobs."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import slurm_cluster
+from slurm_cluster import until
+
+from torchstone.cli import main
+from torchstone.core.schema.trial import Status
+from torchstone.storage.record_reader import read_record
+
+pytestmark = pytest.mark.xdist_group("slurm")  # its ports are fixed
+
+# Says which settings of SLURM it was started with, and takes as long as the file `pause` says.
+MODEL = """
+import os, time, torch
+from pathlib import Path
+
+def load():
+    seen = sorted(name for name in os.environ if name.startswith(("SLURM_", "SBATCH_")))
+    Path("seen").open("a").write(" ".join(seen) + "\\n")
+    time.sleep(float(Path("pause").read_text()))
+    return {"model": torch.nn.Linear(8, 8), "example": torch.randn(4, 8)}
+"""
+FILE = """
+task: infer
+model: py:net.py:load
+device: cpu
+axes: {batch_size: [%s]}
+procedure: {trials: %s, iterations: 2, warmup: 0, isolation: fork, phases: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    yield from slurm_cluster.running()
+
+
+@pytest.fixture
+def work(slurm, tmp_path, monkeypatch):
+    """A folder with a model of one layer and a sweep over it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCHSTONE_OUTPUT", "outputs")
+    Path("net.py").write_text(MODEL)
+    Path("pause").write_text("0")
+    return tmp_path
+
+
+def a_sweep(cases, trials):
+    Path("sweep.yaml").write_text(FILE % (", ".join(str(n + 1) for n in range(cases)), trials))
+
+
+def the_submitted():
+    (plan,) = Path("outputs/submitted").glob("*/plan.json")
+    return plan.parent
+
+
+def job_of(folder):
+    return json.loads(max((folder / "jobs").glob("*.json")).read_bytes())["job_id"]
+
+
+def the_plan(folder):
+    head = json.loads((folder / "plan.json").read_bytes())["head"]
+    return head["plan"]["slots"]
+
+
+def merged(folder):
+    return read_record(Path("outputs/records") / f"{folder.name}.jsonl")
+
+
+def equals_its_plan(run):
+    """Every trial of the plan is there once, and ended well."""
+    ids = [case.case_id for case in run.head.plan.cases]
+    assert sorted((t.case_id, t.number) for t in run.trials) == sorted(
+        (ids[s.case], s.number) for s in run.head.plan.slots
+    )
+    assert {t.outcome.status for t in run.trials} == {Status.OK}
+    assert run.end.status == "done"
+    return True
+
+
+def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
+    a_sweep(cases=4, trials=1)
+    assert main(["run", "sweep.yaml", "--name", "here", "--quiet"]) == 0
+    (path,) = Path("outputs/records").glob("*.jsonl")
+    here = read_record(path)
+    monkeypatch.setenv("SLURM_CPU_BIND", "quiet,mask_cpu:0x1")  # of an allocation in which `submit` is typed
+    Path("seen").unlink()
+    capfd.readouterr()
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--cases-per-job", "2", "--follow", "--memory", "100M"]) == 0
+    said = capfd.readouterr()
+    assert "4 cases in 2 jobs submitted to slurm." in said.out
+    assert "jobs: 0 waiting, 0 running, 2 over" in said.err
+
+    folder = the_submitted()
+    run = merged(folder)
+    assert equals_its_plan(run)
+    assert run.head.plan == here.head.plan  # cases, their order, and the order of the trials
+    assert [case.case_id for case in run.head.plan.cases] == [case.case_id for case in here.head.plan.cases]
+    assert {t.case_id for t in run.trials} == {t.case_id for t in here.trials}
+    rehearsed, *measured = Path("seen").read_text().splitlines()
+    assert "SLURM_CPU_BIND" in rehearsed  # here, before anything was submitted
+    assert measured == [""] * 6  # nothing of SLURM reached what was measured: a rehearsal a job, and four trials
+    assert len(run.head.machines) == 1
+    assert run.head.machines[0].settings["cpu_affinity"] is not None
+    assert {t.facts["machine"] for t in run.trials} == {0}
+    assert len({t.facts["job"] for t in run.trials}) == 2
+
+    # Merged again and imported twice, nothing changes; there is nothing to resume.
+    record = Path("outputs/records") / f"{folder.name}.jsonl"
+    before = record.read_bytes()
+    assert main(["submit", "--merge", folder.name]) == 0
+    assert record.read_bytes() == before
+    assert main(["import", str(record), "--output-dir", "elsewhere"]) == 0
+    assert main(["import", "outputs", "--output-dir", "elsewhere"]) == 0
+    assert len(list(Path("elsewhere/records").glob("*.jsonl"))) == 2  # this run and that of `run`: no parts
+    assert main(["resume", folder.name]) == 2
+    assert "nothing is missing" in capfd.readouterr().err
+    until(lambda: not slurm_jobs())
+    assert list(Path("outputs").glob("report*")) or list(Path("outputs").rglob("*.md"))  # of the dependent job
+
+
+def slurm_jobs():
+    import subprocess
+
+    return subprocess.run(["squeue", "--noheader"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_what_slurm_refuses_is_told_with_what_there_is(work, refused):
+    a_sweep(cases=2, trials=1)
+    line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--partition", "nowhere")
+    assert "invalid partition specified: nowhere" in line.lower()
+    assert "Partitions here: debug" in line
+    assert not list(Path("outputs").rglob("plan.json"))
+    line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--gres", "gpu:7", "--device", "cuda")
+    assert "SLURM refused the job" in line
+    line = refused("submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--account", "a\n#SBATCH --uid=0")
+    assert "--account: line breaks and control characters" in line
+
+
+@pytest.mark.long
+def test_twelve_cases_of_which_one_is_cancelled_one_requeued_and_a_node_lost(work, slurm, capfd):
+    a_sweep(cases=12, trials=2)
+    Path("pause").write_text("1.5")
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal"]) == 0
+    folder = the_submitted()
+    job = job_of(folder)
+    slurm.ask("scancel", f"{job}_11")
+    until(lambda: any((folder / "parts").glob("*.part")))
+    until(lambda: any(slurm.state(job, task) == "RUNNING" and one_recorded(folder, task) for task in range(11)))
+    requeued = next(t for t in range(11) if slurm.state(job, t) == "RUNNING" and one_recorded(folder, t))
+    slurm.ask("scontrol", "requeue", f"{job}_{requeued}")
+    slurm.kill("n2")
+    capfd.readouterr()
+    assert main(["resume", folder.name]) == 0  # what is over and lacks trials: the cancelled one
+    assert "1 case in 1 job submitted to slurm." in capfd.readouterr().out
+    until(lambda: slurm.ask("sinfo", "-h", "-n", "n2", "-o", "%T").strip() in ("down", "down*"), 90)
+    Path("pause").write_text("0")
+    slurm.start("n2")
+    slurm.at_once(job)
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 0
+    assert main(["resume", folder.name]) == 2
+    run = merged(folder)
+    assert equals_its_plan(run)
+    assert len(run.trials) == 24
+    attempts = sorted(path.name for path in (folder / "parts").glob(f"{requeued}.*.part"))
+    assert len(attempts) > 1  # the second attempt went on where the record of the first stopped
+    taken = [
+        t.number
+        for path in attempts
+        for t in read_record(folder / "parts" / path).trials
+        if t.outcome.status == Status.OK
+    ]
+    assert sorted(taken) == [0, 1]
+    capfd.readouterr()
+
+
+def one_recorded(folder, task):
+    return any(read_record(path).trials for path in (folder / "parts").glob(f"{task}.*.part") if path.stat().st_size)
+
+
+@pytest.mark.long
+def test_a_job_that_its_time_limit_ends_is_told_and_resumed(work, slurm, capfd):
+    a_sweep(cases=2, trials=3)
+    Path("pause").write_text("40")
+    assert main(["submit", "sweep.yaml", "--on", "slurm", "--no-rehearsal", "--time", "1", "--follow"]) == 1
+    said = capfd.readouterr().out
+    assert "TIMEOUT" in said
+    folder = the_submitted()
+    run = merged(folder)
+    gone = [t for t in run.trials if t.outcome.status == Status.INTERRUPTED]
+    assert gone
+    assert all("TIMEOUT" in t.outcome.message for t in gone)
+    assert f"torchstone resume {folder.name}" in said
+    Path("pause").write_text("0")
+    assert main(["resume", folder.name]) == 0
+    assert main(["submit", "--merge", folder.name, "--follow"]) == 0
+    assert equals_its_plan(merged(folder))
+    assert os.listdir(folder / "ended")

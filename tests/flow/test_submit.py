@@ -1,0 +1,173 @@
+"""`submit` without a cluster: what jobs type, typed here; a wrong request is told before anything is written."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from build import a_submission
+
+from torchstone.cli import main
+from torchstone.core.schema.trial import Status
+from torchstone.storage.record_reader import read_record
+from torchstone.storage.submissions import (
+    find_submission,
+    jobs,
+    note_job,
+    part_path,
+    parts,
+    read_plan,
+    write_submission,
+)
+
+MODEL = """
+import torch
+
+def load():
+    return {"model": torch.nn.Linear(8, 8), "example": torch.randn(4, 8)}
+"""
+FILE = """
+task: infer
+model: py:net.py:load
+device: cpu
+axes: {batch_size: [1, 2]}
+procedure: {trials: 2, iterations: 2, warmup: 0, isolation: fork, phases: false}
+"""
+SBATCH = '#!/bin/sh\necho "$@" >>said\necho 17\n'
+GONE = "#!/bin/sh\necho 'Invalid job id specified' >&2; exit 1\n"
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A folder with a sweep, and a SLURM that takes every job and forgets it at once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCHSTONE_OUTPUT", "outputs")
+    (tmp_path / "bin").mkdir()
+    for name, text in {"sbatch": SBATCH, "scontrol": GONE, "sacct": GONE, "sinfo": GONE}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    Path("net.py").write_text(MODEL)
+    Path("sweep.yaml").write_text(FILE)
+    return tmp_path
+
+
+def typed(*words):
+    return main(["submit", "sweep.yaml", "--on", "slurm", *words])
+
+
+def test_what_a_job_types_measures_its_share_and_only_what_is_missing_of_it(work, capfd):
+    assert typed("--no-rehearsal") in (0, 1, 2)  # the jobs are forgotten: nothing is recorded yet
+    (plan,) = Path("outputs/submitted").glob("*/plan.json")
+    share = ["run", "--plan", str(plan), "--quiet"]
+    assert main([*share, "--share", "0", "--attempt", "17-0"]) == 0
+    assert "share 0: trials measured: 2, missing: 0" in capfd.readouterr().out
+
+    # Two jobs cannot write one record; what another attempt has recorded is not measured again.
+    assert main([*share, "--share", "1", "--attempt", "18-0"]) == 0
+    record = part_path(plan.parent, 1, "18-0")
+    lines = record.read_bytes().splitlines(keepends=True)
+    record.write_bytes(b"".join(lines[:2]) + lines[2][:99])  # its head, a trial, and what a kill leaves of the next
+    capfd.readouterr()
+    assert main([*share, "--share", "1", "--attempt", "18-0"]) == 2
+    assert "exists already: a record is written once" in capfd.readouterr().err
+    assert main([*share, "--share", "1", "--attempt", "18-1"]) == 0
+    assert "share 1: trials measured: 1, missing: 0" in capfd.readouterr().out
+    assert main([*share, "--share", "1", "--attempt", "18-2"]) == 0
+    assert "share 1: trials measured: 0, missing: 0" in capfd.readouterr().out
+
+    assert main(["submit", "--merge", plan.parent.name]) == 0
+    run = read_record(Path("outputs/records") / f"{plan.parent.name}.jsonl")
+    assert [t.outcome.status for t in run.trials] == [Status.OK] * 4
+    assert len({(t.case_id, t.number) for t in run.trials}) == 4
+    assert main(["show", plan.parent.name, "--full"]) == 0
+
+    # Code that has changed since is not what was submitted.
+    Path("net.py").write_text(MODEL.replace("8, 8", "8, 9"))
+    capfd.readouterr()
+    assert main([*share, "--share", "0", "--attempt", "19-0"]) == 2
+    assert "its file has changed; submit it again" in capfd.readouterr().err
+
+
+def test_resume_submits_only_what_is_over_and_incomplete(work, capfd):
+    typed("--no-rehearsal")
+    (plan,) = Path("outputs/submitted").glob("*/plan.json")
+    assert main(["run", "--plan", str(plan), "--share", "1", "--attempt", "1-0", "--quiet"]) == 0
+    Path("said").unlink()
+    capfd.readouterr()
+    main(["resume", "sweep"])
+    said = capfd.readouterr()
+    assert "1 case in 1 job submitted to slurm." in said.out
+    assert "--array=0 " in Path("said").read_text()
+    assert [job.shares for job in jobs(plan.parent)] == [(0, 1), (0,)]
+    assert main(["resume", "sweep", "--force"]) == 2
+    assert "is measured by jobs: edit" in capfd.readouterr().err
+
+
+def test_your_own_code_is_tried_before_anything_is_submitted(work, refused):
+    Path("net.py").write_text(MODEL.replace("torch.nn.Linear", "torch.nn.Linaer"))
+    said = refused("submit", "sweep.yaml", "--on", "slurm", lines=20)
+    assert "Linaer" in said
+    assert not Path("said").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name the cluster: --on NAME (known: ray, slurm)"),
+        (("--on", "slrum"), "unknown cluster 'slrum'. Did you mean 'slurm'?"),
+        (("--on", "slurm", "--address", "x:1"), "--address is not an option of slurm"),
+        (("--on", "ray", "--partition", "gpu"), "--partition is not an option of ray"),
+        (
+            ("--on", "slurm", "--device", "auto", "--gres", "gpu:1"),
+            "name the kind of device that the jobs get: --device",
+        ),
+        (("--on", "slurm", "--axis", "precision=auto"), "precision=auto is decided by a device that only the job sees"),
+        (("--on", "slurm", "--cpus", "many"), "--cpus many: a number, 1 or more"),
+        (("--on", "slurm", "--cases-per-job", "0"), "--cases-per-job 0 is too small"),
+        (("--on", "slurm", "--report", "word"), "--report word: known are"),
+        (("--on", "slurm", "--axis", "batch_sise=1"), "batch_sise"),
+    ],
+)
+def test_a_wrong_request_is_one_line(work, refused, words, said):
+    assert said in refused("submit", "sweep.yaml", "--no-rehearsal", *words)
+
+
+def test_what_a_job_types_wrongly_is_one_line(work, refused):
+    folder = Path("elsewhere")
+    write_submission(folder, a_submission(), {})
+    plan = str(folder / "plan.json")
+    assert "--plan needs --share N" in refused("run", "--plan", plan)
+    assert "has the shares 0 to 3" in refused("run", "--plan", plan, "--share", "4")
+    assert "leave out the recipe" in refused("run", "smoke", "--plan", plan, "--share", "0")
+    assert "--attempt '../x'" in refused("run", "--plan", plan, "--share", "0", "--attempt", "../x")
+    assert "cannot read nowhere" in refused("run", "--plan", "nowhere", "--share", "0")
+    (folder / "plan.json").write_text('{"record":"head","schema":4}')
+    assert "not a torchstone plan" in refused("run", "--plan", plan, "--share", "0")
+    (folder / "plan.json").write_text("{")
+    assert "is not JSON" in refused("run", "--plan", plan, "--share", "0")
+    assert "no submitted run 'x'" in refused("submit", "--merge", "x")
+
+
+def test_a_plan_whose_shares_are_not_its_cases_is_refused(tmp_path, refused):
+    write_submission(tmp_path, a_submission(shares=((0, 1), (1, 2))), {})
+    assert "its shares are not its cases" in refused("run", "--plan", str(tmp_path / "plan.json"), "--share", "0")
+
+
+def test_a_submitted_run_is_found_by_id_prefix_name_and_latest(tmp_path):
+    assert find_submission(tmp_path, "latest") is None
+    for number in (1, 2):
+        head = msgspec.structs.replace(a_submission().head, run_id=f"2026112{number}-1")
+        submission = a_submission(head=head)
+        write_submission(tmp_path / "submitted" / submission.head.run_id, submission, {})
+    newest = tmp_path / "submitted" / "20261122-1"
+    assert find_submission(tmp_path, "latest") == find_submission(tmp_path, "sweep") == newest
+    assert find_submission(tmp_path, "20261121") == tmp_path / "submitted" / "20261121-1"
+    assert find_submission(tmp_path, "other") is None
+    note_job(newest, "17", (0, 1))
+    note_job(newest, "18", (1,))
+    assert [(job.job_id, job.shares) for job in jobs(newest)] == [("17", (0, 1)), ("18", (1,))]
+    (newest / "parts" / "0.17-0.part").touch()
+    (newest / "parts" / "1.17-0.part").write_text('{"record":"head","sch')  # killed while it began
+    assert not list(parts(newest))
+    assert read_plan(newest / "plan.json").head.name == "sweep"

@@ -1,0 +1,147 @@
+"""SLURM: scripts that sbatch reads as they are meant, states with and without accounting."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from build import a_submission
+
+from torchstone.core.errors import MissingError, UsageError
+from torchstone.core.schema.submission import Job, Phase
+from torchstone.plugins import registry
+from torchstone.plugins.clusters.slurm import environment
+from torchstone.plugins.clusters.slurm.scripts import array_of, scripts
+
+SLURM = registry.load("clusters", "slurm")
+JOB = Job("17", (0, 1, 2, 3), "2026-11-23T19:00:00+00:00")
+DISABLED = "#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2; exit 1\n"
+FORGOTTEN = "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n"
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Put programs of these names and texts first in the path."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def put(**texts):
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+
+    return put
+
+
+def lines(text, **wanted):
+    return [line for line in scripts(a_submission(wanted=wanted), Path("/out"))[text].splitlines() if "#SBATCH" in line]
+
+
+def test_every_option_is_a_line_of_the_script():
+    asked = {"partition": "gpu", "account": "me", "gres": "gpu:a100:1", "time": "1:00:00", "cpus": "8", "memory": "16G"}
+    found = lines("job.sbatch", **asked, sbatch="--exclusive\n--mail-type=END", at_most="3")
+    for line in (
+        "--partition=gpu", "--account=me", "--gres=gpu:a100:1", "--time=1:00:00", "--cpus-per-task=8", "--mem=16G",
+        "--exclusive", "--mail-type=END", "--array=0-3%3", "--requeue", "--output=log/%A_%a.txt", "--chdir=/out",
+    ):  # fmt: skip
+        assert f"#SBATCH {line}" in found
+    merge = lines("merge.sbatch", **asked)
+    assert "#SBATCH --account=me" in merge
+    assert not any("gres" in line or "array" in line for line in merge)  # it needs no card
+
+
+def test_a_preempted_job_is_left_alone_where_that_is_asked_for():
+    assert "#SBATCH --no-requeue" in lines("job.sbatch", requeue="no")
+
+
+@pytest.mark.parametrize("name", ["account", "partition", "sbatch"])
+def test_what_would_be_a_line_of_its_own_is_refused(name):
+    with pytest.raises(UsageError, match="line breaks and control characters"):
+        lines("job.sbatch", **{name: "a\r#SBATCH --uid=0" if name == "sbatch" else "a\n#SBATCH --uid=0"})
+
+
+@pytest.mark.parametrize("folder", ["/a b/out", "/a'b", '/a"b', "/a$b`c`", "/결과"])
+def test_any_folder_may_be_named(folder, tmp_path):
+    text = scripts(a_submission(folder=folder, output=folder), Path("/out"))["job.sbatch"]
+    script = tmp_path / "job.sbatch"
+    script.write_text(text.replace("/usr/bin/python3 -m torchstone", "pwd #"))
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+    (line,) = [line for line in text.splitlines() if line.startswith("cd ")]
+    said = subprocess.run(
+        ["bash", "-c", f'cd() {{ printf %s "$1"; }}; {line}'], capture_output=True, text=True, check=True
+    )
+    assert said.stdout == folder
+
+
+def test_the_settings_of_an_outer_allocation_reach_neither_sbatch_nor_what_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("SLURM_CPU_BIND", "quiet,mask_cpu:0x1")
+    monkeypatch.setenv("SBATCH_PARTITION", "other")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm/mine.conf")
+    assert environment()["SLURM_CONF"] == "/etc/slurm/mine.conf"
+    assert not {"SLURM_CPU_BIND", "SBATCH_PARTITION"} & environment().keys()
+    (tmp_path / "python").write_text("#!/bin/sh\nenv\n")
+    (tmp_path / "python").chmod(0o755)
+    text = scripts(a_submission(folder=str(tmp_path), python=str(tmp_path / "python")), tmp_path)["job.sbatch"]
+    (tmp_path / "ended").mkdir()
+    told = subprocess.run(
+        ["bash"], input=text, capture_output=True, text=True, cwd=tmp_path, check=True,
+        env={"PATH": "/usr/bin:/bin", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "17", "SLURM_CPU_BIND": "x"},
+    )  # fmt: skip
+    assert "SLURM" not in told.stdout
+    assert (tmp_path / "ended" / "3.17-0").read_text() == "0\n"
+
+
+def test_shares_are_an_array():
+    plan = a_submission(cases=9)
+    assert [array_of(plan, shares) for shares in ([4], [0, 1, 2], [1, 3, 4])] == ["4", "0-2", "1,3,4"]
+
+
+def test_without_accounting_the_controller_is_asked(commands):
+    shown = (
+        "JobId=17 ArrayJobId=17 ArrayTaskId=2-3%1 JobName=x JobState=PENDING Reason=Resources\n"
+        "JobId=18 ArrayJobId=17 ArrayTaskId=0 JobName=x JobState=COMPLETED\n"
+        "JobId=19 ArrayJobId=17 ArrayTaskId=1 JobName=x JobState=TIMEOUT\n"
+    )
+    commands(sacct=DISABLED, scontrol=f"#!/bin/sh\ncat <<'E'\n{shown}E\n")
+    found = SLURM.states(JOB, Path())
+    assert {n: (s.word, s.phase) for n, s in found.items()} == {
+        0: ("COMPLETED", Phase.OVER), 1: ("TIMEOUT", Phase.OVER), 2: ("PENDING", Phase.WAITING),
+        3: ("PENDING", Phase.WAITING),
+    }  # fmt: skip
+    assert found[1].job == "17_1"
+
+
+def test_the_accounting_knows_what_the_controller_has_forgotten(commands):
+    said = "17_0|COMPLETED\n17_1|CANCELLED by 1000\n17_2|NODE_FAIL\n17_3|OUT_OF_MEMORY\n18|RUNNING\n"
+    commands(sacct=f"#!/bin/sh\nprintf '{said}'\n", scontrol=FORGOTTEN)
+    words = {n: s.word for n, s in SLURM.states(JOB, Path()).items()}
+    assert words == {0: "COMPLETED", 1: "CANCELLED", 2: "NODE_FAIL", 3: "OUT_OF_MEMORY"}
+
+
+def test_what_neither_knows_is_left_out(commands):
+    commands(sacct=DISABLED, scontrol=FORGOTTEN)
+    assert SLURM.states(JOB, Path()) == {}
+
+
+def test_a_controller_that_is_down_is_no_end_of_a_job(commands):
+    commands(sacct=DISABLED, scontrol="#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
+    with pytest.raises(MissingError, match="Unable to contact slurm controller"):
+        SLURM.states(JOB, Path())
+
+
+def test_without_sbatch_the_line_says_what_to_type(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingError, match=r"sbatch not found: .* --dry-run prints the scripts"):
+        SLURM.submit(a_submission(), tmp_path, range(4))
+
+
+def test_only_the_shares_asked_for_are_submitted_and_the_merge_waits_for_them(commands, tmp_path):
+    commands(sbatch=f'#!/bin/sh\necho "$@" >>{tmp_path}/said\necho "17;cluster"\n')
+    assert SLURM.submit(a_submission(), tmp_path, [1, 3]) == "17"
+    assert SLURM.submit(a_submission(), tmp_path, range(4)) == "17"
+    assert (tmp_path / "said").read_text().splitlines() == [
+        f"--parsable --array=1,3 {tmp_path}/job.sbatch",
+        f"--parsable --dependency=afterany:17 {tmp_path}/merge.sbatch",
+        f"--parsable {tmp_path}/job.sbatch",
+        f"--parsable --dependency=afterany:17 {tmp_path}/merge.sbatch",
+    ]
