@@ -14,12 +14,14 @@ only the process of a trial calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, DataCard, Unreadable, View
 from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.collective import Collective
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.memory import PeakMemory
@@ -145,6 +147,31 @@ class Windowed(Protocol):
 
     def enter(self, window: str) -> None:
         """Be told of which window (`Engine.windows`) the next steps are; steps before the first are warm-up."""
+
+
+class Replicas(Protocol):
+    """The replicas or shards of a model over ranks, as one of them has it. `call`: what is called in its place."""
+
+    call: Any
+
+    def synchronize(self, *, last: bool) -> None:
+        """Say whether the next backward pass exchanges gradients: that of the `last` batch before an update."""
+
+    def silent(self) -> AbstractContextManager[None]:
+        """Have the steps within communicate nothing, and compute the same."""
+
+    def recorded(self) -> AbstractContextManager[Sequence[Collective]]:
+        """Return the collectives of the step within; they are there when it is left."""
+
+    def facts(self) -> Mapping[str, Scalar]:
+        """Return what was settled without being asked for."""
+
+
+@runtime_checkable
+class Distributed(Protocol):
+    """What a Prepared is beside, if its steps are shared among ranks; `replicas` is None for one process."""
+
+    replicas: Replicas | None
 
 
 class Trainable(Prepared, Protocol):
