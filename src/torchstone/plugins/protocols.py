@@ -164,7 +164,7 @@ class Replicas(Protocol):
         """Return the collectives of the step within; they are there when it is left."""
 
     def facts(self) -> Mapping[str, Scalar]:
-        """Return what was settled without being asked for."""
+        """Return what was settled without being asked for; known once a step is done."""
 
 
 @runtime_checkable

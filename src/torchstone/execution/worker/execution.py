@@ -196,6 +196,7 @@ def measure_prepared(
         send(Entered(stage, system_clock(), measures=True))
         measure_anatomy(last, window, instrument, device, procedure, tally, turn, ranks.agreed)
     if isinstance(prepared, Distributed) and prepared.replicas is not None:
+        tally.facts.update(prepared.replicas.facts())
         compare_communication(request, step, step_s, batches, prepared.replicas, ranks, device, tally, send)
     if request.host_profile:
         from torchstone.execution.worker.host_profile import look

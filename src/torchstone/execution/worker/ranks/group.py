@@ -1,7 +1,7 @@
-"""What ranks agree on, and how their measurements come together: through a gloo group beside the one of the gradients.
+"""What ranks agree on, and how their measurements come together: by a gloo group beside that of the gradients.
 
-All ranks must do the same steps, or they wait for one another for ever: where a rule looks at the clock, rank 0 decides.
-The numbers go through the host, so that no device is disturbed.
+All ranks must do the same steps, or they wait for one another for ever: where a rule looks at the clock, rank 0
+decides. The numbers go through the host, so that no device is disturbed.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import msgspec
 
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.message import ASK_WHERE, Ended, TrialRequest
-from torchstone.core.schema.ranks import world_size
+from torchstone.core.schema.ranks import STRATEGY, world_size
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.ranks.rank import be_rank
 from torchstone.execution.worker.ranks.rendezvous import Rendezvous, rendezvous
@@ -72,6 +72,8 @@ def _elastic(where: Rendezvous, ranks_here: int, request: TrialRequest, descript
         )  # fmt: skip
     if where.is_here:  # the name of this host may not lead back to it (pytorch/pytorch#150532)
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if request.case.configuration[STRATEGY] == "fsdp2":
+        import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
     descriptors = [roll.descriptor(rank) for rank in range(ranks_here)]
     elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors)
 

@@ -27,7 +27,7 @@ class Rendezvous(msgspec.Struct, frozen=True):
 
 
 def rendezvous(environment: Mapping[str, str] = os.environ) -> Rendezvous:
-    """Return what the environment says of the nodes; one node where it says nothing. Raises UsageError if it is torn."""
+    """Return what the environment says of the nodes: one, where it says nothing. Raises UsageError if it is torn."""
     nodes, node_rank = (environment.get(name, default) for name, default in ((NODES, "1"), (NODE_RANK, "0")))
     if not nodes.isdecimal() or not node_rank.isdecimal() or int(nodes) < 1 or int(node_rank) >= int(nodes):
         raise UsageError(f"{NODES}={nodes}, {NODE_RANK}={node_rank}: the number of nodes, and this one's from 0")

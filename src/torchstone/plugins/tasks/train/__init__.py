@@ -40,9 +40,12 @@ class PreparedTraining:
         self.module: Any = _settings.arrange(model.module.train(), configuration, device)
         self._compile_pool = _compile_pool.CompilePool(configuration, device)
         self.replicas: Replicas | None = None
+        self._shapes = self.module
         if is_distributed(configuration):
+            from torchstone.plugins.tasks import _twin
             from torchstone.plugins.tasks.train import strategies
 
+            self._shapes = _twin.twin(self.module, lambda tensor: tensor.to("meta"))  # what is shared cannot be copied
             self.replicas = strategies.replicas_of(self.module, configuration, device)
         called = self.module if self.replicas is None else self.replicas.call
         self._module = _settings.compiled(called, configuration)
@@ -67,7 +70,6 @@ class PreparedTraining:
             "fused_optimizer": fused,
             "effective_batch_size": items_together(configuration),
             **_settings.in_effect(configuration, device),
-            **(self.replicas.facts() if self.replicas is not None else {}),
         }
         self.losses: list[Any] | None = None
         self._losses: list[Any] = []
@@ -150,10 +152,11 @@ class PreparedTraining:
         """
         from torchstone.plugins.tasks import _flops
 
-        once = _flops.count(self.module, self._plain_loss, batch.tensors, self._configuration.get("precision"))
+        once = _flops.count(self._shapes, self._plain_loss, batch.tensors, self._configuration.get("precision"))
         if once.flops is None or once.traffic_bytes is None or once.operators is None:
             return once
-        weights_bytes = sum(p.numel() * p.element_size() for p in self._parameters)
+        own = (p.to_local() if hasattr(p, "to_local") else p for p in self._parameters)  # of FSDP2: a rank's own part
+        weights_bytes = sum(p.numel() * p.element_size() for p in own)
         times = self._accumulation
         return Counted(
             times * once.flops, times * once.traffic_bytes + self._passes * weights_bytes, times * once.operators

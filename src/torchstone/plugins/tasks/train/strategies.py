@@ -140,8 +140,6 @@ def replicas_of(module: torch.nn.Module, configuration: Mapping[str, Scalar], de
     if not is_distributed(configuration):
         return None
     if not dist.is_initialized():
-        raise Unsupported(
-            f"strategy={configuration[STRATEGY]}: there is no process group here; `torchstone run` has one"
-        )
+        raise Unsupported(f"strategy={configuration[STRATEGY]}: no process group is here; `torchstone run` has one")
     kinds = {"ddp": Ddp, "fsdp2": Fsdp2}
     return kinds[str(configuration[STRATEGY])](module, device)
