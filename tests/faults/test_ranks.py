@@ -74,7 +74,9 @@ def check(trial: Trial, status: Status, says: str) -> None:
 def test_a_rank_that_is_killed_ends_the_trial_at_once(tmp_path):
     trial = trials_of(tmp_path, "kill")["kill"]
     check(
-        trial, CRASHED, "rank 1: killed by SIGKILL during warm-up, (not|by kill -9 from outside, or) .*kernel's .* killer"
+        trial,
+        CRASHED,
+        "rank 1: killed by SIGKILL during warm-up, (not|by kill -9 from outside, or) .*kernel's .* killer",
     )
 
 
@@ -87,10 +89,10 @@ def test_the_first_rank_that_fails_says_why_and_the_others_are_measured(tmp_path
     assert well.outcome.status == Status.OK, well.outcome
     assert {m.rank for m in well.measurements if m.metric == "step_time_s"} == {0, 1}
     assert well.facts["ranks"] == 2
-    assert re.fullmatch(r"0: \d+; 1: \d+", well.facts["threads_by_rank"])
-    assert re.fullmatch(r"0: [-,\d]+; 1: [-,\d]+", well.facts["cores_by_rank"])
-    assert re.fullmatch(r"0: \S+; 1: \S+", well.facts["items_per_s_by_rank"])
-    assert well.facts["reshard_after_forward"].startswith("root: ")
+    assert re.fullmatch(r"0: \d+; 1: \d+", str(well.facts["threads_by_rank"]))
+    assert re.fullmatch(r"0: [-,\d]+; 1: [-,\d]+", str(well.facts["cores_by_rank"]))
+    assert re.fullmatch(r"0: \S+; 1: \S+", str(well.facts["items_per_s_by_rank"]))
+    assert str(well.facts["reshard_after_forward"]).startswith("root: ")
 
 
 def test_a_rank_that_hangs_ends_the_trial_at_its_timeout_and_is_named(tmp_path):

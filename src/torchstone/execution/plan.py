@@ -220,8 +220,9 @@ def arrange(
         for one in sketches:
             for configuration in effective(one.configurations, placement):
                 device = machine.device(placement.device, placement.index)
-                case = ranks.placed(one.workload, on_device(configuration, device), placement)
-                if device is not None:
+                case = Case(one.workload, on_device(configuration, device), placement)
+                if device is not None:  # what is not here is told, and not judged
+                    case = ranks.placed(case.workload, case.configuration, placement)
                     ranks.check_devices(case.placement, machine)
                 cases.setdefault(case.case_id, case)
     places = [rank(case.configuration, first) for case in cases.values()]

@@ -94,3 +94,20 @@ def check_devices(placement: Placement, machine: Machine) -> None:
         after = f" from index {placement.index} on" if placement.index else ""
         wanted = f"world_size={placement.count} needs as many devices"
         raise UsageError(f"{wanted}: {there}{after}; --axis world_size={devices}")
+
+
+def meant(
+    axes: Mapping[str, Sequence[Scalar]], placement: Placement, machine: Machine
+) -> dict[str, tuple[Scalar, ...]]:
+    """Return the values of a search's axes without `auto`: the strategies and back ends that the device has.
+
+    Raises UsageError where it has no such back end, or fewer devices than the largest world_size.
+    """
+    found = {axis: tuple(values) for axis, values in axes.items()}
+    if STRATEGY in found:
+        found[STRATEGY] = tuple(dict.fromkeys("ddp" if word == "auto" else word for word in found[STRATEGY]))
+    if BACKEND in found:
+        found[BACKEND] = tuple(dict.fromkeys(backend_on(placement.device, str(word)) for word in found[BACKEND]))
+    largest = max((int(size or 1) for size in found.get(WORLD_SIZE, ())), default=1)
+    check_devices(msgspec.structs.replace(placement, count=largest), machine)
+    return found

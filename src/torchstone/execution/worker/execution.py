@@ -79,7 +79,7 @@ def carry_out(request: Request, line: EventPipe) -> None:
             from torchstone.execution.worker.ranks.launching import launch
 
             _refuse_on_ranks(request)
-            end = launch(request, line)
+            end = launch(request, line, carry_out_trial)
             line.write(b"\n")  # rank 0 may have been killed within a line
             send(end)
             return

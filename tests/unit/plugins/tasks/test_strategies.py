@@ -50,7 +50,7 @@ def as_rank(rank, size, strategy, folder):
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    joint, loss = gradients(case_of(size * EACH)) if rank == 0 else (None, None)
+    joint, loss = gradients(case_of(size * EACH if rank == 0 else EACH))
     dist.init_process_group("gloo", init_method=f"file://{folder}/{strategy}{size}", rank=rank, world_size=size)
     own, own_loss = gradients(case_of(EACH, strategy, size))
     halves, _ = gradients(case_of(EACH // 2, strategy, size, accumulation=2))
@@ -65,8 +65,7 @@ def as_rank(rank, size, strategy, folder):
 
 
 def main(folder):
-    import torch.distributed.fsdp
-    import torch.multiprocessing as processes
+    from torch.multiprocessing import spawn as processes
 
     for strategy in ("ddp", "fsdp2"):
         for size in SIZES:

@@ -23,7 +23,7 @@ from torchstone.core.errors import Unsupported
 from torchstone.core.schema.message import ASK_WHERE, Ended, TrialRequest
 from torchstone.core.schema.ranks import STRATEGY, world_size
 from torchstone.execution.worker.pipe import EventPipe
-from torchstone.execution.worker.ranks.rank import be_rank
+from torchstone.execution.worker.ranks.rank import Work, be_rank
 from torchstone.execution.worker.ranks.rendezvous import Rendezvous, rendezvous
 from torchstone.execution.worker.ranks.roll import Roll
 
@@ -34,8 +34,8 @@ _STACK_S = 0.02  # for one rank to write where it is
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def launch(request: TrialRequest, line: EventPipe) -> Ended:
-    """Carry a request out in as many processes as its Case has ranks; return the end of them all.
+def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
+    """Carry a request out in as many processes as its Case has ranks; return the end of them all. `work`: of a rank.
 
     Rank 0 sends the events. Raises Unsupported where ranks cannot be forked.
     """
@@ -49,7 +49,7 @@ def launch(request: TrialRequest, line: EventPipe) -> Ended:
     wrong: str | None = None
     with _stacks_of_ranks(roll, line), line.shared() as descriptor:
         try:
-            _elastic(where, size // where.nodes, request, descriptor, roll)
+            _elastic(where, size // where.nodes, request, descriptor, roll, work)
         except Exception as error:  # ChildFailedError, with a report of several lines, or the agent's own
             wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
         finally:
@@ -57,7 +57,9 @@ def launch(request: TrialRequest, line: EventPipe) -> Ended:
     return roll.outcome(wrong)
 
 
-def _elastic(where: Rendezvous, ranks_here: int, request: TrialRequest, descriptor: int, roll: Roll) -> None:
+def _elastic(
+    where: Rendezvous, ranks_here: int, request: TrialRequest, descriptor: int, roll: Roll, work: Work
+) -> None:
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -75,7 +77,7 @@ def _elastic(where: Rendezvous, ranks_here: int, request: TrialRequest, descript
     if request.case.configuration[STRATEGY] == "fsdp2":
         import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
     descriptors = [roll.descriptor(rank) for rank in range(ranks_here)]
-    elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors)
+    elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors, work)
 
 
 def _run_id(where: Rendezvous) -> str:

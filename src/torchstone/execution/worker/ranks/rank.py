@@ -7,22 +7,25 @@ import datetime
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Event, Request, TrialRequest
 from torchstone.core.schema.ranks import BACKEND
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.worker import crash_handler, pinning
 from torchstone.execution.worker.outcome import ended_by
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.ranks.cores import by_place, share_of, threads_for
-from torchstone.execution.worker.ranks.group import Group
+from torchstone.execution.worker.ranks.group import Alone, Group
 from torchstone.execution.worker.ranks.roll import goodbye, hello
 
 _BEYOND_TIMEOUT_S = 60.0  # the controller ends a trial at its timeout; a collective shall not end it before
+
+
+Work = Callable[[TrialRequest, EventPipe, Alone], Outcome]
 
 
 class _SilentPipe(EventPipe):
@@ -35,13 +38,11 @@ class _SilentPipe(EventPipe):
         """Send nothing."""
 
 
-def be_rank(encoded: bytes, descriptor: int, roll: Sequence[int]) -> None:
+def be_rank(encoded: bytes, descriptor: int, roll: Sequence[int], work: Work) -> None:
     """Carry a request out as the rank that the environment says; return when that went well, else end the process.
 
     `descriptor`: of the trial's events, for rank 0. `roll`: of every rank of this node, to say how it ended.
     """
-    from torchstone.execution.worker.execution import carry_out_trial
-
     local_rank, rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "LOCAL_WORLD_SIZE"))
     _die_with(os.getppid())
     own = roll[local_rank]
@@ -55,7 +56,7 @@ def be_rank(encoded: bytes, descriptor: int, roll: Sequence[int]) -> None:
         request = _on_own_device(request, local_rank)
         group = _join(request, cores)
         line = EventPipe(descriptor) if rank == 0 else _SilentPipe()
-        end = Ended(carry_out_trial(request, line, group))
+        end = Ended(work(request, line, group))
         group.barrier()  # nobody leaves while another still communicates
     except BaseException as error:
         end = ended_by(error)

@@ -79,7 +79,7 @@ class Roll:
                     self._watched[os.pidfd_open(self.pids[rank])] = rank
                 continue
             with contextlib.suppress(Malformed):  # it was killed while it wrote
-                event = decode(line, Event)
+                event: Event = decode(line, Event)
                 if isinstance(event, Ended):
                     self._ends[rank] = event
 

@@ -141,5 +141,4 @@ def replicas_of(module: torch.nn.Module, configuration: Mapping[str, Scalar], de
         return None
     if not dist.is_initialized():
         raise Unsupported(f"strategy={configuration[STRATEGY]}: no process group is here; `torchstone run` has one")
-    kinds = {"ddp": Ddp, "fsdp2": Fsdp2}
-    return kinds[str(configuration[STRATEGY])](module, device)
+    return Ddp(module, device) if configuration[STRATEGY] == "ddp" else Fsdp2(module, device)
