@@ -91,7 +91,7 @@ def communication(trial: Trial) -> Found:
         return found
     exposed_s = max(0.0, fmean(together) - fmean(alone))
     found["compute_step_time_s"] = (fmean(alone), len(alone))
-    found["exposedcommunication_s"] = (exposed_s, len(together))
+    found["exposed_communication_s"] = (exposed_s, len(together))
     if own and (own_s := fmean(own)) > 0.0:
         found["communication_time_s"] = (own_s, len(own))
         found["communication_overlap"] = (max(0.0, 1.0 - exposed_s / own_s), len(together))

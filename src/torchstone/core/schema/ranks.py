@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import AxisStage, Scalar, axes_of
 from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.machine import Machine
 
-WORLD_SIZE, STRATEGY, BACKEND = "world_size", "strategy", "backend"
-AXES_OF_RANKS = (WORLD_SIZE, STRATEGY, BACKEND)
+WORLD_SIZE = "world_size"
+STRATEGY = "strategy"
+BACKEND = "backend"
+AXES_OF_RANKS = axes_of(AxisStage.RANKS)
 NO_STRATEGY = "none"
 # What torch.distributed has for each kind of device. AMD's RCCL is called nccl by PyTorch.
 _BACKENDS: Mapping[str, tuple[str, ...]] = {

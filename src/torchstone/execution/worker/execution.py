@@ -25,6 +25,7 @@ from torchstone.core.schema.message import (
     Request,
     TrialRequest,
 )
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.timing.clock import resolution_s, system_clock
@@ -147,15 +148,9 @@ def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE
 
 
 def measure_prepared(
-    request: TrialRequest,
-    send: Send,
-    engine: Engine,
-    prepared: Prepared,
-    batches: Batches,
-    device: Device,
-    tally: Collector,
-    ranks: Alone = ALONE,
-) -> None:
+    request: TrialRequest, send: Send, engine: Engine, prepared: Prepared, batches: Batches, device: Device,
+    tally: Collector, ranks: Alone = ALONE,
+) -> None:  # fmt: skip
     """Warm up and measure every window of a model that is ready; send what was measured."""
     case, procedure = request.case, request.procedure
     stage = "warm-up"
@@ -199,10 +194,7 @@ def measure_prepared(
         tally.facts.update(prepared.replicas.facts())
         compare_communication(request, step, step_s, batches, prepared.replicas, ranks, device, tally, send)
     if request.host_profile:
-        from torchstone.execution.worker.host_profile import look
-
-        send(Entered("host profile", system_clock(), measures=True))
-        send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
+        _look_at_host(step, batches, device, prepared, procedure, send)
     send(Entered("counting", system_clock()))
     if procedure.count_flops:
         _count(step, step_s, batches, prepared, device, case, tally)
@@ -222,6 +214,15 @@ def _count(
     if "sdpa" in case.configuration and case.placement.device != "cpu" and step_s <= _LOOKED_AT_S:
         compiles = case.configuration.get("compile", "off") not in ("off", None)
         tally.facts.update(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
+
+
+def _look_at_host(
+    step: Step, batches: Batches, device: Device, prepared: Prepared, procedure: Procedure, send: Send
+) -> None:
+    from torchstone.execution.worker.host_profile import look
+
+    send(Entered("host profile", system_clock(), measures=True))
+    send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
 
 
 def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:

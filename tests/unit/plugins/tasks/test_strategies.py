@@ -65,11 +65,11 @@ def as_rank(rank, size, strategy, folder):
 
 
 def main(folder):
-    from torch.multiprocessing import spawn as processes
+    from torch.multiprocessing.spawn import start_processes
 
     for strategy in ("ddp", "fsdp2"):
         for size in SIZES:
-            processes.start_processes(as_rank, (size, strategy, folder), nprocs=size, start_method="fork")
+            start_processes(as_rank, (size, strategy, folder), nprocs=size, start_method="fork")
 
 
 @pytest.fixture(scope="module")
