@@ -133,8 +133,10 @@ def main() -> None:
         script = Path(folder, "plain.py")
         script.write_text(PLAIN, encoding="utf-8")
         for pair in range(options.pairs):
-            sides = [lambda: ours(session, case, session.procedure, pair), lambda: plain(script, options, cores)]
-            taken = [sides[side]() for side in ((0, 1) if pair % 2 == 0 else (1, 0))]
+            if pair % 2 == 0:
+                taken = [ours(session, case, session.procedure, pair), plain(script, options, cores)]
+            else:
+                taken = [plain(script, options, cores), ours(session, case, session.procedure, pair)]
             own_s, plain_s = taken if pair % 2 == 0 else taken[::-1]
             ratios.append(own_s / plain_s)
             print(
