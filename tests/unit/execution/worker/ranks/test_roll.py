@@ -55,7 +55,12 @@ def test_a_killed_process_is_noticed_before_the_one_that_misses_it():
     roll = Roll(2)
     first = in_child(roll, 1, lambda: os.kill(os.getpid(), signal.SIGKILL))
     time.sleep(0.2)
-    second = in_child(roll, 0, lambda: goodbye(roll.descriptor(0), GONE) or os._exit(1))
+
+    def miss_it():
+        goodbye(roll.descriptor(0), GONE)
+        os._exit(1)
+
+    second = in_child(roll, 0, miss_it)
     time.sleep(0.2)
     for pid in (first, second):
         os.waitpid(pid, 0)
