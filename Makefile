@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-dev setup-pre-commit demo smoke benchmark benchmark-gpu benchmark-all slurm slurm-cpu slurm-gpu report report-pdf report-pptx report-full quick-report manifest verify-manifest release test test-analysis test-reporting test-long acceptance mutations test-all lint format types docs \
-        bench-overhead bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
+        bench-overhead bench-ranks bench-startup bench-spread bench-peers bench-anatomy bench-search bench-tune bench-kill \
         bench-resume bench-sweep bench-records bench-reports bench-decode bench-load bench-intervals bench-loaders bench-ab bench-compare bench-peaks bench-diagnose \
         bench-defaults bench-memory accept-accelerator accelerator-bundle check-cuda-build clean
 
@@ -151,6 +151,9 @@ types: setup-dev ## check the types
 
 bench-overhead: setup-dev ## the overhead of measuring
 	@$(BIN)/python benchmarks/overhead.py
+
+bench-ranks: setup-dev ## a trial of two ranks against a plain DDP script under torchrun (under eight minutes)
+	@$(BIN)/python benchmarks/ranks.py
 
 bench-startup: setup-dev ## how fast commands and trials start
 	@$(BIN)/python benchmarks/startup.py

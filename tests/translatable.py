@@ -19,7 +19,8 @@ from torchstone.analysis.ci.changes import Verdict as Change
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Severity
-from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric_table import MetricGroup
 from torchstone.core.schema.trial import Status
 from torchstone.report.renderers.html.page import SAID
 from torchstone.report.translation.catalogue import DOMAIN, LOCALE

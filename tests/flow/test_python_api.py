@@ -383,7 +383,7 @@ def test_a_registered_model_is_measured_in_fresh_processes(mine, tmp_path, capsy
         ({"model": "builtin:mlp", "device": ABSENT}, f"device {ABSENT} not found: "),
         ({"model": lambda: None}, "the loader is a lambda"),
         ({"model": "builtin:mlp", "family": "custom"}, "mlp is of family vision, not custom"),
-        ({"model": "builtin:mlp", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "world_size=2"),
+        ({"model": "builtin:mlp", "device": "cpu", "distributed_config": {"world_size": 2, "backend": "nccl"}}, "nccl"),
         ({"model": "builtin:mlp", "batch_size": 0}, "0 is too small"),
         ({"model": "builtin:mlp", "axes": {"batchsize": 1}}, "Did you mean 'batch_size'"),
     ],

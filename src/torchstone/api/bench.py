@@ -60,7 +60,7 @@ class Bench:
 
     def case(self, placement: Placement, axes: Mapping[str, Scalar]) -> Case:
         """Return the Case with these values of axes; a loader's own for what is not said. Raises UsageError."""
-        allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA]
+        allowed = [axis for axis in self._engine.axes if axis not in _OF_MADE_DATA and not AXES[axis].on_request]
         of = f"task {self._workload.task} of a module at hand"
         defaults: dict[str, Scalar] = {axis: AXES[axis].default for axis in allowed}
         defaults.update((axis, value) for axis, value in self._own(placement).items() if axis in allowed)

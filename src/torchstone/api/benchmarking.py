@@ -16,9 +16,10 @@ from torchstone.api.notebook import as_html, document_of, shown
 from torchstone.api.recording import default_folder
 from torchstone.api.registered import registered, spec_of
 from torchstone.config.request import RunRequest
-from torchstone.core.errors import UsageError
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.errors import UsageError, unknown
+from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.ranks import AXES_OF_RANKS, STRATEGY, WORLD_SIZE
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
@@ -90,7 +91,7 @@ def benchmark(
     data, data_options: what to read instead of the model's own or made data: "tsv:FILE", {"limit": 1000}.
     options: of the model; of a loader: its arguments.
     procedure: trials, warm-up, windows, limits; `torchstone.Procedure(trials=5, budget_s=10.0)`.
-    distributed_config: {"world_size": 1, …}; several processes are not there yet.
+    distributed_config: {"world_size": 2, "backend": "gloo", "strategy": "ddp"}: so many processes train together.
 
     Raises:
     ------
@@ -103,9 +104,9 @@ def benchmark(
             "torchstone.benchmark was called while a trial imports this file for its loader: put the call under "
             "if __name__ == '__main__':"
         )
-    _one_process(distributed_config)
     word, spec, options = _found(model, dict(options or {}))
-    spread = {**({} if batch_size is None else {"batch_size": batch_size}), **(axes or {})}
+    sizes: dict[str, Values] = {} if batch_size is None else {"batch_size": batch_size}
+    spread = {**_ranks(distributed_config), **sizes, **(axes or {})}
     request = WorkloadRequest(
         task, spec, data, options, {axis: _several(values) for axis, values in spread.items()}, dict(data_options or {})
     )
@@ -131,10 +132,13 @@ def _several(values: Values) -> tuple[Scalar, ...]:
     return tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
 
 
-def _one_process(distributed_config: Mapping[str, Any] | None) -> None:
-    size = (distributed_config or {}).get("world_size", 1)
-    if size != 1:
-        raise UsageError(
-            f"benchmark: distributed_config has world_size={size}: training on several processes is not supported yet; "
-            "leave out distributed_config, or use world_size=1"
-        )
+def _ranks(distributed_config: Mapping[str, Any] | None) -> dict[str, Values]:
+    """Return the axes that a distributed_config means. Raises UsageError for what it may not say."""
+    said = dict(distributed_config or {})
+    rank = said.pop("rank", 0)
+    if rank != 0:
+        raise UsageError(f"benchmark: distributed_config has rank={rank}: torchstone starts every rank; leave out rank")
+    if other := next((key for key in said if key not in AXES_OF_RANKS), None):
+        raise unknown("key of distributed_config", other, (*AXES_OF_RANKS, "rank"))
+    size = AXES[WORLD_SIZE].parse(said.get(WORLD_SIZE, 1), f"benchmark: distributed_config: {WORLD_SIZE}")
+    return {} if size == 1 and STRATEGY not in said else {**said, WORLD_SIZE: size}

@@ -13,8 +13,9 @@ import msgspec
 from torchstone.config.layout import KeyPath, Position, moved
 from torchstone.config.source import Source
 from torchstone.config.training_words import of_training_script
-from torchstone.core.errors import TorchstoneError
-from torchstone.core.schema.axis import AxisStage, axes_of
+from torchstone.core.errors import TorchstoneError, UsageError
+from torchstone.core.schema.axis import AXES, AxisStage, axes_of
+from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, WORLD_SIZE
 from torchstone.plugins.model_choice import takes
 
 _AXES = {
@@ -59,8 +60,9 @@ def translated(source: Source) -> Source:
     if "hardware_types" in data:
         moved(positions, ("hardware_types",), ("device",))
         result["device"] = data["hardware_types"]
-    _check_distributed(source)
+    ranks = _distributed(source)
     training = {"training_iterations", "benchmark"} & set(data) or set(axes_of(AxisStage.OPTIMIZER)) & set(axes)
+    training = training or set(axes_of(AxisStage.RANKS) if ranks else ())
     task = result.pop("task", None) or ("train" if training else "infer")
     shared: dict[str, Any] = {"task": task}
     shared.update({key: result.pop(key) for key in ("data", "options") if key in result})
@@ -75,14 +77,18 @@ def translated(source: Source) -> Source:
         raise source.fault((), "has no model: add --model NAME, or `model` or `model_families` in the file")
     unsuited = _unsuited(source, [model for model, _ in models], shared)
     others = {axis: values for axis, values in shared["axes"].items() if axis != _LENGTH}
+    each = [(model, path, *more) for model, path in models for more in ranks or [({}, None)]]
     result["workloads"] = [
-        {"model": model, **shared, "axes": others if model in unsuited else shared["axes"]} for model, _ in models
+        {"model": model, **shared, "axes": {**(others if model in unsuited else shared["axes"]), **more}}
+        for model, _, more, _ in each
     ]
-    for index, (_, path) in enumerate(models):
+    for index, (_, path, more, there) in enumerate(each):
         place = positions.get(path, (1, 1))
         positions["workloads", index] = positions["workloads", index, "model"] = place
         for key in ("task", "data", "options", "axes"):
             moved(positions, (key,), ("workloads", index, key))
+        for axis in more if there is not None else ():
+            positions["workloads", index, "axes", axis] = there or place
     return msgspec.structs.replace(source, data=result, positions=positions)
 
 
@@ -173,15 +179,31 @@ def _takes_sequences(task: str, model: Any, options: Any) -> bool:
         return True
 
 
-def _check_distributed(source: Source) -> None:
-    """Let [{world_size: 1, backend: …}] pass: one process has no one to talk to, so a backend changes nothing."""
+def _distributed(source: Source) -> list[tuple[dict[str, Any], Position | None]]:
+    """Return the axes of each back end of `distributed_configs` with its sizes, and their place in the file.
+
+    [{world_size: 1, backend: …}] alone is no axis: one process has no one to talk to.
+    """
     configs = source.data.get("distributed_configs")
     if configs is not None and not isinstance(configs, list):
         raise source.fault(("distributed_configs",), "must be a list")
+    found: dict[str, tuple[dict[str, Any], Position | None]] = {}
+    several = False
     for index, one in enumerate(configs or []):
         place: KeyPath = ("distributed_configs", index)
         if not isinstance(one, dict):
             raise source.fault(place, "must be a mapping with world_size and backend")
-        if (size := one.get("world_size", 1)) != 1:
-            told = "a training runs in one process; several devices or nodes are not supported yet"
-            raise source.fault(place, f"only world_size 1 is supported, not {str(size)[:20]}: {told}")
+        for key in one:
+            if key not in (WORLD_SIZE, BACKEND, STRATEGY):
+                raise source.unknown_key((*place, key), (WORLD_SIZE, BACKEND, STRATEGY))
+        try:
+            said = {axis: AXES[axis].parse(one.get(axis, AXES[axis].default)) for axis in AXES_OF_RANKS}
+        except UsageError as fault:
+            raise source.fault(place, str(fault)) from None
+        alone = said[WORLD_SIZE] == 1
+        several = several or not alone
+        word = "" if alone else f"{said[BACKEND]} {said[STRATEGY]}"
+        axes, _ = found.setdefault(word, ({WORLD_SIZE: []}, source.positions.get(place)))
+        axes[WORLD_SIZE].append(said[WORLD_SIZE])
+        axes.update({} if alone else {BACKEND: [said[BACKEND]], STRATEGY: [said[STRATEGY]]})
+    return list(found.values()) if several else []

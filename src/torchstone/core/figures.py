@@ -8,6 +8,7 @@ from statistics import fmean, median
 
 import msgspec
 
+from torchstone.core.over_ranks import communication, over_ranks
 from torchstone.core.schema.claim import claims
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Stage, Trial
@@ -40,13 +41,14 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 def figures(trial: Trial) -> Figures:
-    """Derive the figures of one Trial from its Measurements and Series (rank 0, steady unless the name says setup).
+    """Derive the figures of one Trial from its Measurements and Series (over ranks, steady unless the name says setup).
 
     Rates are total items over total time. A trial that failed has what it measured before it did, mostly nothing.
     A value that is not finite is left out: a check tells why, and no interval can be made of it.
     """
+    found: Found = communication(trial)
+    trial = over_ranks(trial)
     items = raw(trial, "items")
-    found: Found = {}
     found.update(_rates(trial))
     found.update(_steps(trial))
     found.update(_latencies(trial))

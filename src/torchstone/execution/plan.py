@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from torchstone.core.errors import MissingError, UsageError, unknown
+from torchstone.core.schema import ranks
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, LOADER_AXES, Scalar, axis_named, axis_values
 from torchstone.core.schema.batch import DataCard
 from torchstone.core.schema.case import Case, Placement, Task, Workload
@@ -111,7 +112,8 @@ def settled(sketch: Sketch, data: OwnData) -> Sketch:
 def first_case(sketch: Sketch, placement: Placement, machine: Machine) -> Case:
     """Return the Case of a Sketch's first Configuration: what is rehearsed."""
     device = machine.device(placement.device, placement.index)
-    return Case(sketch.workload, on_device(effective(sketch.configurations, placement)[0], device), placement)
+    first = ranks.alone(effective(sketch.configurations, placement)[0])
+    return Case(sketch.workload, on_device(first, device), placement)
 
 
 def _data(request: WorkloadRequest, card: ModelCard) -> tuple[str, DataCard | None, Mapping[str, Scalar]]:
@@ -158,7 +160,7 @@ def _configurations(
     if fed or any(name in request.axes for name in LOADER_AXES):
         defaults["feed"] = "loader"
     # The user's axes lead, in the user's order: it is the order of the table's columns and rows.
-    names = dict.fromkeys([*request.axes, *allowed])
+    names = dict.fromkeys([*request.axes, *(name for name in allowed if not AXES[name].on_request)])
     spread = {name: _values(name, request.axes.get(name), defaults) for name in names}
     for point in itertools.product(*spread.values()):
         yield dict(zip(spread, point, strict=True))
@@ -166,7 +168,7 @@ def _configurations(
 
 def _kept(request: WorkloadRequest, points: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
     try:
-        return without(points, request.exclude)
+        return without(ranks.possible(points), request.exclude)
     except UsageError as fault:
         raise UsageError(f"{request.task} {request.model}: {fault}") from None
 
@@ -229,14 +231,17 @@ def arrange(
             for configuration in effective(one.configurations, placement):
                 device = machine.device(placement.device, placement.index)
                 case = Case(one.workload, on_device(configuration, device), placement)
+                if device is not None:  # what is not here is told, and not judged
+                    case = ranks.placed(case.workload, case.configuration, placement)
+                    ranks.check_devices(case.placement, machine)
                 cases.setdefault(case.case_id, case)
-    ranks = [rank(case.configuration, first) for case in cases.values()]
+    places = [rank(case.configuration, first) for case in cases.values()]
     dice = random.Random(seed)
     slots: list[Slot] = []
     for number in range(trials):
         order = list(range(len(cases)))
         dice.shuffle(order)
-        order.sort(key=ranks.__getitem__)
+        order.sort(key=places.__getitem__)
         slots += [Slot(case, number) for case in order]
     return Plan(tuple(cases.values()), tuple(slots))
 

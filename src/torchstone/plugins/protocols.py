@@ -1,6 +1,7 @@
 """To extend torchstone, read this file: the Protocol of every plug-in family, five methods at most each.
 
-Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py.
+Those that stand between torchstone and a machine (devices, telemetry, launchers) are in machine_protocols.py, what a
+training in several processes is beside in rank_protocols.py.
 
 A plug-in is one file in its family's folder, or a package of several; its name is the plug-in's name; the file, or the
 package's `__init__.py`, ends with `PLUGIN: <Protocol> = <Class>()`. Third parties use the entry-point

@@ -67,13 +67,28 @@ def test_a_model_that_is_not_there_is_told_by_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("configs", "says"),
     [
-        ([{"world_size": 2, "backend": "nccl"}], "only world_size 1 is supported, not 2: .* not supported yet"),
-        ([{"world_size": "all"}], "not all: "),
+        ([{"world_size": "all"}], "distributed_configs\\[0\\]: axis world_size: 'all' is not a whole number"),
+        ([{"world_size": 2, "backend": "mpi"}], "unknown value 'mpi'"),
+        ([{"world_size": 2, "ranks": 3}], "distributed_configs\\[0\\].ranks: unknown key"),
         ([3], "must be a mapping with world_size and backend"),
         ({"world_size": 1}, "must be a list"),
     ],
 )
-def test_training_on_several_devices_at_once_comes_later(tmp_path: Path, configs: Any, says: str) -> None:
+def test_a_wrong_distributed_config_is_named(tmp_path: Path, configs: Any, says: str) -> None:
     told = refused(tmp_path, {"model": "hf:bert-tiny", "distributed_configs": configs})
     assert re.search(says, told), told
     assert told.startswith(f"{tmp_path}/mine.json:1:")
+
+
+def test_distributed_configs_are_workloads_of_their_sizes_by_back_end(tmp_path: Path) -> None:
+    configs = [
+        {"world_size": 1, "backend": "nccl"},
+        {"world_size": 2, "backend": "gloo"},
+        {"world_size": 4, "backend": "gloo"},
+    ]
+    request = asked(tmp_path, {"model": "hf:bert-tiny", "batch_sizes": [2], "distributed_configs": configs})
+    assert [work.task for work in request.workloads] == ["train", "train"]
+    points = [dict(point) for work in request.workloads for point in sketch(work).configurations]
+    assert [(p["world_size"], p.get("strategy"), p.get("backend"), p["batch_size"]) for p in points] == [
+        (1, None, None, 2), (2, "auto", "gloo", 2), (4, "auto", "gloo", 2),
+    ]  # fmt: skip

@@ -97,7 +97,7 @@ TOP = "task: infer\nmodel: builtin:cnn\n"
         ("batch_sizes: [1]\n", "mine.yaml:1:1: has no model: add --model NAME, or `model`"),
         ("mixed_precision: 3\nmodel: x\n", "mine.yaml:1:1: mixed_precision: 3 is not true or false"),
         ("model_families: {a: [1]}\n", "model_families.a[0]: 1 is not the name of a model"),
-        ("model: x\ndistributed_configs: [{world_size: 2}]\n", "distributed_configs[0]: only world_size 1"),
+        ("model: x\ndistributed_configs: [{world_size: 0}]\n", "distributed_configs[0]: axis world_size: 0 is too"),
         ("batch_sizes: [1]\nworkloads: []\n", "batch_sizes: needs `model` or `model_families`, not `workloads`"),
         (TOP + "exclude:\n  - batch_size>=x\n", "mine.yaml:4:5: exclude[0]: axis batch_size: 'x' is not"),
         (TOP + "exclude: 3\n", "mine.yaml:3:1: exclude: must be a text like batch_size>=1024,precision=fp32"),

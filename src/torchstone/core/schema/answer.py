@@ -17,7 +17,7 @@ class Constraints(msgspec.Struct, frozen=True):
     max_memory_bytes: float | None = None
     max_latency_s: float | None = None
     min_throughput: float | None = None
-    effective_batch: int | None = None  # batch_size × grad_accumulation
+    effective_batch: int | None = None  # batch_size × grad_accumulation × world_size
 
 
 class TuneSpec(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ class AxisStage(StrEnum):
     GENERATION = "generation"  # how much is generated for an item
     LOADER = "loader"  # how batches are loaded and handed over; the device does not see it
     HOST = "host"  # how many cores the process uses, for loading and computing
+    RANKS = "ranks"  # over how many processes a step is spread, and how they exchange gradients
     MODEL = "model"  # how the model is computed
     OPTIMIZER = "optimizer"  # how the weights are updated
     SERVING = "serving"  # how queries that wait become a batch
@@ -32,7 +33,7 @@ class Axis(msgspec.Struct, frozen=True):
 
     `before`: words that came later, and what the ids of older records have in their place (None: no such axis).
     `follows`: the axis that it is usually set by, where it changes no speed itself. `flag`: its own flag of a command,
-    beside `--axis NAME=…`, which every axis has.
+    beside `--axis NAME=…`, which every axis has. `on_request`: a Configuration has it only where somebody named it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Axis(msgspec.Struct, frozen=True):
     stage: AxisStage = AxisStage.MODEL
     follows: str | None = None
     flag: str | None = None
+    on_request: bool = False
 
     def parse(self, text: str | int | float | bool | None, where: str = "") -> Scalar:
         """Return the value that `text` spells on this axis, or raise UsageError naming the axis and the fault."""
@@ -156,6 +158,16 @@ AXES: Mapping[str, Axis] = _axes(
          values=("auto", "flash", "efficient", "cudnn", "math"), before={"auto": None}, stage=_S.MODEL),
     Axis("threads", "int", 0, False, "threads of CPU operators; 0: one per available core",
          least=0, stage=_S.HOST),
+    Axis("world_size", "int", 1, True,
+         "processes (ranks) that train together, a device each; batch_size is that of one rank",
+         least=1, before={"1": None}, stage=_S.RANKS, on_request=True),
+    Axis("strategy", "str", "auto", False,
+         "how ranks share the work: none (one process), ddp (DistributedDataParallel), fsdp2 (fully_shard); auto: none "
+         "for one process, else ddp",
+         values=("auto", "none", "ddp", "fsdp2"), before={"auto": None, "none": None}, stage=_S.RANKS, on_request=True),
+    Axis("backend", "str", "auto", False,
+         "what ranks communicate through; auto: nccl on NVIDIA and AMD (there RCCL), xccl on Intel, gloo on the CPU",
+         values=("auto", "nccl", "rccl", "xccl", "gloo"), before={"auto": None}, stage=_S.RANKS, on_request=True),
     Axis("num_workers", "int", 0, False, "DataLoader worker processes; 0: load in the trial's process",
          least=0, stage=_S.LOADER, flag="--num-workers"),
     Axis("pin_memory", "bool", False, False, "load batches into page-locked memory, so that transfers are asynchronous",

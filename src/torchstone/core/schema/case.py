@@ -85,10 +85,10 @@ class Case(msgspec.Struct, frozen=True):
 def _as_before(configuration: Mapping[str, Scalar]) -> Iterator[tuple[str, Scalar]]:
     """Yield a Configuration with what older records have in the place of words that came later: ids stay."""
     for name, value in configuration.items():
-        before = AXES[name].before if name in AXES else {}
-        if value not in before:
+        before, word = AXES[name].before if name in AXES else {}, str(value)
+        if word not in before:
             yield name, value
-        elif (old := before[str(value)]) is not None:
+        elif (old := before[word]) is not None:
             yield name, old
 
 

@@ -1,77 +1,28 @@
-"""What can be measured or derived: name, unit, which way is better, how it pools, one sentence, and how it is shown."""
+"""What can be measured or derived: the raw values, and the figures that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-
-import msgspec
-
 from torchstone.core.schema.counter_metrics import COUNTER_FIGURES, COUNTERS_SHOWN, ENERGY_SHOWN, RAW_COUNTERS
 from torchstone.core.schema.load_metrics import BATCHES_OF_LOAD, FIGURES_OF_LOAD, LATENCIES_OF_LOAD, RAW_OF_LOAD
+from torchstone.core.schema.metric_table import MetricGroup, Named, table
 from torchstone.core.schema.quantity import Better, Pool, Unit
-
-
-class MetricGroup(StrEnum):
-    """What a figure is about: figures of one group are shown together, groups in this order."""
-
-    THROUGHPUT = "throughput"
-    PHASES = "phases"
-    LATENCY = "latency"
-    START = "start"
-    MEMORY = "memory"
-    ENERGY = "energy"
-    ROOFLINE = "roofline"
-    TRAINING = "training"
-    DEVICE = "device"
-    RUNTIME = "runtime"
-
-    @property
-    def heading(self) -> str:
-        """The name of the group, as a heading has it."""
-        return {"start": "Start-up", "device": "Device and other processes"}.get(self.value, self.value.capitalize())
-
-
-class Metric(msgspec.Struct, frozen=True):
-    """One thing that is measured or derived: a per-trial figure of FIGURES, or the values of RAW.
-
-    Of figures: `title`, a few words without the unit; `group`; `rank`: in a table of Cases, the highest leaves first
-    where there is no room (None: it is not in that table).
-    """
-
-    name: str
-    unit: Unit
-    better: Better
-    over_steps: Pool
-    over_ranks: Pool
-    meaning: str
-    title: str = ""
-    group: MetricGroup = MetricGroup.RUNTIME
-    rank: int | None = None
-
 
 _H, _L, _N = Better.HIGHER, Better.LOWER, Better.NEITHER
 _U, _P = Unit, Pool
-_Row = tuple[str, Unit, Better, Pool, Pool, str]
-_Named = Mapping[MetricGroup, tuple[tuple[str, str, int | None], ...]]
-
-
-def _table(*rows: _Row, named: _Named | None = None) -> dict[str, Metric]:
-    """Return the metrics by name. `named`: the name, title and rank of each, by group; None: raw values have none."""
-    if named is None:
-        return {row[0]: Metric(*row) for row in rows}
-    shown = {name: (title, group, rank) for group, members in named.items() for name, title, rank in members}
-    return {row[0]: Metric(*row, *shown[row[0]]) for row in rows}
-
 
 # Raw values, as Measurements and Series carry them.
-RAW = _table(
+RAW = table(
     ("step_time_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one step, steps issued back to back"),
     ("latency_s", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "one batch, closed loop: sent, computed, synchronised"),
     ("data_wait_s", _U.SECOND, _L, _P.SUM, _P.MAX, "host time that a step waits for its batch"),
     ("phase_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase of a step; phases and rest sum to the step"),
     ("host_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one named phase by the host's clock, beside a device's own time"),
     ("anatomy_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "one step of the pass that is split into phases"),
+    ("synchronized_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX,
+     "one step of several ranks with its communication, all beginning together"),
+    ("unsynchronized_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX,
+     "one step of a rank without communication, all beginning together"),
+    ("communication_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "the communication of one step, alone"),
     ("window_time_s", _U.SECOND, _N, _P.ONLY, _P.MAX, "a whole window, synchronised at both ends"),
     ("window_span_s", _U.SECOND, _N, _P.ONLY, _P.MAX,
      "begin and end of a window, in seconds since the trial was requested"),
@@ -85,7 +36,7 @@ RAW = _table(
     ("kv_cache_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "keys and values kept for a batch at the end of its generation"),
     *RAW_OF_LOAD,
     ("loss", _U.NUMBER, _L, _P.LAST, _P.MEAN, "training loss of the kept steps"),
-    ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.FIRST,
+    ("fingerprint", _U.NUMBER, _N, _P.FIRST, _P.MEAN,
      "what the first steps computed: losses, moments of the output, or a digest of the tokens"),
     ("first_step_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "the first step, alone and synchronised"),
     ("model_load_time_s", _U.SECOND, _L, _P.ONLY, _P.MAX, "building the model and moving it to the device"),
@@ -128,11 +79,18 @@ RAW = _table(
 )  # fmt: skip
 
 # Name, title and rank of every figure, by group.
-_NAMED: _Named = {
+_NAMED: Named = {
     MetricGroup.PHASES: (
         ("phase_data_s", "data", 6), ("phase_transfer_s", "transfer", 9), ("phase_prefill_s", "prefill", 8),
         ("phase_decode_s", "decode", 8), ("phase_forward_s", "forward", 8), ("phase_backward_s", "backward", 8),
         ("phase_optimizer_s", "optimizer", 8), ("phase_rest_s", "rest", 9), ("anatomy_step_s", "step in phases", None),
+    ),
+    MetricGroup.RANKS: (
+        ("communication_time_s", "communication", 10), ("exposed_communication_s", "exposed communication", None),
+        ("communication_overlap", "overlap with compute", None),
+        ("compute_step_time_s", "step without communication", None),
+        ("slowest_rank_excess", "excess of the slowest rank", None),
+        ("slowest_rank_share", "steps in which it is slowest", None),
     ),
     MetricGroup.THROUGHPUT: (
         ("throughput", "throughput", 1), ("token_throughput", "token throughput", 17),
@@ -204,7 +162,7 @@ _NAMED: _Named = {
 }  # fmt: skip
 
 # Figures: one number a trial, derived on reading from the raw values above. An Estimate carries its unit beside it.
-FIGURES = _table(
+FIGURES = table(
     ("throughput", _U.ITEM_RATE, _H, _P.ONLY, _P.SUM, "total items over total time of the window"),
     ("token_throughput", _U.TOKEN_RATE, _H, _P.ONLY, _P.SUM, "total tokens (padding left out) over total time"),
     ("step_time", _U.SECOND, _L, _P.MEDIAN, _P.MAX, "median step, issued back to back"),
@@ -254,6 +212,14 @@ FIGURES = _table(
     ("phase_rest_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step between its phases"),
     ("anatomy_step_s", _U.SECOND, _L, _P.MEAN, _P.MAX,
      "mean step of the pass split into phases: the sum of its phases"),
+    ("communication_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean time of a step's communication, alone"),
+    ("exposed_communication_s", _U.SECOND, _L, _P.ONLY, _P.ONLY,
+     "mean step less the mean step without communication: what compute does not hide"),
+    ("communication_overlap", _U.RATIO, _H, _P.ONLY, _P.ONLY, "share of the communication that compute hides"),
+    ("compute_step_time_s", _U.SECOND, _L, _P.MEAN, _P.MAX, "mean step without communication, of the slowest rank"),
+    ("slowest_rank_excess", _U.RATIO, _L, _P.ONLY, _P.ONLY,
+     "how much longer the slowest rank computes than the median of the others"),
+    ("slowest_rank_share", _U.RATIO, _N, _P.ONLY, _P.ONLY, "share of the steps in which that rank is the slowest"),
     ("allocated_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by tensors after the last step"),
     ("reserved_bytes", _U.BYTE, _L, _P.LAST, _P.SUM, "device memory held by the allocator after the last step"),
     ("peak_allocated_bytes", _U.BYTE, _L, _P.MAX, _P.SUM, "peak device memory of tensors, in the windows"),

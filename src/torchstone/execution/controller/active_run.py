@@ -13,6 +13,7 @@ from torchstone.core.schema.answer import TuneResult
 from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.estimate import Finding
+from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
@@ -100,13 +101,14 @@ class ActiveRun:
                 self.session.renew()
             self._round = number
         device = self.head.machine.device(case.placement.device, case.placement.index)
+        others = _further_devices(case, self.head.machine)
         trace_path = self._trace_path(case) if number == 0 else None
         how, left_s = how or self.session.procedure, self._left_s()
         limited = left_s < how.timeout_s
         if limited:
             how = msgspec.structs.replace(how, timeout_s=left_s)
         request = TrialRequest(case, how, number, trace_path=trace_path, host_profile=host_profile)
-        trial = TrialDrive(request, device, self.session.watcher).run(self.session.launcher, self._order)
+        trial = TrialDrive(request, device, self.session.watcher, others=others).run(self.session.launcher, self._order)
         trial = msgspec.structs.replace(trial, facts={**trial.facts, "template": self.session.openings})
         cut = limited and trial.outcome.status == Status.TIMED_OUT
         if cut:
@@ -186,6 +188,13 @@ class ActiveRun:
         except OSError as fault:
             raise unwritten(traces, fault, self._folder, self.head.run_id) from fault
         return str((traces / f"{self.head.run_id}_{case.case_id}.json").absolute())
+
+
+def _further_devices(case: Case, machine: Machine) -> list[DeviceInfo]:
+    """Return the devices of a Case's further ranks: each has its own, but on a CPU, which all share."""
+    kind, first = case.placement.device, case.placement.index
+    further = range(first + 1, first + case.placement.count) if kind != "cpu" else ()
+    return [device for index in further if (device := machine.device(kind, index)) is not None]
 
 
 def take_all(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+import msgspec
 
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.host_memory import oom_kills
@@ -10,6 +13,8 @@ from torchstone.execution.worker.outcome import frames_in, is_own, place
 
 _KILLED = "killed by SIGKILL"
 _LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of a DataLoader
+_RANK_DIED = re.compile(r"(?P<rank>rank \d+): (?P<wrong>(killed by|exited with code) \w+( \d+)?)")
+_RANK = re.compile(r"rank \d+")  # before the stack of each rank that was asked where it is
 _KERNEL = "by the kernel's out-of-memory killer"
 
 
@@ -40,6 +45,10 @@ class TrialEnd:
         """Return the Outcome of a trial that said how it ended."""
         if outcome.status == Status.CRASHED and _LOADER_KILLED in (outcome.message or "") and self._struck():
             return Outcome(Status.OUT_OF_MEMORY, f"a DataLoader worker was killed {_KERNEL}", outcome.traceback)
+        rank = _RANK_DIED.fullmatch(outcome.message or "")
+        if rank is not None and outcome.status == Status.CRASHED:
+            died = self.died(rank["wrong"])
+            return msgspec.structs.replace(died, message=f"{rank['rank']}: {died.message}")
         return outcome
 
     def _struck(self) -> bool | None:
@@ -51,7 +60,23 @@ class TrialEnd:
 
     def _where(self) -> str:
         during = f" during {self.stage}" if self.stage else ""
+        if (rank := self._rank()) is not None:
+            during += f" in {rank}"
         return during + place(reversed(self._frames()))  # the interpreter writes its innermost frame first
+
+    def _rank(self) -> str | None:
+        """Return the rank whose stack has the user's own frames, where ranks were asked, and not all have such."""
+        parts = [part for part in self._by_rank() if any(is_own(file) for file, *_ in frames_in("\n".join(part)))]
+        return parts[0][0] if len(parts) == 1 else None
+
+    def _by_rank(self) -> Sequence[list[str]]:
+        parts: list[list[str]] = []
+        for line in self.stack:
+            if _RANK.fullmatch(line.strip()):
+                parts.append([])
+            if parts:
+                parts[-1].append(line)
+        return parts
 
     def _traceback(self) -> str | None:
         shown = [frame for frame in self._frames() if is_own(frame[0])] or self._frames()[:3]

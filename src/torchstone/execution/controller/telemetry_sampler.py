@@ -15,15 +15,24 @@ _ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devic
 
 
 class TelemetrySampler:
-    """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`."""
+    """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`.
 
-    def __init__(self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock) -> None:
+    `others`: devices that the trial's further ranks use: their own gauges are read too.
+    """
+
+    def __init__(
+        self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock, others: Sequence[DeviceInfo] = ()
+    ) -> None:
         self._began_s = began_s
         self._device = device
         self._clock = clock
-        self._gauges: list[tuple[str, Gauge]] = [
-            (name, gauge) for name in registry.names("telemetry") for gauge in _open(name, pid, device)
-        ]
+        every = registry.names("telemetry")
+        self._gauges = [(name, gauge) for name in every for gauge in _open(name, pid, device)]
+        self._devices: list[DeviceInfo | None] = [device] * len(self._gauges)
+        for other in others:
+            own = [(n, gauge) for n in every for gauge in _open(n, pid, other) if gauge.metric.startswith("device_")]
+            self._gauges += own
+            self._devices += [other] * len(own)
         self._at_s: list[list[float]] = [[] for _ in self._gauges]
         self._values: list[list[float]] = [[] for _ in self._gauges]
 
@@ -43,8 +52,10 @@ class TelemetrySampler:
     def series(self) -> tuple[Series, ...]:
         """Return what was read; a gauge that never answered is absent."""
         return tuple(
-            Series(gauge.metric, source, tuple(at_s), tuple(values), self._name_of(gauge))
-            for (source, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True)
+            Series(gauge.metric, source, tuple(at_s), tuple(values), _name_of(gauge, device))
+            for (source, gauge), device, at_s, values in zip(
+                self._gauges, self._devices, self._at_s, self._values, strict=True
+            )
             if values
         )
 
@@ -62,9 +73,9 @@ class TelemetrySampler:
                 return {} if tick_s is None else {ENERGY_TICK: round(tick_s, 6)}
         return {}
 
-    def _name_of(self, gauge: Gauge) -> str | None:
-        device = self._device
-        return f"{device.kind}:{device.index}" if device is not None and gauge.metric.startswith("device_") else None
+
+def _name_of(gauge: Gauge, device: DeviceInfo | None) -> str | None:
+    return f"{device.kind}:{device.index}" if device is not None and gauge.metric.startswith("device_") else None
 
 
 def _open(name: str, pid: int, device: DeviceInfo | None) -> Sequence[Gauge]:

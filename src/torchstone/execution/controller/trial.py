@@ -30,13 +30,14 @@ _E = TypeVar("_E", bound=Event)
 
 
 class TrialDrive:
-    """Drives one TrialRequest to a Trial."""
+    """Drives one TrialRequest to a Trial. `others`: the devices of its further ranks."""
 
     def __init__(
-        self, request: TrialRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock
-    ) -> None:
+        self, request: TrialRequest, device: DeviceInfo | None, watcher: Watcher, clock: Clock = system_clock,
+        others: Sequence[DeviceInfo] = (),
+    ) -> None:  # fmt: skip
         self._request = request
-        self._device = device
+        self._device, self._others = device, others
         self._watcher = watcher
         self._clock = clock
         self._measured: Measured | None = None
@@ -75,7 +76,7 @@ class TrialDrive:
         self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
-            self._recorder = TelemetrySampler(self._live.pid, self._device, self._began_s, self._clock)
+            self._recorder = TelemetrySampler(self._live.pid, self._device, self._began_s, self._clock, self._others)
             self._next_reading_s = self._began_s
 
     def say(self, word: Word) -> None:

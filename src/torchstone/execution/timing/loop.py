@@ -12,7 +12,7 @@ from torchstone.core.schema.phase import REST
 from torchstone.execution.timing.clock import Clock, LatencyStopwatch
 from torchstone.execution.timing.feed import Feed
 from torchstone.execution.timing.segments import Segments, Steps
-from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUp
+from torchstone.execution.timing.stopping import Reason, StoppingRule, WarmUpRule
 from torchstone.plugins.machine_protocols import Stopwatch
 from torchstone.plugins.protocols import Mark
 
@@ -62,7 +62,7 @@ class Instrument:
         self._clock = clock
         self._listen = listen
 
-    def warm_up(self, plan: WarmUp) -> tuple[float, Sequence[float]]:
+    def warm_up(self, plan: WarmUpRule) -> tuple[float, Sequence[float]]:
         """Return the first step's time and those of the further warm-up steps, each synchronised, in seconds."""
         feed = Feed(self._source, self._clock)
         watch = LatencyStopwatch(self._synchronize, self._clock)

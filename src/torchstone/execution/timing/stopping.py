@@ -36,6 +36,13 @@ class StoppingRule(Protocol):
         """Return why to stop after `steps` steps and `elapsed_s` seconds, or None to go on."""
 
 
+class WarmUpRule(Protocol):
+    """Asked after every step of the warm-up."""
+
+    def goes_on(self, count: int, newest_s: Sequence[float], elapsed_s: float) -> bool:
+        """Return whether another step is needed after `count` of them, the first of the process not among them."""
+
+
 class FixedCount:
     """Stop after exactly so many steps."""
 

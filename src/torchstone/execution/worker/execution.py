@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from torchstone.core.errors import Unsupported
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.load import LoadPlan
 from torchstone.core.schema.message import (
@@ -27,6 +28,7 @@ from torchstone.core.schema.message import (
     TrialRequest,
 )
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.ranks import is_distributed
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.timing.clock import resolution_s, system_clock
 from torchstone.execution.timing.loop import Instrument, Step
@@ -39,6 +41,8 @@ from torchstone.execution.worker.outcome import ended_by
 from torchstone.execution.worker.phase_breakdown import ANATOMY, measure_anatomy
 from torchstone.execution.worker.pinning import Pinning
 from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.ranks.communication import compare_communication
+from torchstone.execution.worker.ranks.group import ALONE, Alone
 from torchstone.execution.worker.setup import dataset_items, kept_to, load_model, open_device, open_samples
 from torchstone.execution.worker.traced_step import is_compiled
 from torchstone.execution.worker.train_loop import fit_model
@@ -47,6 +51,7 @@ from torchstone.execution.worker.window import measure_window, turn_of, warm_up_
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Driven, Engine, Prepared, Windowed
+from torchstone.plugins.rank_protocols import Distributed
 
 Send = Callable[[Event], None]
 _LOOKED_AT_S = 1.0  # a longer step is not done once more to see which kernels it runs
@@ -79,14 +84,32 @@ def carry_out(request: Request, line: EventPipe) -> None:
 
             send(foretell(request))
             outcome = Outcome(Status.OK)
+        elif is_distributed(request.case.configuration) and not request.rehearse:
+            from torchstone.execution.worker.ranks.launching import launch
+
+            _refuse_on_ranks(request)
+            end = launch(request, line, carry_out_trial)
+            line.write(b"\n")  # rank 0 may have been killed within a line
+            send(end)
+            return
         else:
-            outcome = _trial(request, line)
+            outcome = carry_out_trial(request, line)
         send(Ended(outcome))
     except BaseException as error:
         send(ended_by(error))
 
 
-def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
+def _refuse_on_ranks(request: TrialRequest) -> None:
+    asked = {
+        "train": request.procedure.fit is not None, "evaluate": request.evaluation is not None,
+        "ab": request.turns is not None, "diagnose": request.host_profile,
+    }  # fmt: skip
+    for command in (command for command, is_asked in asked.items() if is_asked):
+        raise Unsupported(f"torchstone {command} works in one process: leave out world_size and strategy")
+
+
+def carry_out_trial(request: TrialRequest, line: EventPipe, ranks: Alone = ALONE) -> Outcome:
+    """Build what the Case says, measure it, send what was measured, and return how that went."""
     case, procedure, send = request.case, request.procedure, line.send
     shifted = bytearray(request.turns.shift_bytes if request.turns is not None else 0)
     pinned = procedure.pin_threads and procedure.cpu_affinity is None
@@ -110,7 +133,9 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
     device.synchronize()
     tally.setup("model_load_time_s", system_clock() - began_s)
     tally.facts.update(model.facts)
-    tally.facts.update({**prepared.facts, **settings})
+    tally.facts.update({**prepared.facts, **settings, **ranks.facts})
+    if ranks.rank > 0:  # the weights are the same in all ranks; what is random in a step is not
+        _seed(procedure.seed + ranks.rank)
     if request.evaluation is not None:
         evaluate(request, request.evaluation, send, prepared, model)
         return Outcome(Status.OK)
@@ -126,7 +151,7 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
         if request.turns is not None:
             take_turns(request, line, engine, prepared, batches, device, tally, pinning)
         else:
-            measure_prepared(request, send, engine, prepared, batches, device, tally)
+            measure_prepared(request, send, engine, prepared, batches, device, tally, ranks)
     finally:
         batches.close()
         del shifted
@@ -134,14 +159,9 @@ def _trial(request: TrialRequest, line: EventPipe) -> Outcome:
 
 
 def measure_prepared(
-    request: TrialRequest,
-    send: Send,
-    engine: Engine,
-    prepared: Prepared,
-    batches: Batches,
-    device: Device,
-    tally: Collector,
-) -> None:
+    request: TrialRequest, send: Send, engine: Engine, prepared: Prepared, batches: Batches, device: Device,
+    tally: Collector, ranks: Alone = ALONE,
+) -> None:  # fmt: skip
     """Warm up and measure every window of a model that is ready; send what was measured."""
     case, procedure = request.case, request.procedure
     stage = "warm-up"
@@ -154,13 +174,14 @@ def measure_prepared(
     step = _step_of(prepared, procedure, tally)
     instrument = Instrument(step, batches.next, device.synchronize, system_clock, listen)
     plan = warm_up_plan(procedure, batches.queue, case.placement.device, rehearse=request.rehearse)
-    first_s, warm_s = instrument.warm_up(plan)
+    first_s, warm_s = instrument.warm_up(ranks.warm_up(plan))
     tally.setup("first_step_time_s", first_s)
     if request.rehearse:
         return
     tally.warmed_up(warm_s, settled=plan.settled)
     end_warm_up(device, tally)
-    step_s = median(warm_s[-9:] or [first_s])
+    ranks.settle(pinned=bool(procedure.pin_threads))
+    step_s = ranks.agreed(median(warm_s[-9:] or [first_s]))
     before, turn = resource.getrusage(resource.RUSAGE_SELF), turn_of(batches, case)
     for stage in engine.windows(case.configuration):
         send(Entered(stage, system_clock(), measures=True))
@@ -169,7 +190,7 @@ def measure_prepared(
         if isinstance(prepared, Driven):
             tally.load(stage, prepared.drive(batches, _plan_of_load(request, step_s), listen))
             continue
-        window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s)
+        window = measure_window(stage, instrument, device, procedure, planned, turn, tally, step_s, ranks)
     tally.usage(before, resource.getrusage(resource.RUSAGE_SELF))
     for metric, value in device.memory().items():
         tally.steady(metric, [value])
@@ -178,20 +199,21 @@ def measure_prepared(
     if procedure.phases and not isinstance(prepared, Driven):
         last, stage = stage, ANATOMY
         send(Entered(stage, system_clock(), measures=True))
-        measure_anatomy(last, window, instrument, device, procedure, tally, turn)
+        measure_anatomy(last, window, instrument, device, procedure, tally, turn, ranks.agreed)
+    if isinstance(prepared, Distributed) and prepared.replicas is not None:
+        tally.facts.update(prepared.replicas.facts())
+        compare_communication(request, step, step_s, batches, prepared.replicas, ranks, device, tally, send)
     if request.host_profile:
-        from torchstone.execution.worker.host_profile import look
-
-        send(Entered("host profile", system_clock(), measures=True))
-        send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
+        _look_at_host(step, batches, device, prepared, procedure, send)
     send(Entered("counting", system_clock()))
     if procedure.count_flops:
         _count(step, step_s, batches, prepared, device, case, tally)
-    if request.trace_path is not None:
+    if request.trace_path is not None and ranks.size == 1:
         tally.facts["trace"] = _traced(step, batches, device, request.trace_path)
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
-    send(tally.measured())
+    if (measured := ranks.joined(tally.measured())) is not None:
+        send(measured)
 
 
 def _step_of(prepared: Prepared, procedure: Procedure, tally: Collector) -> Step:
@@ -217,6 +239,15 @@ def _count(
     if "sdpa" in case.configuration and case.placement.device != "cpu" and step_s <= _LOOKED_AT_S:
         compiles = case.configuration.get("compile", "off") not in ("off", None)
         tally.facts.update(attention_facts(step, batches.next, device, compiled=compiles or is_compiled(prepared)))
+
+
+def _look_at_host(
+    step: Step, batches: Batches, device: Device, prepared: Prepared, procedure: Procedure, send: Send
+) -> None:
+    from torchstone.execution.worker.host_profile import look
+
+    send(Entered("host profile", system_clock(), measures=True))
+    send(look(step, batches.next, device, prepared, 1.5 * procedure.budget_s))
 
 
 def _traced(step: Step, batches: Batches, device: Device, path: str) -> str | None:

@@ -7,6 +7,7 @@ so that no headline figure carries even that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torchstone.core.schema.procedure import Procedure
 from torchstone.execution.timing.clock import system_clock
@@ -28,11 +29,16 @@ def measure_anatomy(
     procedure: Procedure,
     tally: Collector,
     turn: int = 1,
+    agreed: Callable[[float], float] = float,
 ) -> None:
-    """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut."""
+    """Cut some steps like those of the `window` of the name `like`; a source that has ended leaves nothing to cut.
+
+    `agreed`: gives the number that all ranks take, of the one that this process would.
+    """
     watch = device.stopwatch()
     segments = Segments(watch, system_clock if watch.asynchronous else None)
-    steps = instrument.dissect(segments, anatomy_steps(window, procedure, turn), closed=like == "latency")
+    count = int(agreed(anatomy_steps(window, procedure, turn)))
+    steps = instrument.dissect(segments, count, closed=like == "latency")
     if not steps.steps_s:
         return
     tally.facts["anatomy_stopwatch"] = getattr(watch, "reads", None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.message import Event
@@ -16,9 +18,22 @@ class EventPipe:
 
     def send(self, event: Event) -> None:
         """Write one event. Raises BrokenPipeError when the controller is gone: then the trial may die, too."""
-        data = memoryview(encode(event) + b"\n")
+        self.write(encode(event) + b"\n")
+
+    def write(self, words: bytes) -> None:
+        """Write what is no event, or one that is encoded already."""
+        data = memoryview(words)
         while data:
             data = data[os.write(self._descriptor, data) :]
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[int]:
+        """Return a descriptor of the same pipe for processes that are forked meanwhile: this one is closed to them."""
+        descriptor = os.dup(self._descriptor)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def receive(self) -> bytes:
         """Wait for one line from the controller and return it; b"" when the controller is gone."""

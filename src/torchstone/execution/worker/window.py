@@ -11,6 +11,7 @@ from torchstone.execution.timing.clock import LatencyStopwatch, system_clock
 from torchstone.execution.timing.loop import Instrument, Window
 from torchstone.execution.timing.stopping import FixedCount, StoppingRule, UntilQuiet, WarmUp, least_s_on
 from torchstone.execution.worker.collector import Collector
+from torchstone.execution.worker.ranks.group import ALONE, Alone
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
 
@@ -37,6 +38,7 @@ def measure_window(
     turn: int,
     tally: Collector,
     step_s: float,
+    ranks: Alone = ALONE,
 ) -> Window:
     """Measure the window of that name ("latency" in a closed loop, any other back to back), tally and return it.
 
@@ -47,7 +49,10 @@ def measure_window(
     tally.facts[f"{name}_stopwatch"] = (
         "host clock, synchronised at each lap" if latency else getattr(watch, "reads", None)
     )
-    window = instrument.window(watch, _rule(procedure, steps, turn, step_s, latency=latency))
+    rule = _rule(procedure, steps, turn, step_s, latency=latency)
+    if steps is None:
+        rule = ranks.rule(rule, procedure.budget_s, step_s, turn)
+    window = instrument.window(watch, rule)
     tally.window(name, window)
     return window
 

@@ -100,7 +100,7 @@ class PipedTrial:
         *lines, self._rest = (self._rest + data).split(b"\n")
         events: list[Event] = []
         words: list[str] = []
-        for line in lines:
+        for line in filter(None, lines):
             try:
                 events.append(decode(line, Event))
             except Malformed:

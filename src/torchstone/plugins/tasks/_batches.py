@@ -21,7 +21,7 @@ from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches
-from torchstone.plugins.tasks._epochs import Epochs, Order
+from torchstone.plugins.tasks._epochs import Epochs, Order, place_among_ranks
 from torchstone.plugins.tasks._settings import nhwc
 
 _RESIDENT_BATCHES = 4  # distinct ones, taken in turn, so that no cache learns a single batch by heart
@@ -86,7 +86,8 @@ class Loaded:
     """Batches from a DataLoader, epoch after epoch. `queue`: how many may wait in it before the loader is felt."""
 
     def __init__(self, samples: Any, configuration: Mapping[str, Scalar], device: Device, seed: int) -> None:
-        self._order = Order(len(samples), seed)
+        rank, ranks = place_among_ranks()
+        self._order = Order(len(samples), seed, rank, ranks, int(configuration["batch_size"] or 1))
         rows: Any = Epochs(samples, seed)
         workers, prefetch, same = _loader_settings(samples, configuration, seed)
         self._loader = DataLoader(rows, sampler=self._order, drop_last=True, persistent_workers=workers > 0, **same)
@@ -177,9 +178,12 @@ def _collate_of(samples: Any) -> Callable[[Sequence[Any]], Batch]:
 
 
 def _drawn(samples: Any, size: int, seed: int) -> list[Batch]:
+    """Return batches of items drawn at random; of several ranks, its part of each batch that all have together."""
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(seed)).tolist()
-    wanted, stack = min(_RESIDENT_BATCHES, len(order) // size), _collate_of(samples)
-    return [stack([samples[i] for i in order[n * size : (n + 1) * size]]) for n in range(wanted)]
+    rank, ranks = place_among_ranks()
+    wanted, stack = min(_RESIDENT_BATCHES, len(order) // (size * ranks)), _collate_of(samples)
+    begins = [(n * ranks + rank) * size for n in range(wanted)]
+    return [stack([samples[i] for i in order[begin : begin + size]]) for begin in begins]
 
 
 def open_batches(
@@ -189,15 +193,18 @@ def open_batches(
 
     Raises Unsupported if there is less than one batch of data.
     """
-    size = int(configuration["batch_size"] or 1)
+    size, (_, ranks) = int(configuration["batch_size"] or 1), place_among_ranks()
     if samples is None:
         if model.example is None:
             raise Unsupported("the model has no example batch, and no data was given")
-        samples = ExampleRows(model.example, size * _RESIDENT_BATCHES)
+        samples = ExampleRows(model.example, ranks * size * _RESIDENT_BATCHES)
     if hasattr(samples, "open_batches"):  # the user's own, which come in batches only
+        if ranks > 1:
+            raise Unsupported("data that come in batches cannot be shared among ranks: return the Dataset")
         return _of_stream(samples.open_batches(configuration), configuration, device)
-    if len(samples) < size:
-        raise Unsupported(f"batch_size={size}: the data set has {len(samples)} items, less than one batch")
+    if len(samples) < size * ranks:
+        each = f"batch_size={size}" if ranks == 1 else f"batch_size={size} on {ranks} ranks"
+        raise Unsupported(f"{each}: the data set has {len(samples)} items, less than one batch")
     if configuration.get("feed") == "loader":
         return Loaded(samples, configuration, device, seed)
     return Resident(_drawn(samples, size, seed), configuration, device)

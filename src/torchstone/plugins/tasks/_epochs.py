@@ -10,23 +10,39 @@ import torch
 from torchstone.core.schema.batch import Unreadable
 
 
+def place_among_ranks() -> tuple[int, int]:
+    """Return this process's rank, and how many ranks there are; (0, 1) without a process group."""
+    dist = torch.distributed
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+
+
 class Order:
     """The items of one epoch after another, shuffled for each by seed and number.
 
-    It yields `number × items + item`, so that the process that reads an item knows of which epoch it is.
+    It yields `number × items + item`, so that the process that reads an item knows of which epoch it is. Of several
+    ranks each has the same number of whole batches: together those of one process with a batch as large as all theirs.
     """
 
-    def __init__(self, items: int, seed: int) -> None:
+    def __init__(self, items: int, seed: int, rank: int = 0, ranks: int = 1, batch_size: int = 1) -> None:
         self._items, self._seed = items, seed
+        self._rank, self._ranks, self._batch_size = rank, ranks, batch_size
         self.epoch = 1
 
     def __len__(self) -> int:
-        return self._items
+        return self._items if self._ranks == 1 else self._whole_batches * self._batch_size
+
+    @property
+    def _whole_batches(self) -> int:
+        return self._items // (self._ranks * self._batch_size)
 
     def __iter__(self) -> Iterator[int]:
         epoch, self.epoch = self.epoch, self.epoch + 1
         drawn = torch.Generator().manual_seed(self._seed * 1_000_003 + epoch)
-        return iter((torch.randperm(self._items, generator=drawn) + epoch * self._items).tolist())
+        order = torch.randperm(self._items, generator=drawn) + epoch * self._items
+        if self._ranks > 1:
+            together = order[: self._ranks * len(self)].view(self._whole_batches, self._ranks, self._batch_size)
+            order = together[:, self._rank].reshape(-1)
+        return iter(order.tolist())
 
 
 class Epochs:

@@ -12,7 +12,8 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.claim import IMPORTED
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.metric import FIGURES, MetricGroup
+from torchstone.core.schema.metric import FIGURES
+from torchstone.core.schema.metric_table import MetricGroup
 from torchstone.core.schema.reached import EPOCHS, accuracies, accuracy_name
 from torchstone.report.document import Column, Part, Role, Section, Table, Text, paragraphs
 from torchstone.report.documents.analyses import analysis_parts, summary_parts

@@ -24,6 +24,7 @@ from torchstone.report.documents.full_report import report_section
 from torchstone.report.documents.load import goodput_parts
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run_answer import answer_parts
+from torchstone.report.documents.scaling import scaling_parts
 from torchstone.report.documents.settings import setting_parts
 from torchstone.report.documents.tune import tune_parts
 
@@ -68,6 +69,7 @@ def run_parts(
     """Yield what stands below the answer of a run: its head, tables, findings and notes; with `every` all of those."""
     yield from map(Text, _head(run))
     yield from case_parts(run)
+    yield from scaling_parts(run)
     if (more := longer(run)) is not None:
         yield Text(more)
     yield from finding_parts(run, every=every)

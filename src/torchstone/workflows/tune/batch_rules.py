@@ -1,6 +1,6 @@
 """How accumulation and learning rate follow the batch size, so that another batch trains like the one before.
 
-The effective batch is batch_size × grad_accumulation: what one optimizer step sees.
+The effective batch is batch_size × grad_accumulation × world_size: what one optimizer step sees.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema import page_locking
+from torchstone.core.schema import page_locking, ranks
 from torchstone.core.schema.answer import Constraints, TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar, axis_named
 from torchstone.core.schema.case import Case, Placement, Task
@@ -98,6 +98,7 @@ class TuneSketch:
         if "precision" in axes:
             meant = (plan.on_device({"precision": value}, device)["precision"] for value in axes["precision"])
             axes["precision"] = tuple(dict.fromkeys(meant))
+        axes = ranks.meant(axes, placement, machine)
         base = dict(plan.on_device({**self.base, **self._now, **request.fixed}, device))
         if placement.device in page_locking.IN_HOST_MEMORY and PIN in base:
             axes.pop(PIN, None)  # torch pins nothing without an accelerator, whatever a file says

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema import ranks
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.axis import AXES, LOADER_AXES, Scalar
 from torchstone.core.schema.case import Case, Task
@@ -78,7 +79,7 @@ class Space:
         if part == Part.DEVICE:
             configuration.update({name: AXES[name].default for name in LOADER_AXES if name in configuration})
         configuration["feed"] = "loader" if self._loader and part == Part.WHOLE else "resident"
-        return Case(workload, configuration, base.placement)
+        return ranks.placed(workload, configuration, base.placement)
 
     def point_of(self, case: Case) -> Point:
         """Return the values of a Case on the axes that vary."""
@@ -92,7 +93,8 @@ class Space:
             sizes = self._values("batch_size")
             raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
-        full = without([{**self.quest.base.configuration, **point} for point in kept], self.quest.exclude)
+        whole = ranks.possible([{**self.quest.base.configuration, **point} for point in kept])
+        full = without(whole, self.quest.exclude)
         return [{axis: configuration[axis] for axis in self.axes} for configuration in full]
 
     def _keeps_the_batch(self, point: Point) -> bool:
@@ -120,4 +122,5 @@ class Space:
 
     @staticmethod
     def _size(configuration: Mapping[str, Scalar]) -> int:
-        return int(configuration["batch_size"] or 1)
+        """Return how many items all ranks take together for one batch."""
+        return ranks.world_size(configuration) * int(configuration["batch_size"] or 1)

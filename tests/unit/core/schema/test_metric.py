@@ -3,7 +3,8 @@
 import pytest
 
 from torchstone.core.schema.memory_figures import PEAKS
-from torchstone.core.schema.metric import FIGURES, RAW, MetricGroup
+from torchstone.core.schema.metric import FIGURES, RAW
+from torchstone.core.schema.metric_table import MetricGroup
 from torchstone.core.schema.quantity import Better
 
 

@@ -34,7 +34,7 @@ class FakeDrive:
     press: int | None = None
     taken = 0
 
-    def __init__(self, request, device, watcher):
+    def __init__(self, request, device, watcher, others=()):
         self.request = request
 
     def run(self, launcher, order):

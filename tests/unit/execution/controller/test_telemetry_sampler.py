@@ -52,3 +52,13 @@ def test_a_device_is_asked_once_how_often_its_counter_moves(gauges):
 def test_without_such_a_counter_nothing_is_said(gauges):
     gauges.pop()
     assert TelemetrySampler(1, None, 0.0, FakeClock()).facts() == {}
+
+
+def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
+    first, second = (DeviceInfo("cuda", "cuda", "NVIDIA", index, "a card") for index in range(2))
+    gauges.append(Reading("host_busy_s", lambda: 1.0))
+    reading = TelemetrySampler(1, first, 0.0, FakeClock(), [second])
+    reading.read()
+    named = [(series.metric, series.device) for series in reading.series()]
+    assert named.count(("device_energy_j", "cuda:0")) == named.count(("device_energy_j", "cuda:1")) == 1
+    assert [name for name in named if name[0] == "host_busy_s"] == [("host_busy_s", None)]

@@ -59,3 +59,19 @@ def test_usual_axes_are_what_the_device_and_the_data_have():
     assert "pin_memory" in usual_axes("train", card, 16, BASE, loads=True)
     assert usual_axes("train", cpu, 2, BASE, loads=True)["num_workers"] == (0, 1, 2, 4)
     assert set(usual_axes("train", cpu, 2, BASE, loads=False)) == {"batch_size", "precision"}
+
+
+def test_ranks_count_in_the_effective_batch_and_one_process_has_no_strategy():
+    axes = {"batch_size": (8, 32), "world_size": (1, 2, 4), "strategy": ("none", "ddp")}
+    space = Space(a_quest(axes=axes, constraints=Constraints(effective_batch=32)))
+    found = {}
+    for point in space.points:
+        case = space.case(point)
+        settings = case.configuration
+        found[settings["world_size"], settings["strategy"], settings["batch_size"]] = settings["grad_accumulation"]
+        assert case.placement.count == settings["world_size"]
+        assert settings["backend"] == ("auto" if settings["strategy"] == "none" else "gloo")
+        assert space.point_of(case) == point
+    assert found == {
+        (1, "none", 8): 4, (1, "none", 32): 1, (1, "ddp", 8): 4, (1, "ddp", 32): 1, (2, "ddp", 8): 2, (4, "ddp", 8): 1,
+    }  # fmt: skip

@@ -13,8 +13,10 @@ from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
+from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Mark, Prepared, Samples
+from torchstone.plugins.rank_protocols import Replicas
 
 _FINGERPRINT = 3  # losses of the first steps: what was computed
 _KEPT_LOSSES = 4096  # kept where they are, on the device, and read after the last window: no step waits for them
@@ -38,7 +40,16 @@ class PreparedTraining:
         _settings.set_numerics(configuration)
         self.module: Any = _settings.arrange(model.module.train(), configuration, device)
         self._compile_pool = _compile_pool.CompilePool(configuration, device)
-        self._module = _settings.compiled(self.module, configuration)
+        self.replicas: Replicas | None = None
+        self._shapes = self.module
+        if is_distributed(configuration):
+            from torchstone.plugins.tasks import _twin
+            from torchstone.plugins.tasks.train import strategies
+
+            self._shapes = _twin.twin(self.module, lambda tensor: tensor.to("meta"))  # what is shared cannot be copied
+            self.replicas = strategies.replicas_of(self.module, configuration, device)
+        called = self.module if self.replicas is None else self.replicas.call
+        self._module = _settings.compiled(called, configuration)
         self._fetch = _graphs.marking_steps(_settings.fetcher(configuration, device), configuration, device)
         self._plain_loss = model.loss
         self._loss = _settings.in_precision(model.loss, configuration, device)
@@ -58,7 +69,7 @@ class PreparedTraining:
         self._clip_norm = torch.nn.utils.clip_grad_norm_
         self.facts: Mapping[str, Scalar] = {
             "fused_optimizer": fused,
-            "effective_batch_size": int(configuration["batch_size"] or 1) * self._accumulation,
+            "effective_batch_size": items_together(configuration),
             **_settings.in_effect(configuration, device),
         }
         self.losses: list[Any] | None = None
@@ -67,8 +78,10 @@ class PreparedTraining:
         self._note = _graphs.keeper(configuration, device)
 
     def step(self, pull: Callable[[], Batch], mark: Mark) -> None:
-        """Do one optimizer step over `grad_accumulation` batches."""
-        for _ in range(self._accumulation):
+        """Do one optimizer step over `grad_accumulation` batches, after the last of which ranks exchange gradients."""
+        for left in range(self._accumulation - 1, -1, -1):
+            if self.replicas is not None:
+                self.replicas.synchronize(last=left == 0)
             self._last_loss = self._backpropagate(pull, mark)
             mark(BACKWARD)
         self._update()
@@ -140,10 +153,11 @@ class PreparedTraining:
         """
         from torchstone.plugins.tasks import _flops
 
-        once = _flops.count(self.module, self._plain_loss, batch.tensors, self._configuration.get("precision"))
+        once = _flops.count(self._shapes, self._plain_loss, batch.tensors, self._configuration.get("precision"))
         if once.flops is None or once.traffic_bytes is None or once.operators is None:
             return once
-        weights_bytes = sum(p.numel() * p.element_size() for p in self._parameters)
+        own = (p.to_local() if hasattr(p, "to_local") else p for p in self._parameters)  # of FSDP2: a rank's own part
+        weights_bytes = sum(p.numel() * p.element_size() for p in own)
         times = self._accumulation
         return Counted(
             times * once.flops, times * once.traffic_bytes + self._passes * weights_bytes, times * once.operators
@@ -161,7 +175,7 @@ class Train:
     axes: tuple[str, ...] = (
         "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
         "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
-        "num_workers", "pin_memory", "prefetch_factor", "feed",
+        "world_size", "strategy", "backend", "num_workers", "pin_memory", "prefetch_factor", "feed",
     )  # fmt: skip
 
     def preload(self) -> None:

@@ -1,0 +1,116 @@
+"""Starts the ranks of a trial by torchrun's own agent, forked from the trial's process, and says how all of them ended.
+
+torch.distributed.launcher is what torchrun calls. The trial's process has imported torch, has run no parallel operation
+and holds no device, so that forks of it are live at once. It launches once, restarts nothing, and ends with its ranks:
+they are in its process group, and the kernel ends them with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+
+from torchstone.core.errors import Unsupported
+from torchstone.core.schema.message import ASK_WHERE, Ended, TrialRequest
+from torchstone.core.schema.ranks import STRATEGY, world_size
+from torchstone.execution.worker.pipe import EventPipe
+from torchstone.execution.worker.ranks.rank import Work, be_rank
+from torchstone.execution.worker.ranks.rendezvous import Rendezvous, rendezvous
+from torchstone.execution.worker.ranks.roll import Roll
+
+_LOOKS_EVERY_S = 0.25  # the agent looks at its processes; what a rank measures goes past it
+_GRACE_S = 2  # of ranks whose peer has died, before they are killed
+_STACK_S = 0.02  # for one rank to write where it is
+# Lets LaunchConfig ask whether there is a GPU without initialising a driver, whose device no fork could then use.
+_COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
+    """Carry a request out in as many processes as its Case has ranks; return the end of them all. `work`: of a rank.
+
+    Rank 0 sends the events. Raises Unsupported where ranks cannot be forked.
+    """
+    if sys.platform != "linux":
+        raise Unsupported("several ranks need Linux: they are forked from the trial's process")
+    where = rendezvous()
+    size = world_size(request.case.configuration)
+    if size % where.nodes:
+        raise Unsupported(f"world_size={size} cannot be spread evenly over {where.nodes} nodes")
+    roll = Roll(size // where.nodes)
+    wrong: str | None = None
+    with _stacks_of_ranks(roll, line), line.shared() as descriptor:
+        try:
+            _elastic(where, size // where.nodes, request, descriptor, roll, work)
+        except Exception as error:  # ChildFailedError, with a report of several lines, or the agent's own
+            wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
+        finally:
+            roll.close()
+    return roll.outcome(wrong)
+
+
+def _elastic(
+    where: Rendezvous, ranks_here: int, request: TrialRequest, descriptor: int, roll: Roll, work: Work
+) -> None:
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    for name in ("torch.distributed.elastic", "torch.distributed.launcher", "torch.multiprocessing"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # an Outcome says it in one line
+    with _counting_by_nvml():
+        config = LaunchConfig(
+            min_nodes=where.nodes, max_nodes=where.nodes, nproc_per_node=ranks_here, run_id=_run_id(where),
+            rdzv_backend="c10d", rdzv_endpoint=where.endpoint, max_restarts=0, monitor_interval=_LOOKS_EVERY_S,
+            start_method="fork", local_addr="127.0.0.1" if where.is_here else None,
+            logs_specs=DefaultLogsSpecs(log_dir=os.devnull), signals_to_handle="SIGTERM", shutdown_timeout=_GRACE_S,
+        )  # fmt: skip
+    if where.is_here:  # the name of this host may not lead back to it (pytorch/pytorch#150532)
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if request.case.configuration[STRATEGY] == "fsdp2":
+        import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
+    descriptors = [roll.descriptor(rank) for rank in range(ranks_here)]
+    elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors, work)
+
+
+def _run_id(where: Rendezvous) -> str:
+    """Return the name of the meeting: agreed through the endpoint where there are several nodes."""
+    return uuid.uuid4().hex if where.is_here else where.endpoint
+
+
+@contextlib.contextmanager
+def _counting_by_nvml() -> Iterator[None]:
+    before = os.environ.get(_COUNT_BY_NVML)
+    os.environ.setdefault(_COUNT_BY_NVML, "1")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_COUNT_BY_NVML]
+
+
+@contextlib.contextmanager
+def _stacks_of_ranks(roll: Roll, line: EventPipe) -> Iterator[None]:
+    """Answer the question where the trial is with the stacks of its ranks: its own process only waits for them."""
+    number = signal.Signals[ASK_WHERE]
+
+    def ask(_number: int, _frame: object) -> None:
+        for rank, pid in sorted(roll.pids.items()):
+            line.write(b"\nrank %d\n" % rank)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+            time.sleep(_STACK_S)
+
+    faulthandler.unregister(number)
+    before = signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

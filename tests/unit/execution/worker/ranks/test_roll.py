@@ -1,0 +1,83 @@
+"""Of several ranks that failed, the first says why; real processes are watched by the kernel's word."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from torchstone.core.schema.message import Ended
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.worker.ranks.roll import Roll, first_failure, goodbye, hello
+
+OK = Ended(Outcome(Status.OK))
+GONE = Ended(Outcome(Status.CRASHED, "RuntimeError: Connection closed by peer"))
+FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "MemoryError"))
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
+
+
+@pytest.mark.parametrize(
+    ("ends", "deaths", "status", "says"),
+    [
+        ({0: GONE}, [(1, "killed by SIGKILL"), (0, "exited with code 1")], Status.CRASHED, "rank 1: killed by SIGKILL"),
+        ({0: GONE, 1: FULL}, [(1, "exited with code 1"), (0, "exited with code 1")], Status.OUT_OF_MEMORY,
+         "rank 1: MemoryError"),
+        ({0: FULL, 1: FULL}, [(1, "exited with code 1")], Status.OUT_OF_MEMORY, "MemoryError"),
+        ({0: OK, 1: GONE}, [], Status.CRASHED, "rank 1: RuntimeError: Connection closed by peer"),
+    ],
+)  # fmt: skip
+def test_the_first_that_failed_says_why(ends, deaths, status, says):
+    found = first_failure(ends, deaths)
+    assert found is not None
+    assert (found.outcome.status, found.outcome.message) == (status, says)
+
+
+def test_nothing_failed():
+    assert first_failure({0: OK, 1: OK}, [(0, None), (1, None)]) is None
+
+
+def test_what_no_device_can_do_is_told_without_a_rank():
+    cannot = Ended(Outcome(Status.UNSUPPORTED, "fp16: not here"))
+    assert first_failure({0: cannot}, [(0, "exited with code 1")]) == cannot
+
+
+def in_child(roll, rank, act):
+    pid = os.fork()
+    if pid == 0:
+        hello(roll.descriptor(rank))
+        act()
+        os._exit(0)
+    return pid
+
+
+def test_a_killed_process_is_noticed_before_the_one_that_misses_it():
+    roll = Roll(2)
+    first = in_child(roll, 1, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    time.sleep(0.2)
+
+    def miss_it():
+        goodbye(roll.descriptor(0), GONE)
+        os._exit(1)
+
+    second = in_child(roll, 0, miss_it)
+    time.sleep(0.2)
+    for pid in (first, second):
+        os.waitpid(pid, 0)
+    roll.close()
+    assert roll.pids == {0: second, 1: first}
+    assert roll.outcome("ChildFailedError").outcome.message == "rank 1: killed by SIGKILL"
+
+
+def test_all_went_well():
+    roll = Roll(1)
+    pid = in_child(roll, 0, lambda: goodbye(roll.descriptor(0), OK))
+    os.waitpid(pid, 0)
+    roll.close()
+    assert roll.outcome(None).outcome == Outcome(Status.OK)
+
+
+def test_without_a_word_the_agents_counts():
+    roll = Roll(1)
+    roll.close()
+    assert roll.outcome("RendezvousTimeoutError: ").outcome == Outcome(Status.CRASHED, "RendezvousTimeoutError: ")

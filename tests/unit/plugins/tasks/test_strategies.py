@@ -1,0 +1,93 @@
+"""DDP and FSDP2 over real processes and gloo: the gradients of their joint batch are those of one process with it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
+
+SIZES, EACH = (1, 2, 4), 4
+MODEL = "builtin:mlp"
+
+
+def case_of(batch_size, strategy=None, size=1, accumulation=1):
+    from torchstone.core.schema.case import Case, Placement, Task
+    from torchstone.core.schema.request import WorkloadRequest
+    from torchstone.execution.plan import sketch
+
+    axes = {"batch_size": (batch_size,), "grad_accumulation": (accumulation,), "threads": (1,)}
+    if strategy is not None:
+        axes |= {"world_size": (size,), "strategy": (strategy,)}
+    asked = sketch(WorkloadRequest(Task.TRAIN, MODEL, axes=axes))
+    return Case(asked.workload, {**asked.configurations[0], "channels_last": False}, Placement("cpu"))
+
+
+def gradients(case):
+    """The gradients of the first step, as one vector, and its loss; the weights stay."""
+    import torch
+
+    from torchstone.execution.timing.loop import unmarked
+    from torchstone.execution.worker.setup import load_model, open_device, open_samples
+    from torchstone.plugins import registry
+
+    torch.manual_seed(0)
+    device, model = open_device(case), load_model(case)
+    engine = registry.load("engines", "train")
+    prepared = engine.prepare(case, model, device)
+    batches = engine.open_batches(case, model, open_samples(case, model, 0), device, 0)
+    prepared._update = lambda: None
+    prepared.step(batches.next, unmarked)
+    found = [p.grad.full_tensor() if hasattr(p.grad, "full_tensor") else p.grad for p in prepared.module.parameters()]
+    return torch.cat([grad.reshape(-1).double() for grad in found]), float(prepared._last_loss)
+
+
+def as_rank(rank, size, strategy, folder):
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    joint, loss = gradients(case_of(size * EACH if rank == 0 else EACH))
+    dist.init_process_group("gloo", init_method=f"file://{folder}/{strategy}{size}", rank=rank, world_size=size)
+    own, own_loss = gradients(case_of(EACH, strategy, size))
+    halves, _ = gradients(case_of(EACH // 2, strategy, size, accumulation=2))
+    losses = torch.tensor(own_loss)
+    dist.all_reduce(losses)
+    if rank == 0:
+        apart = [float((g - joint).norm() / joint.norm()) for g in (own, halves)]
+        apart.append(abs(float(losses) / size - loss) / loss)
+        Path(folder, f"{strategy}{size}.json").write_text(json.dumps(apart))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main(folder):
+    from torch.multiprocessing.spawn import start_processes
+
+    for strategy in ("ddp", "fsdp2"):
+        for size in SIZES:
+            start_processes(as_rank, (size, strategy, folder), nprocs=size, start_method="fork")
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gradients")
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
+    subprocess.run([sys.executable, __file__, str(folder)], check=True, timeout=300, env=environment)
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("size", SIZES)
+def test_gradients_are_those_of_one_process_on_the_joint_batch(apart, strategy, size):
+    whole, accumulated, loss = apart[f"{strategy}{size}"]
+    assert whole <= 1e-6
+    assert loss <= 1e-6
+    assert accumulated <= 1e-6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
