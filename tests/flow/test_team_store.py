@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -276,11 +277,23 @@ def test_the_statements_for_an_administrator(capsys):
     assert "DELETE ON torchstone.version" not in said
 
 
-def test_what_is_damaged_in_the_store_is_said(team, runs, capsys):
+def test_what_is_damaged_in_the_store_is_said(team, runs, tmp_path, capsys):
     url = team.url("bench", OWNER)
     assert main(["push", "latest", "--store", url]) == 0
+    assert main(["show", "latest", "--store", url]) == 0
+    team.sql("UPDATE torchstone.trials SET status = 'splendid'", "bench")
+    assert "not as torchstone writes it" in refused(capsys, "show", "latest", "--store", url, code=1)
+    shutil.rmtree(tmp_path / "cache")
     team.sql("UPDATE torchstone.pieces SET data = 'x'", "bench")
     assert "is damaged; push it again" in refused(capsys, "show", "latest", "--store", url)
+    team.sql("UPDATE torchstone.records SET digest = '../../../elsewhere'", "bench")
+    assert "is damaged; push it again" in refused(capsys, "show", "latest", "--store", url)
+
+
+def test_without_the_library_the_command_that_installs_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    said = refused(capsys, "runs", "--store", "postgresql://db.example/bench", code=3)
+    assert "pip install 'torchstone[postgres]'" in said
 
 
 def test_no_password_in_the_list_of_processes(team, runs):

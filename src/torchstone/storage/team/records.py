@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import time
 import zlib
@@ -20,6 +21,7 @@ from torchstone.storage.record_writer import record_lines
 from torchstone.storage.rows import insert_rows, rows_of
 from torchstone.storage.team.session import Session
 
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _PIECE_BYTES = 1 << 20
 _LEVEL = 1  # of zlib: the numbers of a record become half as long; more effort takes off a tenth of that
 _KEPT_BYTES = 1 << 30  # of copies on this machine
@@ -46,12 +48,13 @@ def insert(session: Session, run: Run, source: str) -> None:
     run_id = run.head.run_id
     total = _Sum()
     pieces = list(_pieces(record_lines(run), total))
+    rows = rows_of(run, f"{run_id}.jsonl", total.bytes, time.time_ns())
     session.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
-    insert_rows(session, rows_of(run, f"{run_id}.jsonl", total.bytes, time.time_ns()))
     session.executemany(
         "INSERT INTO pieces VALUES (?, ?, ?)", ((run_id, place, data) for place, data in enumerate(pieces))
     )
     session.execute("INSERT INTO records (run_id, digest, source) VALUES (?, ?, ?)", (run_id, total.digest, source))
+    insert_rows(session, rows)
 
 
 def _pieces(lines: Iterable[bytes], total: _Sum) -> Iterator[bytes]:
@@ -97,6 +100,8 @@ def fetched(session: Connection, run_id: str) -> Path:
     found = session.execute("SELECT digest FROM records WHERE run_id = ?", (run_id,)).fetchone()
     if found is None:
         raise UsageError(f"run {run_id} is not in the store any more")
+    if not _DIGEST.fullmatch(found[0]):  # it names a folder here
+        raise UsageError(f"run {run_id}: its record in the store is damaged; push it again from where it was measured")
     folder = peaks.folder().parent / "store"
     path = folder / str(found[0]) / f"{checked_id(run_id)}.jsonl"
     if path.is_file():

