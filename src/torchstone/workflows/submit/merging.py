@@ -30,7 +30,8 @@ class Merged(msgspec.Struct, frozen=True):
 def merged(submission: Submission, attempts: Sequence[Run], stored: Run | None, lost: Mapping[int, str]) -> Merged:
     """Return the whole run. `stored`: as it was merged before. `lost`: by share, how the job that is over ended.
 
-    Trials that a job over and gone did not take are in it as `interrupted`, with that reason: `resume` takes them.
+    Where nothing has come since, the run is `stored` itself. Trials that a job which is over did not take are in it as
+    `interrupted`, with how it ended: `resume` takes them.
     """
     machines = list(stored.head.machines) if stored is not None else []
     kept = {} if stored is None else {_key(t): t for t in stored.trials if t.outcome.status != Status.INTERRUPTED}
@@ -49,11 +50,12 @@ def merged(submission: Submission, attempts: Sequence[Run], stored: Run | None, 
     so_far = Run(head, tuple(trials), (), None)
     trials += _gone(submission, so_far, lost)
     status = "interrupted" if any(missing(so_far)) else "done"
-    run = Run(head, tuple(trials), (), None)
-    findings = (*submission.notes, *look(run))
     ends = [part.end.ended_utc for part in attempts if part.end is not None]
     end = End(max(ends, default=head.started_utc), status, _why(attempts) if status == "done" else None)
-    return Merged(msgspec.structs.replace(run, findings=tuple(findings), end=end), twice)
+    if stored is not None and (stored.head, stored.trials, stored.end) == (head, tuple(trials), end):
+        return Merged(stored, twice)
+    run = Run(head, tuple(trials), (), None)
+    return Merged(msgspec.structs.replace(run, findings=(*submission.notes, *look(run)), end=end), twice)
 
 
 def _key(trial: Trial) -> _Key:

@@ -44,9 +44,10 @@ class ShareRun:
             raise UsageError(f"--share {share}: {path} has the shares 0 to {len(self._submission.shares) - 1}")
         self._record = part_path(path.parent, share, attempt)
         self._watcher, self._busy = watcher, busy
-        self._part = part_of(self._submission, share)
-        self._earlier = [trial for _, run in parts(path.parent, share) for trial in run.trials]
-        self._complete = is_complete(self._submission, share, [run for _, run in parts(path.parent, share)])
+        self._part = plans(self._submission)[share]
+        attempts = [run for _, run in parts(path.parent, share)]
+        self._earlier = [trial for run in attempts for trial in run.trials]
+        self._complete = is_complete(self._submission, self._part, attempts)
         self._id = f"{self._submission.head.run_id}-{share}-{attempt}"
         found = recheck(self._submission.head, self._part.cases)
         if found.changes:
@@ -80,12 +81,18 @@ class ShareRun:
             return finish(ActiveRun(session, writer, so_far, self._record.parent, began_s=began_s), so_far)
 
 
-def part_of(submission: Submission, share: int) -> Plan:
-    """Return the plan of a share: its cases, and their trials in the order of the whole plan."""
-    whole, chosen = submission.head.plan, submission.shares[share]
-    place = {case: index for index, case in enumerate(chosen)}
-    slots = tuple(Slot(place[slot.case], slot.number) for slot in whole.slots if slot.case in place)
-    return Plan(tuple(whole.cases[case] for case in chosen), slots)
+def plans(submission: Submission) -> list[Plan]:
+    """Return the plan of each share: its cases, and their trials in the order of the whole plan."""
+    whole = submission.head.plan
+    places = {case: (share, at) for share, cases in enumerate(submission.shares) for at, case in enumerate(cases)}
+    slots: list[list[Slot]] = [[] for _ in submission.shares]
+    for slot in whole.slots:
+        share, at = places[slot.case]
+        slots[share].append(Slot(at, slot.number))
+    return [
+        Plan(tuple(whole.cases[case] for case in cases), tuple(own))
+        for cases, own in zip(submission.shares, slots, strict=True)
+    ]
 
 
 def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
@@ -97,9 +104,12 @@ def finished(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     return tuple(found.values())
 
 
-def is_complete(submission: Submission, share: int, attempts: Sequence[Run]) -> bool:
-    """Say whether nothing is left of a share; where the number of trials was open, an attempt has to have ended so."""
-    head = msgspec.structs.replace(submission.head, plan=part_of(submission, share))
+def is_complete(submission: Submission, part: Plan, attempts: Sequence[Run]) -> bool:
+    """Say whether nothing is left of a share; where the number of trials was open, an attempt has to have ended so.
+
+    `part`: its plan.
+    """
+    head = msgspec.structs.replace(submission.head, plan=part)
     trials = finished([trial for run in attempts for trial in run.trials])
     if any(missing(Run(head, trials, (), None))):
         return False

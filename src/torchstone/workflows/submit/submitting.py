@@ -12,7 +12,7 @@ import msgspec
 
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
-from torchstone.core.schema.codec import encode
+from torchstone.core.schema.run import Run
 from torchstone.core.schema.submission import Phase, ShareState, Submission
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
@@ -33,9 +33,10 @@ from torchstone.storage.submissions import (
 )
 from torchstone.workflows.run.results import Results, published, table_path
 from torchstone.workflows.submit.merging import merged
-from torchstone.workflows.submit.share import finished, is_complete, part_of
+from torchstone.workflows.submit.share import finished, is_complete, plans
 
 _FIRST_WAIT_S, _MOST_WAIT_S, _GROWS = 1.0, 15.0, 1.3  # between two looks at a cluster
+_FORGOTTEN = "the cluster no longer knows it: cancelled before it began, or long ago"
 _MOST_SILENT = 20  # looks at a cluster that does not answer, five minutes
 
 
@@ -104,16 +105,17 @@ def submit_missing(folder: Path, standings: Sequence[Standing]) -> tuple[str | N
     return _submit(registry.load("clusters", submission.cluster), submission, folder, shares), shares
 
 
-def standings(folder: Path) -> tuple[Standing, ...]:
-    """Return how far each share is, as the cluster and the records say."""
+def standings(folder: Path, attempts: Sequence[tuple[int, Run]] | None = None) -> tuple[Standing, ...]:
+    """Return how far each share is, as the cluster and the records say. `attempts`: the records, if they are read."""
     submission = read_plan(folder / "plan.json")
     states = _states(submission, folder)
-    attempts = list(parts(folder))
+    of_share: dict[int, list[Run]] = {}
+    for number, run in parts(folder) if attempts is None else attempts:
+        of_share.setdefault(number, []).append(run)
     found = []
-    for share in range(len(submission.shares)):
-        own = [run for number, run in attempts if number == share]
-        plan = part_of(submission, share)
-        complete = is_complete(submission, share, own)
+    for share, plan in enumerate(plans(submission)):
+        own = of_share.get(share, [])
+        complete = is_complete(submission, plan, own)
         have = len(finished([trial for run in own for trial in run.trials]))
         state, words = states.get(share, (None, None))
         found.append(Standing(share, state, (have, len(plan.slots)), complete, None if complete else words))
@@ -127,12 +129,14 @@ def _states(submission: Submission, folder: Path) -> Mapping[int, tuple[ShareSta
     for job in jobs(folder):
         told = cluster.states(job, folder)
         for share in job.shares:
-            state = told.get(share)
+            state, words = told.get(share), last_words(folder, f"{job.job_id}_{share}.txt")
             if state is None:
+                # SLURM keeps no trace of a task that was cancelled before it began.
                 status = exit_status(folder, share, job.job_id)
                 word = "UNKNOWN" if status is None else "COMPLETED" if status == 0 else "FAILED"
                 state = ShareState(Phase.OVER, word, f"{job.job_id}_{share}")
-            found[share] = state, last_words(folder, f"{job.job_id}_{share}.txt")
+                words = words or _FORGOTTEN
+            found[share] = state, words
     return found
 
 
@@ -171,14 +175,15 @@ def take_in(folder: Path) -> Taken:
     submission = read_plan(folder / "plan.json")
     output, run_id = folder.parent.parent, submission.head.run_id
     target = record_path(output, run_id)
-    now = standings(folder)
+    attempts = list(parts(folder))
+    now = standings(folder, attempts)
     lost = {one.share: _lost(one) for one in now if not one.complete and one.state is not None and not one.open}
     stored = read_record(target) if target.exists() else None
-    whole = merged(submission, [run for _, run in parts(folder)], stored, lost)
+    whole = merged(submission, [run for _, run in attempts], stored, lost)
     run = whole.run
     if not run.trials:
         raise UsageError(f"{run_id}: no job has recorded anything yet; `torchstone submit --merge {run_id} --follow`")
-    if stored is None or encode(stored) != encode(run):
+    if run is not stored:
         write_run(run, target)
     ended = all(one.complete for one in now)
     if ended and not table_path(output, run_id).exists() and claim_publishing(folder):

@@ -12,7 +12,7 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.machine import DeviceInfo, Host
 from torchstone.core.schema.trial import Status
 from torchstone.workflows.submit.merging import merged
-from torchstone.workflows.submit.share import is_complete, part_of
+from torchstone.workflows.submit.share import is_complete, plans
 
 PLAN = a_submission(cases=3, trials=2)
 KEYS = {(case.case_id, number) for case in PLAN.head.plan.cases for number in (0, 1)}
@@ -47,7 +47,8 @@ def test_the_order_in_which_parts_come_makes_no_difference(order, at_first):
 def test_merged_again_it_does_not_change():
     parts = [a_part(PLAN, share, 0) for share in range(3)]
     once = merged(PLAN, parts, None, {1: "job 17_1 ended: TIMEOUT"}).run
-    assert encode(merged(PLAN, parts, once, {1: "job 17_1 ended: TIMEOUT"}).run) == encode(once)
+    assert merged(PLAN, parts, once, {1: "job 17_1 ended: TIMEOUT"}).run is once
+    assert encode(merged(PLAN, parts, None, {1: "job 17_1 ended: TIMEOUT"}).run) == encode(once)
 
 
 def test_a_trial_that_two_jobs_took_counts_once():
@@ -75,16 +76,16 @@ def test_what_a_job_left_undone_is_told_with_how_it_ended():
 def test_a_trial_that_an_attempt_was_interrupted_in_is_missing():
     part = a_part(PLAN, 0, 0, status=Status.INTERRUPTED)
     assert merged(PLAN, [part], None, {}).run.trials == ()
-    assert not is_complete(PLAN, 0, [part])
-    assert is_complete(PLAN, 0, [part, a_part(PLAN, 0, 0, 1)])
+    assert not is_complete(PLAN, plans(PLAN)[0], [part])
+    assert is_complete(PLAN, plans(PLAN)[0], [part, a_part(PLAN, 0, 0, 1)])
 
 
 def test_a_run_with_an_open_number_of_trials_is_complete_when_a_job_says_so():
     how = msgspec.structs.replace(PLAN.head.procedure, trials=None)
     plan = msgspec.structs.replace(PLAN, head=msgspec.structs.replace(PLAN.head, procedure=how))
     part = a_part(plan, 0, 0, 1)
-    assert is_complete(plan, 0, [part])
-    assert not is_complete(plan, 0, [msgspec.structs.replace(part, end=None)])
+    assert is_complete(plan, plans(plan)[0], [part])
+    assert not is_complete(plan, plans(plan)[0], [msgspec.structs.replace(part, end=None)])
 
 
 def test_each_trial_knows_its_machine():
@@ -110,6 +111,6 @@ def test_machines_of_one_kind_are_told_and_no_warning():
 @pytest.mark.parametrize(("cases", "per_job"), list(itertools.product((1, 5, 12), (1, 2, 5))))
 def test_the_shares_are_the_plan(cases, per_job):
     whole = a_submission(cases=cases, trials=3, cases_per_job=per_job)
-    plans = [part_of(whole, share) for share in range(len(whole.shares))]
-    assert [case for plan in plans for case in plan.cases] == list(whole.head.plan.cases)
-    assert sum(len(plan.slots) for plan in plans) == len(whole.head.plan.slots)
+    found = plans(whole)
+    assert [case for plan in found for case in plan.cases] == list(whole.head.plan.cases)
+    assert sum(len(plan.slots) for plan in found) == len(whole.head.plan.slots)

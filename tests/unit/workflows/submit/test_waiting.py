@@ -14,7 +14,9 @@ def standing(phase, have=0, *, complete=False):
 
 def waited(monkeypatch, tmp_path, looks):
     """What was said, and how long was slept, where a cluster answers so."""
-    answers, said, slept = iter(looks), [], []
+    answers = iter(looks)
+    said: list[object] = []
+    slept: list[float] = []
 
     def look(folder):
         answer = next(answers)
