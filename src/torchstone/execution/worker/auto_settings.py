@@ -16,6 +16,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
+from torchstone.core.schema.ranks import STRATEGY
 from torchstone.plugins.machine_protocols import Device
 
 SETTING = "setting_"  # what the names of these facts begin with
@@ -86,6 +87,8 @@ def _layout(model: LoadedModel, device: Device, values: Mapping[str, Scalar]) ->
     convolutions = sum(parameter.dim() == 4 for parameter in model.module.parameters())
     if convolutions < 2:  # a vision transformer has one, that cuts the image into patches
         return False, "off: the model has no convolutions"
+    if values.get(STRATEGY) == "fsdp2":
+        return False, "off: fully_shard takes contiguous weights only"
     if model.objection is not None and (reason := model.objection("channels_last", True)):
         return False, f"off: {reason}"
     wish, why = device.preference("channels_last", values) or (False, "PyTorch's default")

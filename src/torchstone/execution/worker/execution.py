@@ -202,6 +202,7 @@ def measure_prepared(
         measure_anatomy(last, window, instrument, device, procedure, tally, turn, ranks.agreed)
     if isinstance(prepared, Distributed) and prepared.replicas is not None:
         tally.facts.update(prepared.replicas.facts())
+    if isinstance(prepared, Distributed) and prepared.replicas is not None and ranks.size > 1:
         compare_communication(request, step, step_s, batches, prepared.replicas, ranks, device, tally, send)
     if request.host_profile:
         _look_at_host(step, batches, device, prepared, procedure, send)

@@ -14,8 +14,8 @@ from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
 _ON_ONE_CPU = (
-    "Ranks on one CPU share its cores: the baseline of one rank has all of them, so that an efficiency near 1 / ranks "
-    "is what sharing gives."
+    "Ranks on one CPU share its cores: where one rank computes on all of them, sharing them brings 1 / ranks. "
+    "threads=1 compares cores."
 )
 
 

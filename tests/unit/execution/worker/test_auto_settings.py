@@ -88,6 +88,11 @@ def test_images_stay_as_they_are_unless_it_is_a_convolution_net(model, why):
     assert why in told["channels_last"]
 
 
+def test_images_stay_as_they_are_where_weights_are_sharded():
+    values, told = settled(Likes(nhwc=(True, "tensor cores")), strategy="fsdp2")
+    assert (values["channels_last"], told["channels_last"]) == (False, "off: fully_shard takes contiguous weights only")
+
+
 def test_a_device_without_a_liking_leaves_images_to_torch():
     values, told = settled(Likes())
     assert (values["channels_last"], told["channels_last"]) == (False, "off: PyTorch's default")

@@ -39,4 +39,4 @@ def test_ranks_stand_in_a_table_with_their_efficiency(tmp_path):
     texts = [part.text for part in found.parts if isinstance(part, Text)]
     assert texts[0].startswith("2 ranks (")
     assert any("by rank 0: 400; 1: 400; threads 0: 1; 1: 1; cores 0: 0; 1: 1; weights given back" in t for t in texts)
-    assert texts[-1].startswith("Ranks on one CPU share its cores")
+    assert texts[-1].startswith("Ranks on one CPU share its cores: where one rank computes on all of them")

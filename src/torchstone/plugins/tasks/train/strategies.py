@@ -77,6 +77,8 @@ class Fsdp2:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
+        if any(not parameter.is_contiguous() for parameter in module.parameters()):
+            raise Unsupported("strategy=fsdp2: fully_shard takes contiguous weights only; channels_last=off")
         mesh = init_device_mesh(torch.device(device.torch_device).type, (dist.get_world_size(),))
         self._units = units(module)
         for unit in (*self._units, module):
