@@ -1,6 +1,7 @@
 """`machine peaks` and `machine check` on this machine, briefly, and what a run says of itself once peaks are known."""
 
 import json
+import os
 
 import msgspec
 import pytest
@@ -106,3 +107,17 @@ def test_all_devices_alone_and_at_once(capfd, monkeypatch):
     assert all(row["alone"]["value"] > 1e6 and row["kept"]["value"] > 0.0 for row in rows)
     assert main(["machine", "check", "--bound", "5%"]) == 2
     assert "--bound is of --all" in capfd.readouterr().err
+
+
+def test_a_trial_keeps_to_the_cores_it_was_given(capfd):
+    core = min(os.sched_getaffinity(0))
+    run = ["run", "--task", "infer", "--model", "builtin:mlp", "--device", "cpu", "--trials", "1", "--iterations", "3"]
+    brief = ["--warmup", "0", "--no-phases", "--json", "--quiet"]
+    code, told = said_as_json(capfd, *run, *brief, "--cpu-affinity", str(core))
+    assert code == 0
+    assert told["procedure"]["cpu_affinity"] == str(core)
+    facts = told["cases"][0]["trials"][0]["facts"]
+    assert facts["cpu_affinity"] == str(core)
+    assert facts["threads_in_effect"] == 1, "as many threads as it has cores"
+    assert main([*run, "--cpu-affinity", "node:4000"]) == 2
+    assert "no such NUMA node" in capfd.readouterr().err

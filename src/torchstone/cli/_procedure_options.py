@@ -78,3 +78,16 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
         "--profiling", action="store_true", help="record a torch.profiler trace of each case after its windows"
     )
     how.add_argument("--no-foresight", action="store_true", help="do not skip cases predicted to run out of memory")
+
+
+def affinity(word: str | None) -> str | None:
+    """Return the cores of --cpu-affinity as they are kept. Raises UsageError where this machine has no such ones."""
+    if word is None:
+        return None
+    from torchstone.core.cores import NEAR_DEVICE, affinity_word
+    from torchstone.execution.locality import usable
+
+    kept = affinity_word(word)
+    if kept != NEAR_DEVICE:  # which is asked of the device, in the trial
+        usable(kept, None)
+    return kept

@@ -10,7 +10,7 @@ import msgspec
 
 from torchstone.cli._families import of_families
 from torchstone.cli._parsing import words_of
-from torchstone.cli._procedure_options import add_procedure
+from torchstone.cli._procedure_options import add_procedure, affinity
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar, axis_values
 from torchstone.core.schema.case import Task, model_name
@@ -249,19 +249,6 @@ def _pairs(flag: str, texts: Sequence[str] | None, example: str) -> dict[str, Sc
     return {name: value for name, _, value in pairs}
 
 
-def _affinity(word: str | None) -> str | None:
-    """Return the cores of --cpu-affinity as they are kept. Raises UsageError where this machine has no such ones."""
-    if word is None:
-        return None
-    from torchstone.core.cores import NEAR_DEVICE, affinity_word
-    from torchstone.execution.locality import usable
-
-    kept = affinity_word(word)
-    if kept != NEAR_DEVICE:  # which is asked of the device, in the trial
-        usable(kept, None)
-    return kept
-
-
 def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
     from torchstone.config.durations import duration_s, share
 
@@ -269,7 +256,7 @@ def _with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequ
     changes: dict[str, Any] = {
         "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
         "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
-        "isolation": options.isolation, "cpu_affinity": _affinity(options.cpu_affinity), "heap": options.heap,
+        "isolation": options.isolation, "cpu_affinity": affinity(options.cpu_affinity), "heap": options.heap,
         "settings": options.settings, "profile": options.profiling or None,
         "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
         "foresee": False if options.no_foresight else None,

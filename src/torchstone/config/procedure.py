@@ -43,7 +43,7 @@ def read_procedure(source: Source) -> Procedure:
         except UsageError as fault:
             raise source.fault(path, str(fault)) from None
     if values.get("cpu_affinity") is not None and values.get("pin_threads"):
-        raise source.fault(("procedure", "cpu_affinity"), "and pin_threads exclude each other: give one of them")
+        raise source.fault(("procedure", "cpu_affinity"), "excludes pin_threads: give one of them")
     if values.get("target") is not None:
         values.setdefault("aim", values["target"])
     return Procedure(**values)

@@ -3,7 +3,9 @@ import json
 import pytest
 
 from torchstone.config.durations import duration_s, share
+from torchstone.config.procedure import read_procedure
 from torchstone.config.recipe_files import digest_of, load_request, recipe_names
+from torchstone.config.source import read_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES
 from torchstone.core.schema.procedure import Procedure
@@ -244,3 +246,10 @@ def test_a_request_knows_the_text_it_came_from(tmp_path):
     path.unlink()
     with pytest.raises(UsageError, match=r"mine\.yaml: No such file"):
         digest_of(path)
+
+
+def test_cores_of_a_trial_and_pinned_threads_exclude_each_other(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("model: builtin:mlp\nprocedure: {cpu_affinity: 0-1, pin_threads: true}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="excludes pin_threads: give one of them"):
+        read_procedure(read_file(path))
