@@ -209,8 +209,9 @@ def measure_prepared(
     send(Entered("counting", system_clock()))
     if procedure.count_flops:
         _count(step, step_s, batches, prepared, device, case, tally)
-    if request.trace_path is not None and ranks.size == 1:
-        tally.facts["trace"] = _traced(step, batches, device, request.trace_path)
+    if request.trace_path is not None:
+        alone = ranks.size == 1
+        tally.facts["trace"] = _traced(step, batches, device, request.trace_path) if alone else None
     tally.left_out(batches.unreadable)
     tally.facts["clock_resolution_s"] = resolution_s(system_clock)
     if (measured := ranks.joined(tally.measured())) is not None:

@@ -24,9 +24,10 @@ from torchstone.core.schema.message import ASK_WHERE, Ended, TrialRequest
 from torchstone.core.schema.ranks import STRATEGY, world_size
 from torchstone.execution.worker.pipe import EventPipe
 from torchstone.execution.worker.ranks.rank import Work, be_rank
-from torchstone.execution.worker.ranks.rendezvous import Rendezvous, rendezvous
 from torchstone.execution.worker.ranks.roll import Roll
 
+_HERE = "127.0.0.1"  # all ranks are on this machine
+_FREE_PORT_HERE = f"{_HERE}:0"
 _LOOKS_EVERY_S = 0.25  # the agent looks at its processes; what a rank measures goes past it
 _GRACE_S = 2  # of ranks whose peer has died, before they are killed
 _STACK_S = 0.02  # for one rank to write where it is
@@ -41,15 +42,12 @@ def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
     """
     if sys.platform != "linux":
         raise Unsupported("several ranks need Linux: they are forked from the trial's process")
-    where = rendezvous()
     size = world_size(request.case.configuration)
-    if size % where.nodes:
-        raise Unsupported(f"world_size={size} cannot be spread evenly over {where.nodes} nodes")
-    roll = Roll(size // where.nodes)
+    roll = Roll(size)
     wrong: str | None = None
     with _stacks_of_ranks(roll, line), line.shared() as descriptor:
         try:
-            _elastic(where, size // where.nodes, request, descriptor, roll, work)
+            _elastic(size, request, descriptor, roll, work)
         except Exception as error:  # ChildFailedError, with a report of several lines, or the agent's own
             wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[-1] if str(error).strip() else ''}"
         finally:
@@ -57,9 +55,7 @@ def launch(request: TrialRequest, line: EventPipe, work: Work) -> Ended:
     return roll.outcome(wrong)
 
 
-def _elastic(
-    where: Rendezvous, ranks_here: int, request: TrialRequest, descriptor: int, roll: Roll, work: Work
-) -> None:
+def _elastic(size: int, request: TrialRequest, descriptor: int, roll: Roll, work: Work) -> None:
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -67,22 +63,16 @@ def _elastic(
         logging.getLogger(name).setLevel(logging.CRITICAL)  # an Outcome says it in one line
     with _counting_by_nvml():
         config = LaunchConfig(
-            min_nodes=where.nodes, max_nodes=where.nodes, nproc_per_node=ranks_here, run_id=_run_id(where),
-            rdzv_backend="c10d", rdzv_endpoint=where.endpoint, max_restarts=0, monitor_interval=_LOOKS_EVERY_S,
-            start_method="fork", local_addr="127.0.0.1" if where.is_here else None,
+            min_nodes=1, max_nodes=1, nproc_per_node=size, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
+            rdzv_endpoint=_FREE_PORT_HERE, max_restarts=0, monitor_interval=_LOOKS_EVERY_S, start_method="fork",
+            local_addr=_HERE,
             logs_specs=DefaultLogsSpecs(log_dir=os.devnull), signals_to_handle="SIGTERM", shutdown_timeout=_GRACE_S,
         )  # fmt: skip
-    if where.is_here:  # the name of this host may not lead back to it (pytorch/pytorch#150532)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # a host's name may not lead back to it (pytorch/pytorch#150532)
     if request.case.configuration[STRATEGY] == "fsdp2":
         import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
-    descriptors = [roll.descriptor(rank) for rank in range(ranks_here)]
+    descriptors = [roll.descriptor(rank) for rank in range(size)]
     elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors, work)
-
-
-def _run_id(where: Rendezvous) -> str:
-    """Return the name of the meeting: agreed through the endpoint where there are several nodes."""
-    return uuid.uuid4().hex if where.is_here else where.endpoint
 
 
 @contextlib.contextmanager
