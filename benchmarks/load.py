@@ -57,7 +57,17 @@ def interval(case: dict[str, Any], figure: str) -> dict[str, float]:
 
 def agreement(folder: Path, model: str, seconds: float) -> dict[str, Any]:
     """Return the p99 of both closed loops with their intervals, and whether these overlap."""
-    same = ("--axis", "threads=1", "--trials", str(AGREEMENT_TRIALS), "--budget", f"{seconds}s", "--no-phases")
+    same = (
+        "--axis",
+        "threads=1",
+        "--batch-sizes",
+        "1",
+        "--trials",
+        str(AGREEMENT_TRIALS),
+        "--budget",
+        f"{seconds}s",
+        "--no-phases",
+    )
     # So long a window of the latency mode as that of LoadGen, which has no target of its own.
     loop = told(folder, "run", "--model", model, "--axis", "mode=latency", "--target", "0.01%", *same)
     load = told(folder, "run", "--model", model, "--task", "loadgen", *same)
@@ -77,7 +87,7 @@ def scan(folder: Path, model: str, bound: str, found: dict[str, Any], loads: int
         f"target_qps={','.join(map(str, rates))}",
         "threads=1",
     )
-    flags = [word for axis in axes for word in ("--axis", axis)]
+    flags = ["--batch-sizes", "1", *(word for axis in axes for word in ("--axis", axis))]  # as goodput has it
     run = told(folder, "run", "--model", model, "--task", "loadgen", *flags, "--trials", str(loads),
                "--budget", f"{seconds}s", "--within", "1h")  # fmt: skip
     rows = []

@@ -24,7 +24,7 @@ def a_load_case(rate: float = 0.0, **configuration: Any) -> Case:
 def a_load(case: Case, late: int = 0, queries: int = 1000, *, p99_s: float = 0.02, **changes: Any) -> Trial:
     """A load of that Case: LoadGen calls it VALID unless more than 1 % of its queries were late."""
     valid = late <= 0.01 * queries
-    rate = float(case.configuration["target_qps"] or 100.0)  # type: ignore[arg-type]
+    rate = float(case.configuration["target_qps"] or 100.0)
     facts = {
         "task": "loadgen", "loadgen_result": "VALID" if valid else "INVALID", "loadgen_queries": queries,
         "loadgen_reasons": "Performance constraints satisfied : " + ("Yes" if valid else "NO"),
@@ -48,7 +48,7 @@ def a_search(**changes: Any) -> Run:
     ]
     for number in range(3):
         for case in final:
-            rate = float(case.configuration["target_qps"] or 0.0)  # type: ignore[arg-type]
+            rate = float(case.configuration["target_qps"] or 0.0)
             trials.append(a_load(case, late[rate][number], 100_000, p99_s=0.05 * rate / 100.0, number=number))
     numbered = [_numbered(trial, order) for order, trial in enumerate(trials)]
     run = a_run(changes.pop("trials", numbered), cases=[alone, *wide, *final])

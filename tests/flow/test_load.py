@@ -76,6 +76,7 @@ def test_the_four_scenarios_are_valid_and_agree(capfd, model):
     assert "Not an MLPerf result: min_duration 1.00 s, a submission's is 600 s." in said
 
 
+@pytest.mark.long
 def test_goodput_of_a_model_that_sleeps_is_that_of_a_queue_with_that_service_time(capfd, model, monkeypatch):
     words = ["goodput", "--model", f"{model}:load", "--p99", "40ms", *QUICK, "--within", "45s", "--trials", "1"]
     monkeypatch.setattr(sys, "argv", ["torchstone", *words])

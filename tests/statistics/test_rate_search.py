@@ -7,7 +7,7 @@ import pytest
 
 from torchstone.core.stats.rate_search import ALLOWED, Reading, bracket, crossed, middle_of, moved, rates_about
 
-QUERIES, ROUNDS, SEARCHES = 8000, 4, 120
+QUERIES, ROUNDS, SEARCHES = 8000, 4, 80
 
 
 def latencies(dice, rate, queries, service):

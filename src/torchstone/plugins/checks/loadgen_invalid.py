@@ -27,7 +27,7 @@ class LoadgenInvalid:
             bad = [t for t in trials if t.facts.get("loadgen_result") != _VALID]
             if bad:
                 severity = Severity.ERROR if len(bad) == len(trials) else Severity.WARNING
-                told = bad[0].facts.get("loadgen_reasons") or "it gave no result"
+                told = str(bad[0].facts.get("loadgen_reasons") or "it gave no result").rstrip(".")
                 errors = bad[0].facts.get("loadgen_errors")
                 noted = f"; its errors: {errors}" if errors else ""
                 message = f"LoadGen: INVALID in {len(bad)} of {len(trials)} loads: {told}{noted}"

@@ -79,6 +79,8 @@ def test_it_finds_the_limit_of_a_queue_in_the_time_it_has():
     found = crossed([reading_of(float(c.configuration["target_qps"]), t.facts) for c, t in finals(queue)])
     assert found is not None
     assert found.x == pytest.approx(TRUTH, rel=0.05)
+    assert found.low is not None
+    assert found.high is not None
     assert found.low < TRUTH < found.high
     assert queue.now_s <= 200.0
     assert len(finals(queue)) % 3 == 0
