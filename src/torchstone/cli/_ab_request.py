@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.cli._parsing import words_of
-from torchstone.cli._run_options import asked, positive_s
+from torchstone.cli._procedure_options import positive_s
+from torchstone.cli._run_options import asked
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar, axis_named
 from torchstone.core.schema.comparison import Judgement, Rules

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from torchstone.cli._parsing import words_of
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.procedure import HEAPS
+
+if TYPE_CHECKING:
+    from torchstone.config.request import RunRequest
 
 # What `asked` reads and a live comparison does not use: it decides itself how long it measures.
 _OF_TRIALS = (
@@ -91,3 +99,55 @@ def affinity(word: str | None) -> str | None:
     if kept != NEAR_DEVICE:  # which is asked of the device, in the trial
         usable(kept, None)
     return kept
+
+
+def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunRequest:
+    """Return the request with the procedure, name and devices that were typed. Raises UsageError for a wrong one."""
+    from torchstone.config.durations import duration_s, share
+
+    target = share(options.target, "--target") if options.target is not None else None
+    changes: dict[str, Any] = {
+        "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
+        "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
+        "isolation": options.isolation, "cpu_affinity": affinity(options.cpu_affinity), "heap": options.heap,
+        "settings": options.settings, "profile": options.profiling or None,
+        "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
+        "foresee": False if options.no_foresight else None,
+        "target": target, "aim": target, "within_s": positive_s("--within", options.within),
+        "budget_s": positive_s("--budget", options.budget), "timeout_s": positive_s("--timeout", options.timeout),
+        "warmup_budget_s": positive_s("--warmup-budget", options.warmup_budget),
+        "time_limit_s": positive_s("--time-limit", options.time_limit),
+        "telemetry_period_s": duration_s(options.telemetry, "--telemetry") if options.telemetry is not None else None,
+    }  # fmt: skip
+    given = {name: value for name, value in changes.items() if value is not None}
+    typed = ",".join(_device(word) for word in words_of(options.device))
+    return msgspec.structs.replace(
+        request, procedure=msgspec.structs.replace(request.procedure, **given), name=options.name or request.name,
+        device=typed or request.device, absent_ok=request.absent_ok and not typed,
+    )  # fmt: skip
+
+
+def positive_s(flag: str, text: str | None) -> float | None:
+    """Return the duration that a flag gives, in seconds; None where it was not given. Raises UsageError."""
+    from torchstone.config.durations import duration_s
+
+    if text is None:
+        return None
+    if (found := duration_s(text, flag)) <= 0.0:
+        raise UsageError(f"{flag} {text}: must be more than 0 s")
+    return found
+
+
+def _device(word: str) -> str:
+    from torchstone.config.request import device_fault
+
+    if (fault := device_fault(word)) is not None:
+        raise UsageError(f"--device {fault}")
+    return word
+
+
+def at_least(flag: str, value: int | None, least: int) -> int | None:
+    """Return the count that a flag gives; None where it was not given. Raises UsageError for one that is too small."""
+    if value is not None and value < least:
+        raise UsageError(f"{flag} {value} is too small: {least} or more")
+    return value

@@ -103,7 +103,7 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
 
 def _search_time_s(options: argparse.Namespace) -> float | None:
     """Return the most time of the search: as given, or half of what the whole command has."""
-    from torchstone.cli._run_options import positive_s
+    from torchstone.cli._procedure_options import positive_s
 
     within_s = positive_s("--within", options.within)
     given_s = positive_s("--search-time", options.search_time)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of
 from torchstone.cli._plots import add_plots, require_drawing, write_told_plots
-from torchstone.cli._procedure_options import add_heap
-from torchstone.cli._run_options import add_run_options, add_workload, positive_s
+from torchstone.cli._procedure_options import add_heap, positive_s
+from torchstone.cli._run_options import add_run_options, add_workload
 from torchstone.core.errors import ExitCode
 
 if TYPE_CHECKING:

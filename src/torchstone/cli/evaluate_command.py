@@ -12,7 +12,8 @@ from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._parsing import add_json
-from torchstone.cli._run_options import at_least, data_options_of
+from torchstone.cli._procedure_options import at_least
+from torchstone.cli._run_options import data_options_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

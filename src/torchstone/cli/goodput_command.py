@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> dict[str, Scalar]:
     """Return the axes that the flags of a load mean. Raises UsageError."""
-    from torchstone.cli._run_options import at_least, positive_s
+    from torchstone.cli._procedure_options import at_least, positive_s
     from torchstone.config.durations import duration_s
 
     at_least("--trials", options.trials, 1)

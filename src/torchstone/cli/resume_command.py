@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._run_options import positive_s
+from torchstone.cli._procedure_options import positive_s
 from torchstone.core.errors import ExitCode, UsageError
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._parsing import add_json
-from torchstone.cli._run_options import add_run_options, asked, at_least
+from torchstone.cli._procedure_options import at_least
+from torchstone.cli._run_options import add_run_options, asked
 from torchstone.core.errors import ExitCode, UsageError
 from torchstone.plugins import registry
 

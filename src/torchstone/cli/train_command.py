@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
-from torchstone.cli._procedure_options import add_heap
-from torchstone.cli._run_options import add_run_options, add_workload, asked, at_least, positive_s
+from torchstone.cli._procedure_options import add_heap, at_least, positive_s
+from torchstone.cli._run_options import add_run_options, add_workload, asked
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def test_what_is_no_event_is_the_interpreters_last_words():
     live = piped(event + b'\nFatal Python error: Segmentation fault\n\n  File "m.py", line 3 in f\n{"event":"mea')
     told, stack = live.events()
     assert told == Entered("warm-up", 1.0)
-    assert stack == Stack(("Fatal Python error: Segmentation fault", "", '  File "m.py", line 3 in f'))
+    assert stack == Stack(("Fatal Python error: Segmentation fault", '  File "m.py", line 3 in f'))
     assert live.events() is None
     live.ending()
 
