@@ -107,8 +107,10 @@ def with_electricity(prices: Prices | None, other: Prices) -> Prices:
 
 def _currency(source: Source) -> str:
     found = source.data.get("currency")
+    if found is None:
+        raise source.fault((), "the prices have no currency; add its three letters: currency: EUR")
     if not isinstance(found, str) or not _CURRENCY.fullmatch(found):
-        raise source.fault((), f"{source.at(('currency',))}: currency is {found!r}; write its three letters: EUR, USD")
+        raise source.fault(("currency",), f"is {found!r}; write its three letters: EUR, USD")
     return found
 
 

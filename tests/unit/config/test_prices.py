@@ -90,8 +90,8 @@ def test_a_part_of_a_name_is_of_whole_words_and_marks_count_as_nothing():
 @pytest.mark.parametrize(
     ("text", "suffix", "said"),
     [
-        ("currency: euro\nprices: {a: 1}\n", ".yaml", "prices.yaml:1:1: currency is 'euro'"),
-        ("prices: {a: 1}\n", ".yaml", "currency is None"),
+        ("currency: euro\nprices: {a: 1}\n", ".yaml", "prices.yaml:1:1: currency: is 'euro'"),
+        ("prices: {a: 1}\n", ".yaml", "prices.yaml:1:1: the prices have no currency; add"),
         ("currency: EUR\nprices: {}\n", ".yaml", "must be a mapping of device names"),
         ("currency: EUR\nprices: [3]\n", ".yaml", "must be {device, price_per_hour"),
         ("currency: EUR\nprices: {a: -1}\n", ".yaml", "prices.yaml:2:10: the price of 'a' is -1"),
