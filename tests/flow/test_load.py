@@ -116,7 +116,6 @@ def test_a_load_above_what_the_model_can_do_is_invalid_with_loadgens_reasons(cap
     (found,) = [f for f in case["findings"] if f["check"] == "loadgen_invalid"]
     assert "Performance constraints satisfied : NO" in found["message"]
     assert "Reduce target QPS to improve latency." in found["message"]
-    assert "Too many outstanding queries" in found["message"]
     assert case["trials"][0]["duration_s"] < 20.0, "LoadGen ends it"
 
 

@@ -516,7 +516,7 @@ def test_a_window_refuses_what_would_not_add_up(outputs):
         list(window.batches([torch.zeros(2)]))
     with pytest.raises(torchstone.UsageError, match="no step was measured"), torchstone.window("w") as window:
         list(window.batches([]))
-    with pytest.raises(torchstone.UsageError, match="infer, load, train"):
+    with pytest.raises(torchstone.UsageError, match="infer, load, loadgen, train"):
         torchstone.window("w", task="trian")
     assert not outputs.exists()
 
