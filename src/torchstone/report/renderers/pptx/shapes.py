@@ -15,6 +15,7 @@ from torchstone.report.renderers.pptx.slide import SIZES, Box, Grid, Image, Plot
 from torchstone.report.translation.spoken import said, spoken
 
 INK, _FAINT, _ALARM, _SHADE = "1F2933", "5B6770", "A35B00", "E3E8ED"
+_NOTHING = "\N{NO-BREAK SPACE}"  # in a cell: a paragraph without text is as tall as one of 18 points
 _MONOSPACED = "Consolas"
 _DOT = 6.0  # points
 
@@ -107,7 +108,7 @@ def _grid(page: Any, grid: Grid) -> None:
 
 def _cell(cell: Any, text: str, *, align: str, is_head: bool) -> None:
     frame = cell.text_frame
-    _paragraph(frame, [text], align)
+    _paragraph(frame, [text or _NOTHING], align)
     style(frame, tables.SIZE, bold=is_head, colour="FFFFFF" if is_head else INK)
     cell.margin_left = cell.margin_right = emu(tables.BESIDE)
     cell.margin_top = cell.margin_bottom = emu(tables.ABOVE)

@@ -314,3 +314,10 @@ def test_what_is_typed_is_set_as_code_and_a_single_backtick_stays():
     (typed,) = [run for run in runs if run.text == "make"]
     assert typed.font.name is not None
     assert next(run for run in runs if run.text == " now").font.name is None
+
+
+def test_an_empty_cell_makes_no_row_taller():
+    column = Column("a", ("x", ""), left=True)
+    (table,) = tables(opened(*LEAD, Section("s", (Table((column, Column("b", ("1", "2")))),))))
+    (nothing,) = table.rows[2].cells[0].text_frame.paragraphs[0].runs
+    assert (nothing.text.strip(), nothing.font.size.pt) == ("", 11.0)
