@@ -93,7 +93,8 @@ def test_the_same_plan_here_and_through_slurm(work, capfd, monkeypatch):
     assert main(["submit", "sweep.yaml", "--on", "slurm", "--cases-per-job", "2", "--follow", "--memory", "100M"]) == 0
     said = capfd.readouterr()
     assert "4 cases in 2 jobs submitted to slurm." in said.out
-    assert "jobs: 0 waiting, 0 running, 2 over" in said.err
+    assert "0/4 trials · jobs: " in said.err  # it ends with the last trial, whether or not SLURM has seen the job end
+    assert "\n4/4 trials · jobs: 0 waiting, " in said.err
 
     folder = the_submitted()
     run = merged(folder)
