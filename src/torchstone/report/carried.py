@@ -7,7 +7,7 @@ that `torchstone release` writes has the same files under the same names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -101,7 +101,8 @@ def with_record(document: Document, summary: RunSummary) -> Document:
 def packing(files: Mapping[str, bytes]) -> Packing:
     """Return the files of runs and their SHA-256, which are compressed from now on; none that are too large."""
     whole = {**files, MANIFEST: manifest_bytes(sums_of(files))}
-    return Packing(whole, MOST_PACKED_BYTES if _unpacked_too_large(whole) is None else 0)
+    sizes = {name: len(content) for name, content in whole.items()}
+    return Packing(whole, MOST_PACKED_BYTES if _unpacked_too_large(sizes) is None else 0)
 
 
 def carrying(document: Document, files: Mapping[str, bytes] | Packing) -> Document:
@@ -109,7 +110,7 @@ def carrying(document: Document, files: Mapping[str, bytes] | Packing) -> Docume
     whole = files if isinstance(files, Packing) else packing(files)
     packed = whole.packed()
     if packed is None:
-        return with_note(document, _too_large(whole.files))
+        return with_note(document, _too_large(whole.sizes))
     return msgspec.structs.replace(document, attachments=attachments(whole.files, packed))
 
 
@@ -119,26 +120,26 @@ def with_note(document: Document, why: str) -> Document:
     return msgspec.structs.replace(document, parts=(*document.parts, note))
 
 
-def _too_large(files: Mapping[str, bytes]) -> str:
-    """Return why a report does not carry these files."""
-    why = _unpacked_too_large(files)
-    return why or f"{_records(files)} more than {units.quantity(MOST_PACKED_BYTES, 'bytes')} when compressed"
+def _too_large(sizes: Mapping[str, int]) -> str:
+    """Return why a report does not carry files of these sizes in bytes."""
+    why = _unpacked_too_large(sizes)
+    return why or f"{_records(sizes)} more than {units.quantity(MOST_PACKED_BYTES, 'bytes')} when compressed"
 
 
-def _unpacked_too_large(files: Mapping[str, bytes]) -> str | None:
-    """Return why a report carries none of these files, however small they become; None where it may."""
-    if len(files) > MOST_FILES:
-        records = sum(name.startswith(f"{RECORDS}/") for name in files)
+def _unpacked_too_large(sizes: Mapping[str, int]) -> str | None:
+    """Return why a report carries no files of these sizes, however small they become; None where it may."""
+    if len(sizes) > MOST_FILES:
+        records = sum(name.startswith(f"{RECORDS}/") for name in sizes)
         return f"it shows {records} runs, more than {(MOST_FILES - 2) // 2}"
-    size = sum(map(len, files.values()))
+    size = sum(sizes.values())
     if size > MOST_RAW_BYTES:
         most = units.quantity(MOST_RAW_BYTES, "bytes")
-        return f"{_records(files)} {units.quantity(size, 'bytes')}, more than {most}"
+        return f"{_records(sizes)} {units.quantity(size, 'bytes')}, more than {most}"
     return None
 
 
-def _records(files: Mapping[str, bytes]) -> str:
-    count = sum(name.startswith(f"{RECORDS}/") for name in files)
+def _records(names: Iterable[str]) -> str:
+    count = sum(name.startswith(f"{RECORDS}/") for name in names)
     return "its record has" if count == 1 else f"its {count} records have"
 
 

@@ -27,10 +27,14 @@ def _pieces(content: bytes) -> Iterator[bytes]:
 
 
 class Packing:
-    """Files that are compressed in a thread from now on, until all together exceed `most_bytes`."""
+    """Files that are compressed in a thread from now on, until all together exceed `most_bytes`.
+
+    Then none of them is kept. `sizes`: of each, unpacked, in bytes.
+    """
 
     def __init__(self, files: Mapping[str, bytes], most_bytes: int) -> None:
         self.files = files
+        self.sizes = {name: len(content) for name, content in files.items()}
         self._most_bytes = most_bytes
         pool = ThreadPoolExecutor(1)
         self._found: Future[Mapping[str, bytes] | None] = pool.submit(self._all)
@@ -49,6 +53,7 @@ class Packing:
                 pieces.append(piece)
                 left -= len(piece)
                 if left < 0:
+                    self.files = {}
                     return None
             found[name] = b"".join(pieces)
         return found

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchstone.core.charts.drawing_process import DrawingProcess
 
 _PIXELS_A_POINT = 2.0  # sharp on a dense screen
+_EMPTY = b'{"data":{"values":[]},"mark":"point"}'
 _KEPT, _KEPT_PNGS = 128, 32  # drawings, of a report in several formats: some 20 kB each, and 200 kB
 _ID = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<="url\(#)(clip|gradient_)\d+(?=\)")')
 
@@ -44,6 +45,7 @@ def drawing_elsewhere() -> Iterator[None]:
     from torchstone.core.charts.drawing_process import drawing_process
 
     with drawing_process(text_of) as _process:
+        _process.begin(_EMPTY)  # it starts, and loads what it needs, while there is nothing to draw yet
         try:
             yield
         finally:
