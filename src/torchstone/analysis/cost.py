@@ -120,7 +120,7 @@ def _of_case(run: RunSummary, case: CaseSummary, asked: Asked) -> Iterator[CaseC
     for offer in choices:
         yield CaseCost(
             run.run_id, run.name, case.case_id, str(case.workload.task), case.workload.model, case.workload.data,
-            _counted(case), case.configuration, str(placed), name, placed.count * placed.nodes, case.verdict, offer,
+            _counted(case), case.configuration, str(placed), name, placed.devices, case.verdict, offer,
             tuple(_amounts(run, case, offer, asked)),
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ def _priced(
     of: Of, items: float | None, time_h: Estimate, energy_kwh: Estimate | None, case: CaseSummary,
     offer: HourlyPrice | None, prices: Prices,
 ) -> Amounts:  # fmt: skip
-    devices, currency = case.placement.count * case.placement.nodes, prices.currency or ""
+    devices, currency = case.placement.devices, prices.currency or ""
     power, carbon = prices.electricity, prices.carbon
     return Amounts(
         of, items, time_h,

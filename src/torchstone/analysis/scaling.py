@@ -19,6 +19,7 @@ from torchstone.core.schema.ranks import (
     STRATEGY,
     is_distributed,
     items_together,
+    nodes,
     world_size,
 )
 from torchstone.core.stats.ratio import log_mean, ratio
@@ -84,7 +85,11 @@ def _baseline(case: CaseSummary, group: Sequence[CaseSummary]) -> CaseSummary | 
         if world_size(one.configuration) < world_size(case.configuration)
         and one.configuration.get(STRATEGY, NO_STRATEGY) in (mine, NO_STRATEGY) and "throughput" in one.estimates
     ]  # fmt: skip
-    return min(alike, key=lambda c: (world_size(c.configuration), is_distributed(c.configuration)), default=None)
+
+    def order(one: CaseSummary) -> tuple[int, bool, int]:
+        return world_size(one.configuration), is_distributed(one.configuration), nodes(one.configuration)
+
+    return min(alike, key=order, default=None)
 
 
 def _efficiency(case: CaseSummary, baseline: CaseSummary | None) -> Estimate | None:
@@ -106,8 +111,9 @@ def _efficiency(case: CaseSummary, baseline: CaseSummary | None) -> Estimate | N
 def rows_of(points: Sequence[Scaling]) -> Iterator[Scaling]:
     """Yield them by ranks, those of one strategy and batch together; one process without a strategy first."""
 
-    def key(point: Scaling) -> tuple[bool, str, int, int]:
+    def key(point: Scaling) -> tuple[bool, str, int, int, int]:
         settings = point.case.configuration
-        return is_distributed(settings), str(settings.get(STRATEGY)), _items(point.case) // point.ranks, point.ranks
+        of_a_rank = _items(point.case) // point.ranks
+        return is_distributed(settings), str(settings.get(STRATEGY)), of_a_rank, point.ranks, nodes(settings)
 
     yield from sorted(points, key=key)

@@ -224,6 +224,7 @@ def arrange(
     """Return the Plan: every Case once, in seeded random order, then every Case again, so that drift hits all alike.
 
     In each round, Cases that meet the first condition of `first` come first, then those of the second, then the others.
+    A machine without any device is one that is not known yet: that of a job.
     """
     cases: dict[str, Case] = {}
     for placement in placements:
@@ -231,8 +232,9 @@ def arrange(
             for configuration in effective(one.configurations, placement):
                 device = machine.device(placement.device, placement.index)
                 case = Case(one.workload, on_device(configuration, device), placement)
-                if device is not None:  # what is not here is told, and not judged
+                if device is not None or not machine.devices:  # what is not here is told, and not judged
                     case = ranks.placed(case.workload, case.configuration, placement)
+                if device is not None:
                     ranks.check_devices(case.placement, machine)
                 cases.setdefault(case.case_id, case)
     places = [rank(case.configuration, first) for case in cases.values()]

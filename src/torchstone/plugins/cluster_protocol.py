@@ -6,17 +6,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from torchstone.core.schema.submission import Job, ShareState, Submission
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One machine of an allocation. `command`: what goes before a command that shall run there; it ends with it."""
+
+    name: str
+    address: str
+    command: tuple[str, ...] = ()
 
 
 class Cluster(Protocol):
     """clusters/<name>.py: has the shares of a plan carried out, each by `torchstone run --plan FILE --share N`.
 
-    `takes`: the names of what it may be asked for (`Submission.wanted`).
+    `takes`: the names of what it may be asked for (`Submission.wanted`). `spreads`: a share may have several nodes.
     """
 
     describes: str
     takes: tuple[str, ...]
+    spreads: bool
+
+    def allocation(self) -> Sequence[Node]:
+        """Return the nodes of the allocation that this process is in, its own first; none where it is in none.
+
+        Raises MissingError where the cluster does not answer.
+        """
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         """Return the texts that are handed over, by file name: what --dry-run prints. `folder`: where they will lie."""

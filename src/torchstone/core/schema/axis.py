@@ -161,6 +161,9 @@ AXES: Mapping[str, Axis] = _axes(
     Axis("world_size", "int", 1, True,
          "processes (ranks) that train together, a device each; batch_size is that of one rank",
          least=1, before={"1": None}, stage=_S.RANKS, on_request=True),
+    Axis("nodes", "int", 1, False,
+         "machines that the ranks are spread over, as many on each, in an allocation of SLURM (torchstone submit)",
+         least=1, before={"1": None}, stage=_S.RANKS, on_request=True),
     Axis("strategy", "str", "auto", False,
          "how ranks share the work: none (one process), ddp (DistributedDataParallel), fsdp2 (fully_shard); auto: none "
          "for one process, else ddp",

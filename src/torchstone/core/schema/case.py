@@ -49,12 +49,17 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """On what: device kind (cpu, cuda, rocm, mps, xpu), which one, how many, on how many nodes."""
+    """On what: device kind (cpu, cuda, rocm, mps, xpu), which one, how many of them on each of how many nodes."""
 
     device: str
     index: int = 0
     count: int = 1
     nodes: int = 1
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are in all."""
+        return self.count * self.nodes
 
     def canonical(self) -> Mapping[str, object]:
         """Return the identity: which card of several equal ones it was is not part of it."""

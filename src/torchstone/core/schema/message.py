@@ -28,12 +28,22 @@ class Turns(msgspec.Struct, frozen=True):
     shift_bytes: int = 0
 
 
+class Meeting(msgspec.Struct, frozen=True):
+    """Where the ranks of several nodes meet: at a port of the first one. `node`: which of the `names` this one is."""
+
+    address: str
+    port: int
+    node: int
+    names: tuple[str, ...]
+
+
 class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     """Measure this Case once. `rehearse` stops after one step: is the user's own model fit to be measured at all?
 
     `left_open`: axes that nobody named, which the data of the user's own code decides; a rehearsal tells how (Brought).
     A Procedure with a Fit trains to an end instead; an `evaluation` judges weights; `turns` waits to be told its turns.
-    `host_profile` adds a look at where the host's time goes, after everything is measured.
+    `host_profile` adds a look at where the host's time goes, after everything is measured. `meeting`: of a Case whose
+    ranks are on several nodes; each node is sent this request as its own.
     """
 
     case: Case
@@ -45,6 +55,7 @@ class TrialRequest(msgspec.Struct, frozen=True, tag="trial", tag_field="ask"):
     evaluation: Evaluation | None = None
     turns: Turns | None = None
     host_profile: bool = False
+    meeting: Meeting | None = None
 
 
 class InspectRequest(msgspec.Struct, frozen=True, tag="inspect", tag_field="ask"):

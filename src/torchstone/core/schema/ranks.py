@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from torchstone.core.schema.case import Case, Placement, Workload
 from torchstone.core.schema.machine import Machine
 
 WORLD_SIZE = "world_size"
+NODES = "nodes"
 STRATEGY = "strategy"
 BACKEND = "backend"
 AXES_OF_RANKS = axes_of(AxisStage.RANKS)
@@ -26,6 +27,16 @@ _SAME = {"rccl": "nccl"}
 def world_size(configuration: Mapping[str, Scalar]) -> int:
     """Return how many processes a step is spread over."""
     return int(configuration.get(WORLD_SIZE) or 1)
+
+
+def nodes(configuration: Mapping[str, Scalar]) -> int:
+    """Return how many machines the processes of a step are spread over."""
+    return int(configuration.get(NODES) or 1)
+
+
+def most_nodes(configurations: Iterable[Mapping[str, Scalar]]) -> int:
+    """Return on how many machines the largest of these needs to be."""
+    return max(map(nodes, configurations), default=1)
 
 
 def is_distributed(configuration: Mapping[str, Scalar]) -> bool:
@@ -45,7 +56,8 @@ def placed(workload: Workload, configuration: Mapping[str, Scalar], placement: P
     Raises UsageError as `decided` does.
     """
     whole = decided(configuration, placement.device)
-    return Case(workload, whole, msgspec.structs.replace(placement, count=world_size(whole)))
+    spread = nodes(whole)
+    return Case(workload, whole, msgspec.structs.replace(placement, count=world_size(whole) // spread, nodes=spread))
 
 
 def alone(configuration: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
@@ -61,6 +73,8 @@ def decided(configuration: Mapping[str, Scalar], device: str) -> Mapping[str, Sc
     if not any(name in configuration for name in AXES_OF_RANKS):
         return configuration
     size, strategy = world_size(configuration), str(configuration.get(STRATEGY, "auto"))
+    if size % nodes(configuration):
+        raise UsageError(f"world_size={size} does not divide among {nodes(configuration)} nodes: as many ranks on each")
     if strategy == "auto":
         strategy = NO_STRATEGY if size == 1 else "ddp"
     if strategy == NO_STRATEGY:
@@ -83,19 +97,23 @@ def backend_on(device: str, word: str) -> str:
 
 
 def possible(points: Sequence[Mapping[str, Scalar]]) -> Sequence[Mapping[str, Scalar]]:
-    """Return the points of a grid without those of several processes and no strategy, where others are left."""
+    """Return the points of a grid that can be, where others are left.
+
+    Several processes have a strategy, and divide among the nodes.
+    """
     kept = [p for p in points if not (world_size(p) > 1 and p.get(STRATEGY) == NO_STRATEGY)]
-    return kept or points
+    return [p for p in kept if world_size(p) % nodes(p) == 0] or kept or points
 
 
 def check_devices(placement: Placement, machine: Machine) -> None:
-    """Raise UsageError where there are more ranks than devices of that kind, from the placement's index on."""
+    """Raise UsageError where a node has more ranks than devices of that kind, from the placement's index on."""
     devices = sum(d.kind == placement.device and d.index >= placement.index for d in machine.devices)
     if placement.device != "cpu" and placement.count > devices:
         there = f"there {'is' if devices == 1 else 'are'} {devices} of kind {placement.device}"
         after = f" from index {placement.index} on" if placement.index else ""
-        wanted = f"world_size={placement.count} needs as many devices"
-        raise UsageError(f"{wanted}: {there}{after}; --axis world_size={devices}")
+        each = f"{placement.count} devices on each of {placement.nodes} nodes"
+        wanted = f"world_size={placement.devices} needs {'as many devices' if placement.nodes == 1 else each}"
+        raise UsageError(f"{wanted}: {there}{after}; --axis world_size={devices * placement.nodes}")
 
 
 def meant(
@@ -110,6 +128,6 @@ def meant(
         found[STRATEGY] = tuple(dict.fromkeys("ddp" if word == "auto" else word for word in found[STRATEGY]))
     if BACKEND in found:
         found[BACKEND] = tuple(dict.fromkeys(backend_on(placement.device, str(word)) for word in found[BACKEND]))
-    largest = max((int(size or 1) for size in found.get(WORLD_SIZE, ())), default=1)
-    check_devices(msgspec.structs.replace(placement, count=largest), machine)
+    largest, spread = (max((int(n or 1) for n in found.get(axis, ())), default=1) for axis in (WORLD_SIZE, NODES))
+    check_devices(msgspec.structs.replace(placement, count=largest // spread, nodes=spread), machine)
     return found

@@ -61,6 +61,7 @@ class Purpose(StrEnum):
 
 
 # The fact of a trial that was to be forked and was started as a new interpreter: why.
+UNLIKE_NODES = "unlike_nodes"  # what each node of a trial is, where they are not of one kind
 NOT_FORKED = "not_forked"
 DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins with when a device disappears
 ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves

@@ -191,7 +191,7 @@ class ActiveRun:
 
 
 def _further_devices(case: Case, machine: Machine) -> list[DeviceInfo]:
-    """Return the devices of a Case's further ranks: each has its own, but on a CPU, which all share."""
+    """Return the devices of a Case's further ranks on this node: each has its own, but on a CPU, which all share."""
     kind, first = case.placement.device, case.placement.index
     further = range(first + 1, first + case.placement.count) if kind != "cpu" else ()
     return [device for index in further if (device := machine.device(kind, index)) is not None]

@@ -21,6 +21,7 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, Head, Plan
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution import machine_facts
+from torchstone.execution.controller.nodes.launcher import SpreadLauncher, nodes_of
 from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
@@ -59,8 +60,9 @@ class _Ear(Silent):
 class Session:
     """Use as a context manager. `preload`: the models whose libraries the template imports.
 
-    `folder`: where trials work; None: where the controller does. Several sessions may be open at once. `openings`: how
-    often what trials are forked from was started.
+    `folder`: where trials work; None: where the controller does. `nodes`: on how many machines of this allocation.
+    Several sessions may be open at once. `openings`: how often what trials are forked from was started. Raises
+    UsageError where the allocation has fewer nodes.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Session:
         watcher: Watcher | None = None,
         folder: Path | None = None,
         clock: Clock = system_clock,
+        nodes: int = 1,
     ) -> None:
         self.procedure = msgspec.structs.replace(procedure, isolation=isolation(procedure.isolation))
         self._preload = tuple(dict.fromkeys(preload))
@@ -79,6 +82,8 @@ class Session:
         self._begun_s = self._opened_s = self._opening_s = 0.0
         self.openings = 0
         self.launcher: Launcher = copy.copy(registry.load("launchers", self.procedure.isolation))
+        if nodes > 1:
+            self.launcher = SpreadLauncher(self.launcher, nodes_of(nodes), self.procedure)
         self._begun = False
 
     def __enter__(self) -> Self:
@@ -138,6 +143,8 @@ class Session:
         if found is None:
             raise TorchstoneError(f"this machine could not be inspected: {wrong or ending}")
         machine = with_kept(Machine(machine_facts.host(), found.devices, found.software, machine_facts.settings()))
+        if isinstance(self.launcher, SpreadLauncher):
+            self.launcher.compare(machine)
         return machine, found
 
     def rehearse(self, cases: Sequence[Case]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.machine import DeviceInfo
+from torchstone.core.schema.metric import RAW
+from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import ENERGY_TICK, Series
 from torchstone.execution.timing.clock import Clock
 from torchstone.plugins import registry
@@ -17,12 +19,14 @@ _ticks_s: dict[tuple[str, DeviceInfo | None], float | None] = {}  # of the devic
 class TelemetrySampler:
     """The gauges of one trial. `read` takes one reading of each, at seconds since `began_s`.
 
-    `others`: devices that the trial's further ranks use: their own gauges are read too.
+    `others`: devices that the trial's further ranks use: their own gauges are read too. `whole`: all ranks are on this
+    node; else what adds up over ranks (power, energy, memory) is left out, since a part of it would be taken for all.
     """
 
     def __init__(
-        self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock, others: Sequence[DeviceInfo] = ()
-    ) -> None:
+        self, pid: int, device: DeviceInfo | None, began_s: float, clock: Clock, others: Sequence[DeviceInfo] = (),
+        *, whole: bool = True,
+    ) -> None:  # fmt: skip
         self._began_s = began_s
         self._device = device
         self._clock = clock
@@ -33,6 +37,9 @@ class TelemetrySampler:
             own = [(n, gauge) for n in every for gauge in _open(n, pid, other) if gauge.metric.startswith("device_")]
             self._gauges += own
             self._devices += [other] * len(own)
+        if not whole:
+            kept = [n for n, (_, gauge) in enumerate(self._gauges) if not _adds_up(gauge)]
+            self._gauges, self._devices = [self._gauges[n] for n in kept], [self._devices[n] for n in kept]
         self._at_s: list[list[float]] = [[] for _ in self._gauges]
         self._values: list[list[float]] = [[] for _ in self._gauges]
 
@@ -72,6 +79,11 @@ class TelemetrySampler:
                 tick_s = _ticks_s[asked]
                 return {} if tick_s is None else {ENERGY_TICK: round(tick_s, 6)}
         return {}
+
+
+def _adds_up(gauge: Gauge) -> bool:
+    # The CPU time of the trial's processes is compared with that of all processes of this node.
+    return RAW[gauge.metric].over_ranks == Pool.SUM and gauge.metric != "process_cpu_s"
 
 
 def _name_of(gauge: Gauge, device: DeviceInfo | None) -> str | None:

@@ -76,7 +76,10 @@ class TrialDrive:
         self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
         if self._request.procedure.telemetry_period_s > 0:
-            self._recorder = TelemetrySampler(self._live.pid, self._device, self._began_s, self._clock, self._others)
+            self._recorder = TelemetrySampler(
+                self._live.pid, self._device, self._began_s, self._clock, self._others,
+                whole=self._request.case.placement.nodes == 1,
+            )  # fmt: skip
             self._next_reading_s = self._began_s
 
     def say(self, word: Word) -> None:

@@ -53,7 +53,7 @@ def _odd_card(case: Case, device: DeviceInfo | None) -> Iterator[str]:
 def _beyond(case: Case, device: DeviceInfo | None, values: Mapping[str, float]) -> Iterator[str]:
     own = device is not None and case.placement.device not in ("cpu", "mps")  # memory that is the device's alone
     if device is not None and own and _SMALLEST <= (device.memory_bytes or 0) <= _LARGEST:
-        room = (device.memory_bytes or 0) * case.placement.count
+        room = (device.memory_bytes or 0) * case.placement.devices
         held = {name: values[name] for name in _MEMORIES if values.get(name, 0.0) > _ALLOWANCE * room}
         for name, value in held.items():
             yield f"{name} is {quantity(value, 'bytes')}, and {device.name} has {quantity(room, 'bytes')}"

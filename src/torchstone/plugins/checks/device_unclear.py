@@ -56,7 +56,7 @@ def _facts(case: Case, device: DeviceInfo | None, trials: tuple[Trial, ...]) -> 
     named = device is not None and device.name.strip().lower() not in _NAMELESS
     if device is not None and named and any(name != device.name for name in own):
         yield Severity.ERROR, f"a trial ran on {', '.join(sorted(own))}, but the machine's device is {device.name}"
-    if any(t.facts.get("distributed") is True for t in trials) and case.placement.count * case.placement.nodes == 1:
+    if any(t.facts.get("distributed") is True for t in trials) and case.placement.devices == 1:
         yield Severity.WARNING, "labelled distributed with a world size of 1: nothing was communicated"
 
 

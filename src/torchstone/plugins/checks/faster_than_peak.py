@@ -47,7 +47,7 @@ def _excess(case: Case, trial: Trial, peak: Peak | None) -> Iterator[tuple[Sever
         yield Severity.ERROR, f"reported MFU is {percent(mfu)}, above 100 %"
     if peak is None:
         return
-    most = peak.value * case.placement.count
+    most = peak.value * case.placement.devices
     if achieved is not None and achieved > TOLERANCE * most:
         severity = Severity.ERROR if achieved > NEVER * most else Severity.WARNING
         told = f"achieved {quantity(achieved, 'FLOP/s')}, above the dense peak of {quantity(most, 'FLOP/s')}"

@@ -44,7 +44,7 @@ class ImpossibleEnergy:
 def _contradictions(case: Case, trial: Trial) -> Iterator[tuple[Severity, str]]:
     claimed = claims(trial)
     limit_w = _limit_w(trial)
-    most_w = (limit_w or MOST_W) * case.placement.count
+    most_w = (limit_w or MOST_W) * case.placement.devices
     power_w, energy_j = claimed.get("average_power_w"), claimed.get("energy_j")
     time_s = claimed.get("energy_time_s", claimed.get("total_time_s"))  # energy may have a pass of its own
     drawn = gauge(trial, "device_power_w")

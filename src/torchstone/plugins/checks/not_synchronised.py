@@ -119,7 +119,7 @@ def _plateaus(run: Run) -> Iterator[tuple[str, tuple[Severity, str]]]:
             key = (case.workload.task, case.workload.model, case.workload.data, str(case.placement), rest)
             rate = values.get("achieved_flops") or values.get("flops_per_step", 0.0) / step_s
             peak = peak_of(run, case)
-            share = rate / (peak.value * case.placement.count) if peak is not None else 0.0
+            share = rate / (peak.value * case.placement.devices) if peak is not None else 0.0
             alike.setdefault(key, []).append((size, step_s, case_id, share))
     for found in alike.values():
         sizes, times = [size for size, _, _, _ in found], [step_s for _, step_s, _, _ in found]

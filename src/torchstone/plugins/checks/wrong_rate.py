@@ -71,7 +71,7 @@ def _volume(case: Case, trial: Trial) -> tuple[Severity, str] | None:
     items, asked, there = raw(trial, "items"), _items_a_step(case), trial.facts.get("dataset_items")
     if not items or asked is None or trial.facts.get("unreadable_items"):
         return None
-    most = max(items) * case.placement.count  # the last batch of an epoch may be short
+    most = max(items) * case.placement.devices  # the last batch of an epoch may be short
     if most == asked or (most < asked and isinstance(there, int) and there < asked):
         return None
     return Severity.ERROR, f"a step processed {most:g} items, but its case has {asked:g}"
@@ -94,7 +94,7 @@ def _items_a_step(case: Case) -> float | None:
     size, pulls = case.configuration.get("batch_size"), case.configuration.get("grad_accumulation", 1)
     if not isinstance(size, int | float) or not isinstance(pulls, int | float):
         return None
-    return size * case.placement.count * (pulls if case.workload.task == Task.TRAIN else 1)
+    return size * case.placement.devices * (pulls if case.workload.task == Task.TRAIN else 1)
 
 
 def _mistake(case: Case, trial: Trial, claimed: Mapping[str, float], ratio: float) -> str | None:
@@ -104,8 +104,8 @@ def _mistake(case: Case, trial: Trial, claimed: Mapping[str, float], ratio: floa
     factors = [
         (steps, f"the items of all {steps:.0f} steps were divided by the time of one step"),
         (size, "the batch size counted twice"), (_over(size), "batches were counted instead of items"),
-        (case.placement.count, "devices were counted twice"),
-        (_over(case.placement.count), "only one of several devices was counted"),
+        (case.placement.devices, "devices were counted twice"),
+        (_over(case.placement.devices), "only one of several devices was counted"),
         (pulls, "accumulated batches were counted twice"), (_over(pulls), "accumulated batches were counted once"),
         (tokens, "tokens were counted instead of sequences"), (made, "tokens were counted instead of texts"),
         (made - 1 if isinstance(made, int) else None, "generated tokens were counted instead of texts"),

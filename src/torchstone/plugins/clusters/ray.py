@@ -20,7 +20,7 @@ import msgspec
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.cluster_protocol import Cluster, Node
 
 _THREADS = "OMP_NUM_THREADS"  # Ray sets it to the task's CPUs where nobody has
 _CARDS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # empty in a task without GPUs
@@ -50,6 +50,10 @@ class Ray:
 
     describes = "Ray: a task a share, placed by accelerator type; waits until all have ended"
     takes: tuple[str, ...] = ("address", "accelerator_type", "cpus")
+    spreads = False
+
+    def allocation(self) -> Sequence[Node]:
+        return ()
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         asked = ", ".join(f"{name}={value}" for name, value in _resources(submission).items())

@@ -9,7 +9,7 @@ from torchstone.analysis.scaling import Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.ranks import BACKEND, STRATEGY, items_together
+from torchstone.core.schema.ranks import BACKEND, STRATEGY, items_together, nodes
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
@@ -53,6 +53,8 @@ def _columns(points: Sequence[Scaling]) -> Iterator[Column]:
     cases = [point.case for point in points]
     item = cases[0].workload.item
     yield Column("ranks", tuple(str(point.ranks) for point in points))
+    if any(nodes(case.configuration) > 1 for case in cases):
+        yield Column("nodes", tuple(str(nodes(case.configuration)) for case in cases), 1)
     yield Column("strategy", tuple(str(case.configuration.get(STRATEGY, "none")) for case in cases), left=True)
     backends = tuple(str(case.configuration.get(BACKEND, "")).replace("auto", "") for case in cases)
     yield Column("back end", backends, 5, left=True)
@@ -94,8 +96,10 @@ def _of_each_rank(case: CaseSummary) -> str | None:
     if trial is None:
         return None
     facts, settings = trial.facts, case.configuration
+    places = f"; nodes {facts['node_by_rank']}" if "node_by_rank" in facts else ""
     rates, threads, cores = (facts.get(f"{name}_by_rank") for name in ("items_per_s", "threads", "cores"))
     kept = facts.get("reshard_after_forward")
     resharded = f"; weights given back after the forward pass: {kept}" if kept else ""
-    name = f"{facts.get('ranks')} ranks, {settings.get(STRATEGY)}, batch {settings.get('batch_size')}"
-    return f"{name}: {case.workload.item}s/s by rank {rates}; threads {threads}; cores {cores}{resharded}"
+    spread = f" on {nodes(settings)} nodes" if nodes(settings) > 1 else ""
+    name = f"{facts.get('ranks')} ranks{spread}, {settings.get(STRATEGY)}, batch {settings.get('batch_size')}"
+    return f"{name}: {case.workload.item}s/s by rank {rates}; threads {threads}; cores {cores}{places}{resharded}"

@@ -12,6 +12,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.message import Inspected
 from torchstone.core.schema.page_locking import notes
+from torchstone.core.schema.ranks import most_nodes
 from torchstone.core.schema.run import Plan
 from torchstone.execution import plan
 from torchstone.execution.controller.active_run import take_all
@@ -42,7 +43,8 @@ class Campaign:
         """Measure into `folder`; return the summary, and where document and table are."""
         began_s = system_clock()
         request, preload = self._request, [sketch.workload.model for sketch in self._sketches]
-        with Session(request.procedure, preload, self._watcher) as session:
+        nodes = most_nodes(one for sketch in self._sketches for one in sketch.configurations)
+        with Session(request.procedure, preload, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = (request.device or "auto").split(",")
             placements, absent = places(words, found, machine, absent_ok=request.absent_ok)

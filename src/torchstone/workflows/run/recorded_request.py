@@ -9,6 +9,7 @@ import msgspec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case, Workload
+from torchstone.core.schema.ranks import NODES, most_nodes
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.run import Head
 from torchstone.execution.plan import sketch
@@ -31,6 +32,12 @@ class Rechecked(msgspec.Struct, frozen=True):
 def asked_for(head: Head) -> Sequence[Case]:
     """Return the Cases that were asked for. Those that a search added are of the same workload, or of its parts."""
     return head.plan.cases if head.quest is None else (head.quest.base,)
+
+
+def nodes_for(head: Head) -> int:
+    """Return on how many nodes of an allocation the largest Case of a run is, or may be."""
+    searched = [{NODES: value} for value in head.quest.axes.get(NODES, ())] if head.quest is not None else []
+    return most_nodes((*(case.configuration for case in asked_for(head)), *searched))
 
 
 def workloads(cases: Sequence[Case]) -> list[Workload]:

@@ -19,6 +19,7 @@ from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.procedure import Procedure
+from torchstone.core.schema.ranks import most_nodes
 from torchstone.core.schema.run import Plan, Run, Slot
 from torchstone.core.schema.trial import Status, replicates
 from torchstone.execution.controller.active_run import take_all
@@ -88,7 +89,8 @@ class Reproduction:
         began_s = system_clock()
         head, procedure = self._recorded.head, _procedure(self._recorded)
         models = [workload.model for workload in workloads(self._cases)]
-        with Session(procedure, models, self._watcher) as session:
+        nodes = most_nodes(case.configuration for case in self._cases)
+        with Session(procedure, models, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = list(dict.fromkeys(str(case.placement) for case in self._cases))
             placements, absent = places(words, found, machine, absent_ok=True)

@@ -24,7 +24,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.session import Session
 from torchstone.execution.machine_facts import of_devices, of_host
 from torchstone.storage.record_writer import RecordWriter
-from torchstone.workflows.run.recorded_request import asked_for, recheck, workloads
+from torchstone.workflows.run.recorded_request import asked_for, nodes_for, recheck, workloads
 from torchstone.workflows.run.results import Results, published, table_path
 
 
@@ -78,7 +78,8 @@ class Resumption:
             how = head.procedure
             if time_limit_s is not None:
                 how = msgspec.structs.replace(how, time_limit_s=time_limit_s)
-            session = Session(how, [workload.model for workload in workloads(asked_for(head))], self._watcher)
+            models = [workload.model for workload in workloads(asked_for(head))]
+            session = Session(how, models, self._watcher, nodes=nodes_for(head))
             run = self._taken(writer, so_far, session, own)
         return published(run, self._folder)
 

@@ -58,6 +58,8 @@ def planned(request: RunRequest, asked: Asked, command: Sequence[str], watcher: 
     head = Session(procedure, ()).head(
         whole, machine, request.name or "run", command, source=request.source, code=code_of(sketches)
     )
+    if not cluster.spreads and any(case.placement.nodes > 1 for case in whole.cases):
+        raise UsageError(f"nodes: a task of {asked.cluster} measures on one machine; --on slurm has several for a job")
     told = notes([one.configurations for one in sketches], placements)
     return Submission(
         SCHEMA, head, shares_of(whole, asked.cases_per_job), asked.cluster, asked.wanted, str(Path.cwd()),

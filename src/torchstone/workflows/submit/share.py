@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.ranks import most_nodes
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.submission import Submission
 from torchstone.core.schema.trial import Status, Trial
@@ -60,7 +61,8 @@ class ShareRun:
             return ShareDone(None, 0, 0)
         began_s, head = system_clock(), self._submission.head
         models = [workload.model for workload in workloads(self._part.cases)]
-        with Session(head.procedure, models, self._watcher) as session:
+        nodes = most_nodes(case.configuration for case in self._part.cases)
+        with Session(head.procedure, models, self._watcher, nodes=nodes) as session:
             machine, found = session.inspect()
             words = list(dict.fromkeys(str(case.placement) for case in self._part.cases))
             placements, _ = places(words, found, machine, absent_ok=False)

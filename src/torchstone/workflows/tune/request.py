@@ -68,6 +68,11 @@ class TuneSketch:
         self._own = OwnData()
         self._now = {**{a: v for a, v in request.found.items() if a in self.base}, **request.present}
 
+    @property
+    def nodes(self) -> int:
+        """On how many nodes of an allocation the largest point is."""
+        return ranks.most_nodes({ranks.NODES: value} for value in self._asked.axes.get(ranks.NODES, ()))
+
     def take(self, data: OwnData) -> None:
         """Begin from the data that the user's own code brought: a loader's settings are what the user has now.
 

@@ -53,7 +53,7 @@ class TuneCampaign:
         """Tune into `folder`."""
         request, sketch = self._request, self._sketch.sketch
         model = sketch.workload.model
-        with Session(request.procedure, [model], self._watcher) as session:
+        with Session(request.procedure, [model], self._watcher, nodes=self._sketch.nodes) as session:
             machine, found = session.inspect()
             placement = plan.place(request.device or "auto", found, machine)
             session.procedure = for_objective(session.procedure, self._objective, placement)

@@ -20,7 +20,8 @@ from torchstone.execution.timing.stopping import StoppingRule, WarmUp, WarmUpRul
 from torchstone.execution.worker.pinning import Seats
 from torchstone.execution.worker.ranks.agreed import AgreedRule, AgreedWarmUp
 
-_OWN = {"threads_in_effect": "threads_by_rank", "cores": "cores_by_rank"}
+_OWN = {"threads_in_effect": "threads_by_rank", "cores": "cores_by_rank", "node": "node_by_rank"}
+_OF_RANK_ALONE = ("cores", "node")
 
 
 class Alone:
@@ -119,8 +120,10 @@ def merged(parts: list[Measured]) -> Measured:
     measurements: list[Measurement] = []
     for rank, part in enumerate(parts):
         measurements += [msgspec.structs.replace(m, rank=rank) for m in part.measurements]
-    facts: dict[str, Scalar] = {name: fact for name, fact in parts[0].facts.items() if name != "cores"}
+    facts = {name: fact for name, fact in parts[0].facts.items() if name not in _OF_RANK_ALONE}
     for name, every in _OWN.items():
+        if name == "node" and name not in parts[0].facts:  # there is one
+            continue
         facts[every] = "; ".join(f"{rank}: {part.facts.get(name)}" for rank, part in enumerate(parts))
     facts["items_per_s_by_rank"] = "; ".join(f"{rank}: {rate:.4g}" for rank, rate in throughputs(measurements))
     return Measured(tuple(measurements), facts, parts[0].windows_s)

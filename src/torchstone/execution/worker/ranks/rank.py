@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Event, Request, TrialRequest
 from torchstone.core.schema.ranks import BACKEND
@@ -106,7 +107,10 @@ def _join(request: TrialRequest, cores: Sequence[int]) -> Group:
 
         torch.cuda.set_device(placement.index)
     dist.init_process_group(str(request.case.configuration[BACKEND]), timeout=datetime.timedelta(seconds=limit_s))
-    return Group(limit_s, cores, {"cores": _in_words(cores)})
+    facts: dict[str, Scalar] = {"cores": _in_words(cores)}
+    if request.meeting is not None:
+        facts["node"] = request.meeting.names[request.meeting.node]
+    return Group(limit_s, cores, facts)
 
 
 def _leave() -> None:

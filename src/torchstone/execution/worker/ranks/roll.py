@@ -22,12 +22,16 @@ _PID = b"pid "
 
 
 class Roll:
-    """One pipe for each rank, read by a thread of its own. Made before the ranks are forked."""
+    """One pipe for each rank of this node, read by a thread of its own. Made before the ranks are forked.
 
-    def __init__(self, size: int) -> None:
+    `first`: the number of the first of them.
+    """
+
+    def __init__(self, size: int, first: int = 0) -> None:
+        self._first = first
         self._pipes = [os.pipe() for _ in range(size)]
         self._wake, self._waker = os.pipe()
-        self._rest = [b""] * size
+        self._rest: dict[int, bytes] = {}
         self._ends: dict[int, Ended] = {}
         self._deaths: list[tuple[int, str | None]] = []
         self.pids: dict[int, int] = {}
@@ -36,7 +40,7 @@ class Roll:
         self._thread.start()
 
     def descriptor(self, rank: int) -> int:
-        """Return the end of the pipe that a rank writes to."""
+        """Return the end of the pipe that a rank of this node, the first being 0, writes to."""
         return self._pipes[rank][1]
 
     def close(self) -> None:
@@ -56,7 +60,7 @@ class Roll:
         return first_failure(self._ends, self._deaths) or Ended(Outcome(Status.CRASHED, agent or "a rank is missing"))
 
     def _listen(self) -> None:
-        readers = {read: rank for rank, (read, _) in enumerate(self._pipes)}
+        readers = {read: rank for rank, (read, _) in enumerate(self._pipes, self._first)}
         ending = False
         while True:
             waiting = [*readers, *self._watched, *(() if ending else (self._wake,))]
@@ -71,7 +75,8 @@ class Roll:
             ending = ending or self._wake in ready
 
     def _read(self, rank: int, descriptor: int) -> None:
-        *lines, self._rest[rank] = (self._rest[rank] + os.read(descriptor, _CHUNK_BYTES)).split(b"\n")
+        read = self._rest.get(rank, b"") + os.read(descriptor, _CHUNK_BYTES)
+        *lines, self._rest[rank] = read.split(b"\n")
         for line in lines:
             if line.startswith(_PID):
                 self.pids[rank] = int(line[len(_PID) :])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.submission import Job, ShareState, Submission
-from torchstone.plugins.cluster_protocol import Cluster
+from torchstone.plugins.cluster_protocol import Cluster, Node
 
 
 class Slurm:
@@ -22,6 +22,13 @@ class Slurm:
     takes: tuple[str, ...] = (
         "partition", "account", "qos", "gres", "constraint", "cpus", "memory", "time", "sbatch", "at_most", "requeue",
     )  # fmt: skip
+
+    spreads = True
+
+    def allocation(self) -> Sequence[Node]:
+        from torchstone.plugins.clusters.slurm.allocation import allocation
+
+        return allocation(os.environ, environment())
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         from torchstone.plugins.clusters.slurm.scripts import scripts

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.ranks import most_nodes
 from torchstone.core.schema.submission import Submission
 
 _OPTIONS = {
@@ -22,10 +23,10 @@ _ARRAY = """\
 share=$SLURM_ARRAY_TASK_ID
 attempt=$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}}
 folder=$PWD
-
+{keep}
 # Settings of an outer allocation (SLURM_CPU_BIND and others) would bind or slow down what is measured.
 unset ${{!SLURM*}} ${{!SBATCH_*}} ${{!SRUN_*}}
-
+{export}
 # At the time limit SLURM sends SIGTERM: this shell then waits, so that the exit status below is written.
 trap : TERM
 
@@ -34,6 +35,13 @@ cd {folder} || exit 3
 status=$?
 echo "$status" >"$folder/ended/$share.$attempt"
 exit "$status"
+"""
+
+_KEEP = "job=$SLURM_JOB_ID nodes=$SLURM_JOB_NODELIST here=$SLURMD_NODENAME conf=${SLURM_CONF:-}\n"
+_EXPORT = """
+# The further nodes of this job are reached by `srun --jobid`.
+export SLURM_JOB_ID=$job SLURM_JOB_NODELIST=$nodes SLURMD_NODENAME=$here
+[ -z "$conf" ] || export SLURM_CONF=$conf
 """
 
 _MERGE = """\
@@ -49,24 +57,27 @@ def scripts(submission: Submission, folder: Path) -> dict[str, str]:
         if not all(map(str.isprintable, text.split("\n") if name == "sbatch" else [text])):
             raise UsageError(f"--{name.replace('_', '-')}: line breaks and control characters are not allowed")
     run_id, name = submission.head.run_id, submission.head.name
+    nodes = most_nodes(case.configuration for case in submission.head.plan.cases)
     words = {
         "folder": shlex.quote(submission.folder), "python": shlex.quote(submission.python), "run_id": run_id,
         "output": shlex.quote(submission.output), "formats": shlex.quote(submission.formats),
     }  # fmt: skip
-    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt"), *_array(submission)]
+    several = {"keep": _KEEP, "export": _EXPORT} if nodes > 1 else {"keep": "", "export": ""}
+    array = [*_common(f"torchstone-{name}", folder, "log/%A_%a.txt", nodes), *_array(submission)]
     merge = [*_common(f"torchstone-merge-{name}", folder, "log/merge_%j.txt"), *_asked(submission, _FOR_MERGING)]
     edited = f"# `torchstone resume {run_id}` submits this file again, as you have edited it, for the missing shares."
     return {
-        "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words)]),
+        "job.sbatch": "\n".join(["#!/bin/bash", edited, *array, "", _ARRAY.format(**words, **several)]),
         "merge.sbatch": "\n".join(["#!/bin/bash", *merge, "", _MERGE.format(**words)]),
     }
 
 
-def _common(name: str, folder: Path, log: str) -> list[str]:
+def _common(name: str, folder: Path, log: str, nodes: int = 1) -> list[str]:
     plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)[:100]
     return [
         f"#SBATCH --job-name={plain}", f"#SBATCH --chdir={_quoted(str(folder))}", f"#SBATCH --output={log}",
-        "#SBATCH --open-mode=append", "#SBATCH --ntasks=1",
+        "#SBATCH --open-mode=append",
+        *([f"#SBATCH --nodes={nodes}", "#SBATCH --ntasks-per-node=1"] if nodes > 1 else ["#SBATCH --ntasks=1"]),
     ]  # fmt: skip
 
 

@@ -175,7 +175,7 @@ class Train:
     axes: tuple[str, ...] = (
         "batch_size", "sequence_length", "image_size", "audio_s", "precision", "compile", "optimizer", "learning_rate",
         "grad_accumulation", "grad_clip", "gradient_checkpointing", "channels_last", "fused", "sdpa", "threads",
-        "world_size", "strategy", "backend", "num_workers", "pin_memory", "prefetch_factor", "feed",
+        "world_size", "nodes", "strategy", "backend", "num_workers", "pin_memory", "prefetch_factor", "feed",
     )  # fmt: skip
 
     def preload(self) -> None:
