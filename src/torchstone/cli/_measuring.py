@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
+from torchstone.cli._pushing import push
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.load import SEARCH
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
+    from torchstone.storage.team.address import Team
     from torchstone.workflows.run.results import Results
 
 
@@ -62,10 +64,11 @@ def measured(
     carry_out: Callable[[], Results],
     show: Callable[[Results], None] | None = None,
     document: Callable[[Results], object] | None = None,
+    team: Team | None = None,
 ) -> int:
     """Carry it out, print what came of it (with `show`, or as a table), and return the exit code.
 
-    `document`: what --json prints, where that is more than the run.
+    `document`: what --json prints, where that is more than the run. `team`: the store that a complete run is sent to.
     """
     try:
         with answered():
@@ -76,7 +79,10 @@ def measured(
     except (KeyboardInterrupt, SystemExit):
         _say("interrupted", folder, progress.run_id, "measures the missing trials")
         return EXIT_CODE
-    return _told(options, results, show or _print, document or _whole)
+    code = _told(options, results, show or _print, document or _whole)
+    if team is not None:
+        push(team, results)
+    return code
 
 
 def _told(

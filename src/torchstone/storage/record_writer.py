@@ -137,6 +137,12 @@ def _ends_with_newline(path: Path, size: int) -> bool:
         return file.read(1) == b"\n"
 
 
+def typed_run(folder: Path, run_id: str) -> str:
+    """Return how a command is told which run of an output folder is meant."""
+    usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
+    return run_id + ("" if folder == usual else f" --output-dir {folder}")
+
+
 def next_words(folder: Path, head: Head, what: str = "continues") -> str:
     """Return what to type after a run that ended early: what takes the rest or, where nothing can, what shows it.
 
@@ -144,8 +150,7 @@ def next_words(folder: Path, head: Head, what: str = "continues") -> str:
     """
     if (fit := head.procedure.fit) is not None:
         return f"`torchstone train --resume {fit.folder}` continues"
-    usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
-    where = head.run_id + ("" if folder == usual else f" --output-dir {folder}")
+    where = typed_run(folder, head.run_id)
     if head.contest is not None or head.command[:1] == (SEARCH,):
         return f"`torchstone show {where}` shows what was measured; it cannot be resumed, start a new one"
     return f"`torchstone resume {where}` {what}"

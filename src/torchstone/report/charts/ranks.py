@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -77,11 +77,33 @@ def _panel(points: Sequence[Scaling], kind: _Kind, where: str) -> Panel:
     related = _curves(points, kind)
     curves = _kept(related, kind)
     names = short_names(curves)
+    values, lost, drawn = _values(curves, names)
+    item = points[0].case.workload.item
+    shown = {(value["curve"], value["ranks"]) for value in values}
+    ideal = tuple(_ideal(curves, names, kind, shown))
+    y = Coordinate("value", f"{item}s/s in all", logarithmic=True, ends=_ends((*values, *ideal)))
+    marks: list[Mark] = [Guide(y, ideal), Line(y, piece="piece"), Interval(y)]
+    if lost:
+        failed = tuple({"ranks": at, "word": lost_words(each, len(curves))} for at, each in lost.items())
+        marks.append(Failure("word", failed))
+    x = Coordinate("ranks", "ranks", logarithmic=True, whole=True)
+    shades = colours("curve", names.values(), tuple(names.values()))
+    subtitle = f"{interval_words(drawn)}; dashed: in proportion to the ranks"
+    if len(curves) < len(related):
+        lost_curves = len(related) - len(curves)
+        subtitle += f"; of more than {MOST_CURVES} curves a panel the fastest; {lost_curves} more are in the tables"
+    return Panel(kind.title, x, tuple(marks), tuple(values), shades, subtitle, where, width=360, height=260)
+
+
+def _values(
+    curves: Mapping[str, Sequence[Scaling]], names: Mapping[str, str]
+) -> tuple[list[Mapping[str, Any]], dict[int, dict[str, str]], list[Estimate]]:
+    """Return the points, by ranks and curve why there is none, and the estimates that are drawn."""
     values: list[Mapping[str, Any]] = []
     lost: dict[int, dict[str, str]] = {}
     drawn: list[Estimate] = []
+    places = sorted({point.ranks for own in curves.values() for point in own})
     for words, own in curves.items():
-        places = sorted({point.ranks for each in curves.values() for point in each})
         piece, before = 0, -1
         for point in own:
             found = point.case.estimates.get("throughput") if point.case.verdict != Verdict.INVALID else None
@@ -95,20 +117,7 @@ def _panel(points: Sequence[Scaling], kind: _Kind, where: str) -> Panel:
             drawn.append(found)
             ends = {"value": found.value, "low": found.low, "high": found.high}
             values.append({"ranks": point.ranks, "curve": names[words], "piece": piece, **ends})
-    item = points[0].case.workload.item
-    ideal = tuple(_ideal(curves, names, kind))
-    y = Coordinate("value", f"{item}s/s in all", logarithmic=True, ends=_ends((*values, *ideal)))
-    marks: list[Mark] = [Guide(y, ideal), Line(y, piece="piece"), Interval(y)]
-    if lost:
-        failed = tuple({"ranks": at, "word": lost_words(each, len(curves))} for at, each in lost.items())
-        marks.append(Failure("word", failed))
-    x = Coordinate("ranks", "ranks", logarithmic=True, whole=True)
-    shades = colours("curve", names.values(), tuple(names.values()))
-    subtitle = f"{interval_words(drawn)}; dashed: in proportion to the ranks"
-    if len(curves) < len(related):
-        lost_curves = len(related) - len(curves)
-        subtitle += f"; of more than {MOST_CURVES} curves a panel the fastest; {lost_curves} more are in the tables"
-    return Panel(kind.title, x, tuple(marks), tuple(values), shades, subtitle, where, width=360, height=260)
+    return values, lost, drawn
 
 
 def _curves(points: Sequence[Scaling], kind: _Kind) -> dict[str, tuple[Scaling, ...]]:
@@ -173,9 +182,12 @@ def _rate(case: CaseSummary) -> float:
 
 
 def _ideal(
-    curves: Mapping[str, Sequence[Scaling]], names: Mapping[str, str], kind: _Kind
+    curves: Mapping[str, Sequence[Scaling]], names: Mapping[str, str], kind: _Kind, shown: Collection[tuple[str, int]]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the ends of each dashed line, in the colour of its baseline: straight, as both axes are logarithmic."""
+    """Yield the ends of each dashed line, in the colour of its baseline: straight, as both axes are logarithmic.
+
+    `shown`: curve and ranks of each point that is drawn; no line begins elsewhere.
+    """
     own = {point.case.case_id: (names[words], point) for words, points in curves.items() for point in points}
     most: dict[str, int] = {}
     for point in (point for points in curves.values() for point in points):
@@ -183,5 +195,5 @@ def _ideal(
             most[baseline.case_id] = max(most.get(baseline.case_id, 0), point.ranks)
     for case_id, ranks in most.items():
         curve, first = own[case_id]
-        for at in (first.ranks, ranks):
+        for at in (first.ranks, ranks) if (curve, first.ranks) in shown else ():
             yield {"ranks": at, "curve": curve, "value": _rate(first.case) * at / first.ranks}

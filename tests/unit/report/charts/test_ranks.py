@@ -1,12 +1,14 @@
 """The picture over the number of ranks: which cases are joined, and where the dashed line goes."""
 
 import charted
+import msgspec
 import pytest
 from build import a_sweep
 from reported import stored_summary
 
 from torchstone.core.charts.picture import Failure, Guide, Interval, Line
 from torchstone.core.charts.vega_lite import vega_lite
+from torchstone.core.schema.estimate import Verdict
 from torchstone.report.charts.ranks import ranks_chart
 
 
@@ -112,3 +114,16 @@ def test_a_number_of_ranks_that_failed_has_its_word_and_breaks_the_line():
     pieces = {(value["curve"], value["ranks"]): value["piece"] for value in panel.values}
     assert pieces["fsdp2, batch 32", 2] != pieces["fsdp2, batch 32", 8]
     assert pieces["ddp, batch 32", 2] == pieces["ddp, batch 32", 8]
+
+
+def test_no_dashed_line_begins_where_nothing_is_drawn(tmp_path):
+    cases = [({"world_size": n, "strategy": "none" if n == 1 else "ddp", "batch_size": 16}, 0.1) for n in (1, 2)]
+    run = stored_summary(tmp_path, a_sweep(cases))
+    doubted = [msgspec.structs.replace(case, verdict=Verdict.INVALID) for case in run.cases[:1]]
+    chart = ranks_chart(msgspec.structs.replace(run, cases=(*doubted, *run.cases[1:])))
+    assert chart is not None
+    (panel,) = chart.picture.panels
+    assert set(drawn(panel)) == {("ddp, batch 16", 2)}
+    assert dashed(panel) == {}
+    (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
+    assert failure.values == ({"ranks": 1, "word": "INVALID: one process, batch 16"},)
