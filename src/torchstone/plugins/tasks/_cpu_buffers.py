@@ -116,7 +116,7 @@ class _Layer(NamedTuple):
 def _more_copies() -> int:
     """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7, of torch 2.8, keeps two."""
     steps, items, width = _SMALL
-    numbers = {"device": "cpu", "dtype": torch.float32}
+    numbers: Any = {"device": "cpu", "dtype": torch.float32}
     # Where gradients are off nothing is kept, and within a mode that follows operators nothing is computed.
     with _disable_current_modes(), torch.inference_mode(mode=False), torch.enable_grad():
         sequence, state = torch.zeros(steps, items, width, **numbers), torch.zeros(1, items, width, **numbers)

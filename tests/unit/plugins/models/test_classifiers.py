@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -26,8 +27,12 @@ BOTH = pytest.mark.parametrize("library", ["timm", "torchvision"])
 
 @pytest.fixture(autouse=True, scope="module")
 def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Stand-ins for both on the path, for this process and those it starts; forgotten afterwards."""
+    """Stand-ins for both on the path, for this process and those it starts; forgotten afterwards.
+
+    Where the real ones are installed, transformers may have imported them: those are laid aside meanwhile.
+    """
     place = tmp_path_factory.mktemp("libraries")
+    real = _forgotten()
     for write in WRITERS.values():
         write(place)
     _classifiers.ask.cache_clear()
@@ -36,9 +41,14 @@ def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("PYTHONPATH", str(place))
         yield
     _classifiers.ask.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] in WRITERS]:
-        del sys.modules[name]
+    _forgotten()
+    sys.modules.update(real)
     importlib.invalidate_caches()
+
+
+def _forgotten() -> dict[str, ModuleType]:
+    """Have nothing of either library be imported, and return what was."""
+    return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in WRITERS}
 
 
 def source(library: str) -> ModelSource:
