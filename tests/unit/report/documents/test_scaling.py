@@ -14,8 +14,8 @@ FACTS = {
 }  # fmt: skip
 
 
-def section(folder, spread=0.01):
-    points = [({"world_size": size, "strategy": word, "batch_size": 8}, 0.01)
+def section(folder, spread=0.01, nodes=None):
+    points = [({"world_size": size, "strategy": word, "batch_size": 8, **(nodes or {} if size > 1 else {})}, 0.01)
               for size, word in ((1, "none"), (2, "ddp"), (2, "fsdp2"))]  # fmt: skip
     run = a_sweep(points, spread=spread)
     trials = tuple(msgspec.structs.replace(t, facts={**t.facts, **FACTS}) for t in run.trials)
@@ -40,3 +40,13 @@ def test_ranks_stand_in_a_table_with_their_efficiency(tmp_path):
     assert texts[0].startswith("2 ranks (")
     assert any("by rank 0: 400; 1: 400; threads 0: 1; 1: 1; cores 0: 0; 1: 1; weights given back" in t for t in texts)
     assert texts[-1].startswith("Ranks on one CPU share its cores: where one rank computes on all of them")
+
+
+def test_nodes_stand_beside_ranks_where_there_are_several(tmp_path, monkeypatch):
+    monkeypatch.setitem(FACTS, "node_by_rank", "0: n1; 1: n2")
+    (found,) = section(tmp_path, nodes={"nodes": 2})
+    (table,) = (part for part in found.parts if isinstance(part, Table))
+    columns = {column.title: column.cells for column in table.columns}
+    assert columns["nodes"] == ("1", "2", "2")
+    texts = [part.text for part in found.parts if isinstance(part, Text)]
+    assert any(t.startswith("2 ranks on 2 nodes, ddp") and "; nodes 0: n1; 1: n2" in t for t in texts)
