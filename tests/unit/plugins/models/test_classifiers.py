@@ -4,11 +4,10 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
-from fake_libraries import WRITERS, write_timm
+from fake_libraries import WRITERS, laid_aside, write_timm
 from safetensors.torch import save_file
 
 from torchstone.core.errors import MissingError, UsageError
@@ -32,7 +31,7 @@ def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     Where the real ones are installed, transformers may have imported them: those are laid aside meanwhile.
     """
     place = tmp_path_factory.mktemp("libraries")
-    real = _forgotten()
+    real = laid_aside(WRITERS)
     for write in WRITERS.values():
         write(place)
     _classifiers.ask.cache_clear()
@@ -41,14 +40,9 @@ def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("PYTHONPATH", str(place))
         yield
     _classifiers.ask.cache_clear()
-    _forgotten()
+    laid_aside(WRITERS)
     sys.modules.update(real)
     importlib.invalidate_caches()
-
-
-def _forgotten() -> dict[str, ModuleType]:
-    """Have nothing of either library be imported, and return what was."""
-    return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in WRITERS}
 
 
 def source(library: str) -> ModelSource:
