@@ -96,9 +96,9 @@ def _told(
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
         _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
-    elif summary.status != "done" and summary.command[:1] != (SEARCH,):  # which cannot be resumed
+    elif summary.status != "done":
         _say(summary.status, folder, summary.run_id, "continues the search")
-        if summary.answer is None:
+        if summary.answer is None and summary.command[:1] != (SEARCH,):  # whose answer is in its trials
             return code or ExitCode.NO
     return code
 
@@ -110,10 +110,12 @@ def _whole(results: Results) -> object:
 
 
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
-    from torchstone.storage.record_writer import resume_words
+    from torchstone.storage.record_reader import read_head, record_path
+    from torchstone.storage.record_writer import next_words
 
     sys.stdout.flush()
-    more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""
+    head = read_head(record_path(folder, run_id)) if run_id is not None else None
+    more = f": {next_words(folder, head, what)}" if head is not None else ""
     print(f"torchstone: {status}{more}", file=sys.stderr)
 
 
