@@ -175,8 +175,8 @@ def check_tests(environment: Environment) -> dict[str, Any]:
     report.unlink(missing_ok=True)
     began_s = time.monotonic()
     done = environment.run(
-        "-m", "pytest", "tests/unit", "tests/contract", "-q", "-n", "2", "--dist", "loadgroup", "-p",
-        "no:cacheprovider", "-m", "not alone and not long", "--junitxml", str(report), limit_s=3600,
+        "-m", "pytest", "tests/unit", "tests/contract", "-q", "-n", str(environment.processes), "--dist", "loadgroup",
+        "-p", "no:cacheprovider", "-m", "not alone and not long", "--junitxml", str(report), limit_s=3600,
     )  # fmt: skip
     if not report.is_file():
         raise Failed((done.stdout.strip().splitlines() or [f"pytest ended with {done.returncode}"])[-1])
@@ -203,12 +203,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--environment", type=Path, default=Path(__file__).parent / ".cuda")
     parser.add_argument("--only", nargs="+", choices=list(CHECKS), help="these checks (default: all)")
     parser.add_argument("--no-install", action="store_true", help="take the environment as it is")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="of the tests (default %(default)s)")
     parser.add_argument("--json", type=Path, default=DATA)
     options = parser.parse_args(words)
     if sys.platform != "linux":
         print("cuda_build.py: the index's plain wheel is the CUDA build for Linux only: run it there", file=sys.stderr)
         return 2
-    environment = Environment(options.environment.absolute())
+    environment = Environment(options.environment.absolute(), options.processes)
     known: dict[str, Any] = json.loads(options.json.read_text(encoding="utf-8")) if options.json.exists() else {}
     asked: dict[str, Callable[[Environment], dict[str, Any]]] = {} if options.no_install else {"install": install}
     asked |= {name: check for name, check in CHECKS.items() if options.only is None or name in options.only}

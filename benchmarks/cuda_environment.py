@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _NEEDED_BYTES = 14 << 30  # the wheels as they come, and unpacked
-_EXTRAS = ".[models,data,quality,charts,frames,dev]"
+_EXTRAS = ".[models,data,quality,frames,report,serve,docs,dev]"  # those of `make setup-dev`
 
 
 class Failed(Exception):
@@ -24,8 +24,9 @@ class Failed(Exception):
 class Environment:
     """An environment's interpreter, and how programs are run in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, processes: int = 2) -> None:
         self.folder = folder
+        self.processes = processes
         self.python = folder / "bin" / "python"
 
     def run(

@@ -3,7 +3,10 @@
 Each is a folder of files, to be put on the path. torch is imported where a network is built, and no sooner.
 """
 
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 NETS = """
 import torch
@@ -127,3 +130,9 @@ def write_torchvision(place: Path) -> None:
 
 
 WRITERS = {"timm": write_timm, "torchvision": write_torchvision}
+
+
+def laid_aside(libraries: Iterable[str]) -> dict[str, ModuleType]:
+    """Have nothing of these libraries be imported, and return what was: transformers imports the real ones."""
+    wanted = set(libraries)
+    return {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in wanted}

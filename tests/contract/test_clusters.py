@@ -26,6 +26,13 @@ def test_it_describes_itself_and_what_it_may_be_asked_for(cluster):
     assert all(name.isidentifier() for name in cluster.takes)
 
 
+def test_outside_an_allocation_there_are_no_nodes(cluster, monkeypatch):
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURMD_NODENAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert list(cluster.allocation()) == []
+    assert cluster.spreads in (True, False)
+
+
 def test_its_scripts_carry_out_every_share_by_torchstone_run(cluster, tmp_path):
     scripts = cluster.scripts(a_submission(), tmp_path)
     assert all(text.endswith("\n") for text in scripts.values())

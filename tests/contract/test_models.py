@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_libraries import WRITERS
+from fake_libraries import WRITERS, laid_aside
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import View
@@ -40,13 +40,14 @@ def libraries(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     wanted = [name for name in WRITERS if scheme in (None, name)]
     for name in wanted:
         WRITERS[name](tmp_path)
+    real = laid_aside(wanted)
     if wanted:
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     yield
     _classifiers.ask.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] in wanted]:
-        del sys.modules[name]
+    laid_aside(wanted)
+    sys.modules.update(real)
     importlib.invalidate_caches()
 
 

@@ -14,6 +14,9 @@ import psutil
 import pytest
 from allocated import an_allocation
 
+from torchstone.core.over_ranks import over_ranks
+from torchstone.storage.record_reader import read_record
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
 # Does in the 8th step of rank 1, which is on n2, what the file `fault` says.
 MODEL = """
@@ -77,7 +80,7 @@ def run(*words, timeout=120):
 
 def the_trial(done):
     (case,) = json.loads(done.stdout)["cases"]
-    return case, case["trials"][0]
+    return case["trials"][0]
 
 
 def test_two_nodes_train_together(allocation):
@@ -98,8 +101,18 @@ def test_two_nodes_train_together(allocation):
 def test_cases_of_one_node_are_measured_in_the_same_run(allocation):
     done = run("--axis", "world_size=1,2", "--axis", "nodes=1,2", *SHORT)
     assert done.returncode == 0, done.stderr
-    found = [case["configuration"] for case in json.loads(done.stdout)["cases"]]
-    assert sorted((c["world_size"], c["nodes"]) for c in found) == [(1, 1), (2, 1), (2, 2)]
+    cases = {
+        (c["configuration"]["world_size"], c["configuration"]["nodes"]): c for c in json.loads(done.stdout)["cases"]
+    }
+    assert sorted(cases) == [(1, 1), (2, 1), (2, 2)]
+    here, spread = (losses(cases[key]["case_id"]) for key in ((2, 1), (2, 2)))
+    assert spread == pytest.approx(here, rel=1e-6)  # the same training, wherever it runs
+
+
+def losses(case_id):
+    (record,) = Path("outputs/records").glob("*.jsonl")
+    (trial,) = (over_ranks(trial) for trial in read_record(record).trials if trial.case_id == case_id)
+    return next(m.values for m in trial.measurements if m.metric == "fingerprint")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +125,7 @@ def test_cases_of_one_node_are_measured_in_the_same_run(allocation):
 def test_a_rank_that_fails_on_another_node_is_named(allocation, fault, status, says):
     Path("fault").write_text(fault)
     began = time.monotonic()
-    case, trial = the_trial(run("--axis", "world_size=2", "--axis", "nodes=2", *SHORT))
+    trial = the_trial(run("--axis", "world_size=2", "--axis", "nodes=2", *SHORT))
     assert (trial["outcome"]["status"], trial["outcome"]["message"][: len(says)]) == (status, says)
     assert time.monotonic() - began < 60.0
 
@@ -127,13 +140,15 @@ def test_a_node_that_is_lost_ends_the_trial_and_the_run(allocation):
     (record,) = Path("outputs/records").glob("*.jsonl")
     assert "node n2: lost" in record.read_text()
     Path("fault").unlink()
-    resumed = subprocess.run([sys.executable, "-m", "torchstone", "resume"], capture_output=True, text=True, check=False)
+    resumed = subprocess.run(
+        [sys.executable, "-m", "torchstone", "resume"], capture_output=True, text=True, check=False
+    )
     assert resumed.returncode == 0, resumed.stderr
 
 
 def test_a_rank_that_hangs_on_another_node_ends_the_trial_at_its_timeout(allocation):
     Path("fault").write_text("hang")
-    case, trial = the_trial(run("--axis", "world_size=2", "--axis", "nodes=2", "--timeout", "8", *SHORT))
+    trial = the_trial(run("--axis", "world_size=2", "--axis", "nodes=2", "--timeout", "8", *SHORT))
     assert trial["outcome"]["status"] == "timed_out"
     assert "in rank 1 at net.py:17 in forward" in trial["outcome"]["message"]
     assert trial["duration_s"] < 13.0

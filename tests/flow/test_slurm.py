@@ -203,3 +203,23 @@ def test_a_job_that_its_time_limit_ends_is_told_and_resumed(work, slurm, capfd):
     assert main(["submit", "--merge", folder.name, "--follow"]) == 0
     assert equals_its_plan(merged(folder))
     assert os.listdir(folder / "ended")
+
+
+def test_two_nodes_of_a_job_train_together(work):
+    net = "torch.nn.Linear(8, 8)"
+    loss = "lambda given, wanted: (given - wanted).square().mean()"
+    example = "(torch.randn(4, 8), torch.randn(4, 8))"
+    Path("net.py").write_text(
+        f"import torch\ndef load():\n    return {{'model': {net}, 'example': {example}, 'loss': {loss}}}\n"
+    )
+    axes = ["--axis", "world_size=1,2", "--axis", "nodes=1,2", "--cases-per-job", "3", "--no-rehearsal"]
+    how = ["--trials", "2", "--iterations", "3", "--device", "cpu"]
+    train = ["--task", "train", "--model", "py:net.py:load"]
+    assert main(["submit", *train, *axes, *how, "--on", "slurm", "--follow"]) == 0
+    run = merged(the_submitted())
+    assert equals_its_plan(run)
+    nodes = {case.case_id: case.placement.nodes for case in run.head.plan.cases}
+    assert sorted(nodes.values()) == [1, 1, 2]
+    places = {nodes[t.case_id]: t.facts.get("node_by_rank") for t in run.trials}
+    assert places[1] is None
+    assert set(places[2].split("; ")) in ({"0: n1", "1: n2"}, {"0: n2", "1: n1"})

@@ -133,6 +133,28 @@ def test_a_wrong_request_is_one_line(work, refused, words, said):
     assert said in refused("submit", "sweep.yaml", "--no-rehearsal", *words)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on", "ray", "--axis", "nodes=2"), "nodes: a task of ray measures on one machine; --on slurm"),
+        (("--on", "slurm", "--axis", "nodes=3"), "world_size=2 does not divide among 3 nodes"),
+    ],
+)
+def test_nodes_that_a_job_cannot_have_are_refused(work, refused, words, said):
+    ranks = ("--task", "train", "--model", "builtin:mlp", "--device", "cpu", "--axis", "world_size=2")
+    assert said in refused("submit", *ranks, *words)
+    assert not Path("said").exists()
+
+
+def test_ranks_of_a_submitted_run_have_their_strategy_decided(work):
+    ranks = ("--task", "train", "--model", "builtin:mlp", "--device", "cpu", "--axis", "world_size=2")
+    main(["submit", *ranks, "--on", "slurm", "--name", "ranks"])  # the job is forgotten: there is a plan, and no trial
+    folder = find_submission(Path("outputs"), "ranks")
+    assert folder is not None
+    (case,) = read_plan(folder / "plan.json").head.plan.cases
+    assert (case.configuration["strategy"], case.configuration["backend"], case.placement.count) == ("ddp", "gloo", 2)
+
+
 def test_what_a_job_types_wrongly_is_one_line(work, refused):
     folder = Path("elsewhere")
     write_submission(folder, a_submission(), {})

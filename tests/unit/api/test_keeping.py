@@ -411,6 +411,15 @@ def test_a_persistent_loader_that_had_no_processes_has_none_afterwards():
     assert process_there.exitcode is not None
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """A shell has what it starts in the background ignore SIGINT, and Python leaves it at that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_waits_until_all_is_put_back(monkeypatch):
     order: list[str] = []
     module: Any = nn.Linear(3, 2)
@@ -431,6 +440,7 @@ def test_ctrl_c_waits_until_all_is_put_back(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_a_second_ctrl_c_before_anything_is_put_back_is_made_good_at_the_end(monkeypatch):
     module: Any = nn.Linear(3, 2)
     before = state(module)

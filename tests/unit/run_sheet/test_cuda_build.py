@@ -1,6 +1,7 @@
 """The checks of torch's CUDA build, on an interpreter that answers as it is told to."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -144,6 +145,14 @@ def test_wheels_on_this_machine_are_kept_out_whatever_pips_settings_say(tmp_path
     assert pips[0][0][-1] == "torch"
     for _, env in pips:
         assert list(Path(env["PIP_FIND_LINKS"]).iterdir()) == []
+
+
+def test_it_has_what_the_tests_need():
+    """Without a library that `make setup-dev` installs, tests that need it end as errors."""
+    make = (cuda_environment.ROOT / "Makefile").read_text(encoding="utf-8")
+    wanted = re.findall(r"--editable '(\.\[[^']+\])'", make)
+    assert cuda_environment._EXTRAS in wanted
+    assert max(wanted, key=len) == cuda_environment._EXTRAS
 
 
 def test_the_driver_that_counts_is_built(tmp_path):

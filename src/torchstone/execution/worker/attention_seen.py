@@ -7,12 +7,12 @@ It is a pass of its own, after everything was measured.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.execution.timing.loop import Source, Step, unmarked
+from torchstone.execution.worker.profiled import profiled
 from torchstone.plugins.machine_protocols import Device
 
 # Parts of names of operators, and of kernels: cuDNN, FlashAttention and AOTriton, the CUTLASS kernels of xFormers. What
@@ -51,12 +51,11 @@ def attention_facts(step: Step, source: Source, device: Device, *, compiled: boo
 
 def _names(step: Step, source: Source, device: Device, *, kernels: bool) -> Iterator[str]:
     """Return the names of the operators of one step, and of the device's kernels if that is asked for."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # it would tell the user's terminal that it starts and stops
-    from torch.profiler import ProfilerActivity, profile, supported_activities
+    from torch.profiler import ProfilerActivity, supported_activities
 
     devices = [a for a in supported_activities() if a in (ProfilerActivity.CUDA, ProfilerActivity.XPU)]
     device.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, *(devices if kernels else ())]) as profiler:
+    with profiled([ProfilerActivity.CPU, *(devices if kernels else ())]) as profiler:
         step(source, unmarked)
         device.synchronize()
     raw = getattr(profiler.profiler, "kineto_results", None)

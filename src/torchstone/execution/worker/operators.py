@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from torchstone.core.schema.host_profile import Operators
 from torchstone.execution.timing.loop import Source, Step, unmarked
+from torchstone.execution.worker.profiled import profiled
 from torchstone.plugins.machine_protocols import Device
 
 _WAIT = "aten::_local_scalar_dense"  # what item(), tolist(), bool() and float() of a tensor all come to
@@ -47,12 +47,11 @@ def _dispatched(step: Step, source: Source) -> Operators:
 
 
 def _profiled(step: Step, source: Source, device: Device, counted: Operators) -> Operators:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # it would tell the user's terminal that it starts and stops
-    from torch.profiler import ProfilerActivity, profile, supported_activities
+    from torch.profiler import ProfilerActivity, supported_activities
 
     wanted = [a for a in supported_activities() if a in (ProfilerActivity.CUDA, ProfilerActivity.XPU)]
     device.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, *wanted]) as profiler:
+    with profiled([ProfilerActivity.CPU, *wanted]) as profiler:
         step(source, unmarked)
         device.synchronize()
     return on_device(profiler.events() or (), counted)

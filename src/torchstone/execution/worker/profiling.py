@@ -7,6 +7,7 @@ from typing import Any
 
 from torchstone.execution.timing.loop import Source, Step, unmarked
 from torchstone.execution.timing.ranges import Ranges
+from torchstone.execution.worker.profiled import profiled
 from torchstone.plugins.machine_protocols import Device
 
 _STEPS = 3
@@ -17,7 +18,7 @@ def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
 
     It comes after everything was measured, looking closely disturbs: a range of record_function alone costs 18 µs.
     """
-    from torch.profiler import ProfilerActivity, profile, record_function, supported_activities
+    from torch.profiler import ProfilerActivity, record_function, supported_activities
 
     opened: list[Any] = []
 
@@ -30,7 +31,7 @@ def trace(step: Step, source: Source, device: Device, path: str) -> str | None:
     wanted = [
         a for a in supported_activities() if a in (ProfilerActivity.CPU, ProfilerActivity.CUDA, ProfilerActivity.XPU)
     ]
-    with profile(activities=wanted, record_shapes=True) as profiler:
+    with profiled(wanted, record_shapes=True) as profiler:
         for _ in range(_STEPS):
             ranged(source, unmarked)
         device.synchronize()

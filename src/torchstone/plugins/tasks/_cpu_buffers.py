@@ -2,8 +2,9 @@
 
 An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
 and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
-oneDNN 3, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are padded
-as in get_good_ld. What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
+oneDNN 3.12, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are
+padded as in get_good_ld. 3.7, of torch 2.8, keeps more copies of the states: a small layer tells how many. What is
+allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
 
 A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
 (aten/src/ATen/native/ConvolutionMM2d.cpp).
@@ -11,16 +12,19 @@ A convolution in half precision, on a CPU whose instructions do not take that fo
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 _LSTM, _LSTM_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 _CONVOLUTION, _CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
 _WORKSPACE = 3  # place among the results of an LSTM layer
 _GRADIENT = 10  # place among the arguments of its backward pass, before those of the gradients of its states
 _LINE_BYTES, _ALIASED = 64, 256  # a row fills lines of the cache, and is no multiple of 256 numbers
+_SMALL = (15, 16, 64)  # steps, items and width of a layer whose parts are large beside a page, which each begins anew
 _FEW_ITEMS = 128  # below so many, training multiplies the inputs of all steps at once
 
 
@@ -72,8 +76,20 @@ class _Layer(NamedTuple):
     @property
     def kept_bytes(self) -> int:
         """The workspace of the backward pass."""
+        return self._least_bytes + _more_copies() * self._copy_bytes
+
+    @property
+    def _least_bytes(self) -> int:
         gates = self.steps * self.items * (self._padded(4 * self.width) + self._padded(self.width)) * self.number
         return gates + self._states_bytes + self._gradients_bytes
+
+    @property
+    def _copy_bytes(self) -> int:
+        """One more copy of the states that go in, before the first step and after each, of what goes in and comes out.
+
+        In fp32; whether half precision has all of them in fp32, too, was not measured.
+        """
+        return 2 * (self.steps + 1) * self.items * _padded(max(self.inputs, self.width), 4) * 4
 
     def forward_bytes(self, *, trains: bool) -> int:
         """Weights as the kernel wants them, and its scratchpad."""
@@ -94,6 +110,21 @@ class _Layer(NamedTuple):
 
     def _padded(self, numbers: int) -> int:
         return _padded(numbers, self.number)
+
+
+@cache
+def _more_copies() -> int:
+    """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7, of torch 2.8, keeps two."""
+    steps, items, width = _SMALL
+    numbers: Any = {"device": "cpu", "dtype": torch.float32}
+    # Where gradients are off nothing is kept, and within a mode that follows operators nothing is computed.
+    with _disable_current_modes(), torch.inference_mode(mode=False), torch.enable_grad():
+        sequence, state = torch.zeros(steps, items, width, **numbers), torch.zeros(1, items, width, **numbers)
+        weights = (*torch.zeros(2, 4 * width, width, **numbers), *torch.zeros(2, 4 * width, **numbers))
+        few = (sequence, *weights, state, state.clone(), False, [], 2, width, 1, True, False, False, True)
+        kept = _bytes(_LSTM(*few)[_WORKSPACE])
+    layer = _Layer.of(few)
+    return max(0, round((kept - layer._least_bytes) / layer._copy_bytes))
 
 
 def _padded(numbers: int, size: int) -> int:

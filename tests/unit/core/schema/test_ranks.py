@@ -71,11 +71,29 @@ def test_one_process_without_a_strategy_is_the_case_it_always_was():
     assert several.case_id != plain.case_id
 
 
+def test_ranks_are_spread_over_nodes():
+    plain = a_case()
+    base = {**plain.configuration, "world_size": 4, "strategy": "ddp"}
+    two = ranks.placed(plain.workload, {**base, "nodes": 2}, CPU)
+    assert (two.placement.count, two.placement.nodes, two.placement.devices) == (2, 2, 4)
+    one = ranks.placed(plain.workload, {**base, "nodes": 1}, CPU)
+    assert one.case_id == ranks.placed(plain.workload, base, CPU).case_id  # as records have it that know no nodes
+    assert two.case_id != one.case_id
+    with pytest.raises(UsageError, match="world_size=4 does not divide among 3 nodes"):
+        ranks.placed(plain.workload, {**base, "nodes": 3}, CPU)
+    card = a_machine(devices=(DeviceInfo("cuda", "cuda", "NVIDIA", 0, "H200"),))
+    ranks.check_devices(Placement("cuda", count=1, nodes=4), card)
+    with pytest.raises(UsageError, match=r"needs 2 devices on each of 2 nodes: there is 1 .*; --axis world_size=2"):
+        ranks.check_devices(Placement("cuda", count=2, nodes=2), card)
+
+
 def test_a_grid_keeps_what_is_possible_of_it():
     points = [{"world_size": size, "strategy": word} for size in (1, 2) for word in ("none", "ddp")]
     kept = ranks.possible(points)
     assert [(p["world_size"], p["strategy"]) for p in kept] == [(1, "none"), (1, "ddp"), (2, "ddp")]
     assert ranks.possible(points[2:3]) == points[2:3]  # the plan says why not
+    spread = [{"world_size": size, "nodes": nodes} for size in (1, 2) for nodes in (1, 2)]
+    assert [(p["world_size"], p["nodes"]) for p in ranks.possible(spread)] == [(1, 1), (2, 1), (2, 2)]
 
 
 def test_a_search_tries_what_the_words_mean():

@@ -62,3 +62,12 @@ def test_the_devices_of_all_ranks_are_read_each_under_its_name(gauges):
     named = [(series.metric, series.device) for series in reading.series()]
     assert named.count(("device_energy_j", "cuda:0")) == named.count(("device_energy_j", "cuda:1")) == 1
     assert [name for name in named if name[0] == "host_busy_s"] == [("host_busy_s", None)]
+
+
+def test_of_ranks_on_other_nodes_too_nothing_is_read_that_would_be_a_part_of_the_whole(gauges):
+    gauges += [Reading(name, lambda: 1.0) for name in ("rss_bytes", "package_energy_j", "process_cpu_s", "host_busy_s")]
+    reading = TelemetrySampler(1, None, 0.0, FakeClock(), whole=False)
+    reading.read()
+    kept = {"device_clock_hz", "device_other_processes", "process_cpu_s", "host_busy_s"}
+    assert {series.metric for series in reading.series()} == kept
+    assert reading.facts() == {}

@@ -176,7 +176,7 @@ class Noting:
 
     last: "Noting"
 
-    def __init__(self, *_):
+    def __init__(self, *_, **__):
         self.reads = []
         Noting.last = self
 

@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from build import a_submission
 
@@ -145,3 +146,52 @@ def test_only_the_shares_asked_for_are_submitted_and_the_merge_waits_for_them(co
         f"--parsable {tmp_path}/job.sbatch",
         f"--parsable --dependency=afterany:17 {tmp_path}/merge.sbatch",
     ]
+
+
+def a_training_on(nodes):
+    plain = a_submission(cases=1)
+    (case,) = plain.head.plan.cases
+    ranks = {**case.configuration, "world_size": 4, "nodes": nodes, "strategy": "ddp"}
+    plan = msgspec.structs.replace(plain.head.plan, cases=(msgspec.structs.replace(case, configuration=ranks),))
+    return msgspec.structs.replace(plain, head=msgspec.structs.replace(plain.head, plan=plan))
+
+
+def test_ranks_on_several_nodes_ask_for_them_and_know_their_job():
+    one, two = (scripts(a_training_on(nodes), Path("/out")) for nodes in (1, 2))
+    assert "#SBATCH --ntasks=1\n" in one["job.sbatch"]
+    assert "export SLURM" not in one["job.sbatch"]
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n" in two["job.sbatch"]
+    assert "--nodes" not in two["merge.sbatch"]
+    before, _, after = two["job.sbatch"].partition("unset ")
+    assert "job=$SLURM_JOB_ID nodes=$SLURM_JOB_NODELIST here=$SLURMD_NODENAME" in before
+    assert "export SLURM_JOB_ID=$job SLURM_JOB_NODELIST=$nodes SLURMD_NODENAME=$here" in after
+    assert subprocess.run(["bash", "-n"], input=two["job.sbatch"], text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("lacks", ["SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURMD_NODENAME"])
+def test_outside_a_job_there_is_no_allocation(commands, monkeypatch, lacks):
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(lacks)
+    commands(scontrol="#!/bin/sh\nprintf 'n1\\nn2\\n'\n")
+    assert SLURM.allocation() == ()
+
+
+def test_the_nodes_of_a_job_are_reached_by_their_addresses_and_this_one_comes_first(commands, monkeypatch):
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-3]", "SLURMD_NODENAME": "n2"}.items():
+        monkeypatch.setenv(name, value)
+    node = 'echo "NodeName=$3 NodeAddr=10.0.0.${3#n} NodeHostName=$3"'
+    commands(scontrol=f"#!/bin/sh\n[ $2 = node ] && {{ {node}; exit; }}\nprintf 'n1\\nn2\\nn3\\n'\n")
+    found = SLURM.allocation()
+    assert [(node.name, node.address) for node in found] == [("n2", "10.0.0.2"), ("n1", "10.0.0.1"), ("n3", "10.0.0.3")]
+    command = found[1].command
+    assert command[:2] == ("srun", "--jobid=7")
+    assert {"--overlap", "--nodelist=n1", "--cpu-bind=none"} <= set(command)
+
+
+def test_a_silent_slurm_is_told(commands, monkeypatch):
+    for name, value in {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-3]", "SLURMD_NODENAME": "n2"}.items():
+        monkeypatch.setenv(name, value)
+    commands(scontrol="#!/bin/sh\necho 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1\n")
+    with pytest.raises(MissingError, match="SLURM does not answer: slurm_load_node error: Unable to contact"):
+        SLURM.allocation()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_libraries import WRITERS, write_timm
+from fake_libraries import WRITERS, laid_aside, write_timm
 from safetensors.torch import save_file
 
 from torchstone.core.errors import MissingError, UsageError
@@ -26,8 +26,12 @@ BOTH = pytest.mark.parametrize("library", ["timm", "torchvision"])
 
 @pytest.fixture(autouse=True, scope="module")
 def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Stand-ins for both on the path, for this process and those it starts; forgotten afterwards."""
+    """Stand-ins for both on the path, for this process and those it starts; forgotten afterwards.
+
+    Where the real ones are installed, transformers may have imported them: those are laid aside meanwhile.
+    """
     place = tmp_path_factory.mktemp("libraries")
+    real = laid_aside(WRITERS)
     for write in WRITERS.values():
         write(place)
     _classifiers.ask.cache_clear()
@@ -36,8 +40,8 @@ def _libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("PYTHONPATH", str(place))
         yield
     _classifiers.ask.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] in WRITERS]:
-        del sys.modules[name]
+    laid_aside(WRITERS)
+    sys.modules.update(real)
     importlib.invalidate_caches()
 
 

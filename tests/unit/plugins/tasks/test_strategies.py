@@ -64,8 +64,31 @@ def as_rank(rank, size, strategy, folder):
     dist.destroy_process_group()
 
 
+def scatters_that_sum():
+    """What gloo of torch 2.8 does: a mean is asked for, and a sum is returned."""
+    import torch.distributed as dist
+
+    for name in ("reduce_scatter_tensor", "reduce_scatter_single"):
+        if (real := getattr(dist, name, None)) is not None:
+
+            def call(*given, _real=real, **named):
+                if named.get("op") == dist.ReduceOp.AVG:
+                    named["op"] = dist.ReduceOp.SUM
+                return _real(*given, **named)
+
+            setattr(dist, name, call)
+
+
+def as_summing_rank(rank, size, folder):
+    scatters_that_sum()
+    Path(folder, "summing").mkdir(exist_ok=True)
+    as_rank(rank, size, "fsdp2", f"{folder}/summing")
+
+
 def main(folder):
     from torch.multiprocessing.spawn import start_processes
+
+    start_processes(as_summing_rank, (2, folder), nprocs=2, start_method="fork")
 
     for strategy in ("ddp", "fsdp2"):
         for size in SIZES:
@@ -77,7 +100,8 @@ def apart(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gradients")
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
     subprocess.run([sys.executable, __file__, str(folder)], check=True, timeout=300, env=environment)
-    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    found = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    return found | {"summing": json.loads((folder / "summing/fsdp22.json").read_text())}
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
@@ -87,6 +111,18 @@ def test_gradients_are_those_of_one_process_on_the_joint_batch(apart, strategy, 
     assert whole <= 1e-6
     assert loss <= 1e-6
     assert accumulated <= 1e-6
+
+
+def test_gradients_are_the_same_where_a_backend_returns_sums_for_means(apart):
+    assert max(apart["summing"]) <= 1e-6
+
+
+def test_a_torch_that_cannot_divide_sums_says_so():
+    from torchstone.core.errors import Unsupported
+    from torchstone.plugins.tasks.train.strategies import _divide_sums
+
+    with pytest.raises(Unsupported, match="returns sums where a mean is asked; strategy=ddp"):
+        _divide_sums(object())
 
 
 if __name__ == "__main__":

@@ -114,3 +114,12 @@ def test_the_shares_are_the_plan(cases, per_job):
     found = plans(whole)
     assert [case for plan in found for case in plan.cases] == list(whole.head.plan.cases)
     assert sum(len(plan.slots) for plan in found) == len(whole.head.plan.slots)
+
+
+def test_ranks_on_nodes_of_several_kinds_are_told():
+    share = a_part(PLAN, 0, 0, 1)
+    unlike = {"unlike_nodes": "n1: 8 cores of a processor; n2: 4 cores of another"}
+    trials = tuple(msgspec.structs.replace(t, facts={**t.facts, **unlike}) for t in share.trials)
+    run = merged(PLAN, [msgspec.structs.replace(share, trials=trials)], None, {}).run
+    (finding,) = [f for f in run.findings if f.check == "several_machines"]
+    assert finding.message == f"the ranks of a trial were on nodes of several kinds: {unlike['unlike_nodes']}"

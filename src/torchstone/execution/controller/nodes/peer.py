@@ -26,17 +26,22 @@ _AGENT = "torchstone.execution.controller.node_agent"
 
 
 class Peer:
-    """An agent on a node, started at once. `gone`: it has ended, or is lost. `trials`: how many it was asked for."""
+    """An agent on a node, started at once. `gone`: it has ended, or is lost. `trials`: how many it was asked for.
+
+    Raises MissingError where the node's command is not installed.
+    """
 
     def __init__(self, node: Node, opening: Word) -> None:
         self.node, self.gone, self.trials = node, False, 0
         self._machine: Machine | None = None
         self._rest = b""
-        # In a session of its own: Ctrl-C is the controller's to answer.
-        self._process = subprocess.Popen(
-            [*node.command, sys.executable, "-m", _AGENT],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
+        try:
+            self._process = subprocess.Popen(  # in a session of its own: Ctrl-C is the controller's to answer
+                [*node.command, sys.executable, "-m", _AGENT],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except FileNotFoundError as fault:
+            raise MissingError(f"node {node.name}: {fault.filename} not found") from None
         self.say(opening)
 
     def fileno(self) -> int:

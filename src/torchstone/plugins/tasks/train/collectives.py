@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from torchstone.core.schema.collective import ALL_GATHER, REDUCE_SCATTER, Collective
@@ -43,6 +44,18 @@ def _scatter_copy(*given: Any, **named: Any) -> _Done | None:
     output, whole = _ends(given, named)
     output.view(-1).copy_(whole.reshape(-1)[: output.numel()])
     return _Done() if named.get("async_op") else None
+
+
+def sums_for_a_mean(place: torch.device) -> bool:
+    """Say whether ranks that scatter a mean get a sum, as gloo of torch 2.8 gives it and says nothing.
+
+    fully_shard asks for a mean, and its gradients are then as many times too large as there are ranks.
+    """
+    size = dist.get_world_size()
+    mean = torch.zeros(1, device=place)
+    if size > 1:  # of one rank both are the same
+        dist.reduce_scatter_tensor(mean, torch.ones(size, device=place), op=dist.ReduceOp.AVG)
+    return float(mean) > 1.5
 
 
 @contextlib.contextmanager

@@ -81,8 +81,11 @@ class Fsdp2:
             raise Unsupported("strategy=fsdp2: fully_shard takes contiguous weights only; channels_last=off")
         mesh = init_device_mesh(torch.device(device.torch_device).type, (dist.get_world_size(),))
         self._units = units(module)
+        self._sums = collectives.sums_for_a_mean(torch.device(device.torch_device))
         for unit in (*self._units, module):
             fully_shard(unit, mesh=mesh)
+            if self._sums:
+                _divide_sums(unit)
         self.call: Any = module
         self.module = module
 
@@ -111,7 +114,10 @@ class Fsdp2:
         told = f"root: {_resharding(self.module)}"
         if units:
             told += f"; {len(units)} units: {', '.join(sorted(set(units)))}"
-        return {"fsdp_units": len(units), "reshard_after_forward": told}
+        found: dict[str, Scalar] = {"fsdp_units": len(units), "reshard_after_forward": told}
+        if self._sums:
+            found["fsdp_gradients"] = "summed, then divided: asked for a mean, this torch's backend returns a sum"
+        return found
 
 
 def units(module: torch.nn.Module) -> list[torch.nn.Module]:
@@ -127,6 +133,14 @@ def units(module: torch.nn.Module) -> list[torch.nn.Module]:
             if alike and all(any(True for _ in block.parameters()) for block in blocks):
                 found += [block for block in blocks if not any(block in list(own.modules()) for own in found)]
     return found
+
+
+def _divide_sums(unit: Any) -> None:
+    """Have a unit that is sharded ask for sums of its gradients, and divide them itself."""
+    ask = getattr(unit, "set_force_sum_reduction_for_comms", None)
+    if ask is None:
+        raise Unsupported("strategy=fsdp2: this torch's backend returns sums where a mean is asked; strategy=ddp")
+    ask(True)
 
 
 def _resharding(unit: Any) -> str:

@@ -1,0 +1,196 @@
+"""A trial on several nodes: whose end counts, and what becomes of the others."""
+
+import os
+import select
+import sys
+
+import msgspec
+import pytest
+
+from torchstone.core.schema.message import Ended, Entered, Event, Stack
+from torchstone.core.schema.trial import Outcome, Status
+from torchstone.execution.controller.nodes.trial import SpreadTrial
+from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
+from torchstone.plugins.cluster_protocol import Node
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
+OK = Ended(Outcome(Status.OK))
+GONE = Ended(Outcome(Status.CRASHED, "rank 0: RuntimeError: Connection closed by peer [127.0.0.1]:4711"))
+FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "rank 1: MemoryError"))
+
+
+class Here:
+    """The process on this node: it sends what a test says."""
+
+    def __init__(self):
+        self._read, self._write = os.pipe()
+        self._events, self.pid, self.facts, self.killed = [], 1, {"a": 1}, False
+
+    def fileno(self):
+        return self._read
+
+    def sends(self, *events):
+        self._events.append(list(events))
+        os.write(self._write, b".")
+
+    def ends(self):
+        os.close(self._write)
+
+    def events(self):
+        return self._events.pop(0) if os.read(self._read, 1) else None
+
+    def ask_where(self):
+        self.sends(Stack(("rank 0",)))
+
+    def kill(self):
+        self.killed = True
+
+    def ending(self):
+        return "killed by SIGKILL"
+
+
+class Peer:
+    """The agent of another node."""
+
+    def __init__(self, name):
+        self.node, self.gone, self.trials = Node(name, "10.0.0.2"), False, 3
+        self._read, self._write = os.pipe()
+        self._answers, self.heard, self.waited = [], [], False
+
+    def fileno(self):
+        return self._read
+
+    def sends(self, *answers):
+        self._answers.append(list(answers))
+        os.write(self._write, b".")
+
+    def is_lost(self):
+        os.close(self._write)
+
+    def answers(self):
+        self.gone = not os.read(self._read, 1)
+        return [] if self.gone else self._answers.pop(0)
+
+    def say(self, word):
+        self.heard.append(word)
+
+    def wait(self):
+        self.waited = True
+
+
+@pytest.fixture
+def here():
+    return Here()
+
+
+@pytest.fixture
+def peers():
+    return [Peer("n2"), Peer("n3")]
+
+
+@pytest.fixture
+def trial(here, peers):
+    return SpreadTrial(here, peers, {"unlike_nodes": "…"})
+
+
+def heard(trial):
+    """Everything that is to be heard by now; None as the last where it is over."""
+    found: list[Event | None] = []
+    while select.select([trial], [], [], 0)[0]:
+        events = trial.events()
+        if events is None:
+            return [*found, None]
+        found += events
+    return found
+
+
+def test_it_ends_when_all_nodes_have_ended_well(trial, here, peers):
+    began = Entered("warm-up", 1.0)
+    here.sends(began)
+    assert heard(trial) == [began]
+    here.sends(OK)
+    here.ends()
+    assert heard(trial) == []
+    peers[0].sends(Over(3, OK, None))
+    assert heard(trial) == []
+    peers[1].sends(Over(3, OK, None))
+    assert heard(trial) == [OK, None]
+    assert trial.facts == {"a": 1, "unlike_nodes": "…"}
+
+
+def test_the_end_of_an_earlier_trial_is_not_this_ones(trial, here, peers):
+    here.sends(OK)
+    here.ends()
+    for peer in peers:
+        peer.sends(Over(2, FULL, None))
+    assert heard(trial) == []
+
+
+def test_what_only_misses_a_peer_waits_for_the_reason(trial, here, peers):
+    here.sends(GONE)
+    here.ends()
+    peers[0].sends(Over(3, GONE, None))
+    assert heard(trial) == []
+    peers[1].sends(Over(3, FULL, None))
+    message = "node n3: rank 1: MemoryError"
+    assert heard(trial) == [msgspec.structs.replace(FULL, outcome=Outcome(Status.OUT_OF_MEMORY, message)), None]
+
+
+def test_a_reason_of_ones_own_ends_it_at_once(trial, peers, here):
+    peers[0].sends(Over(3, FULL, None))  # the ranks here may hang: NCCL does not notice
+    assert [type(event) for event in heard(trial)] == [Ended, type(None)]
+    assert trial.ending() == "killed by SIGKILL"
+    assert (peers[0].heard, peers[1].heard) == ([Kill()], [Kill()])
+    assert (peers[0].waited, peers[1].waited) == (False, True)  # that of the first has ended already
+
+
+def test_where_all_miss_a_peer_the_first_says_so(trial, here, peers):
+    here.sends(GONE)
+    here.ends()
+    for peer in peers:
+        peer.sends(Over(3, GONE, None))
+    assert heard(trial) == [GONE, None]
+
+
+def test_a_lost_node_is_a_reason(trial, peers):
+    peers[1].is_lost()
+    assert heard(trial) == [Ended(Outcome(Status.CRASHED, "node n3: lost")), None]
+
+
+def test_a_process_here_that_is_killed_leaves_the_reason_to_its_signal(trial, here):
+    here.ends()
+    assert heard(trial) == [None]
+    assert trial.ending() == "killed by SIGKILL"
+
+
+def test_what_no_device_can_do_is_told_without_a_node(trial, peers):
+    cannot = Ended(Outcome(Status.UNSUPPORTED, "fp16: not here"))
+    peers[0].sends(Over(3, cannot, None))
+    assert heard(trial) == [cannot, None]
+
+
+def test_all_nodes_are_asked_where_they_are(trial, peers):
+    trial.ask_where()
+    peers[0].sends(Where(("rank 1",)))
+    assert sorted(event.lines for event in heard(trial)) == [("rank 0",), ("rank 1",)]
+    assert all(peer.heard == [AskWhere()] for peer in peers)
+
+
+def test_a_process_that_dies_without_a_word_says_how(trial, peers):
+    peers[0].sends(Over(3, None, "killed by SIGSEGV"))
+    (end, _) = heard(trial)
+    assert end.outcome == Outcome(Status.CRASHED, "node n2: killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RuntimeError: [../gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:1",
+        "DistNetworkError: failed to recv, got 0 bytes",
+        "DistBackendError: NCCL error in: ncclRemoteError: A call failed possibly due to a network error",
+        "RuntimeError: [../gloo/transport/tcp/pair.cc:446] Connection reset by peer",
+    ],
+)
+def test_the_words_of_who_misses_a_peer_are_known(trial, here, peers, said):
+    here.sends(Ended(Outcome(Status.CRASHED, said)))
+    assert heard(trial) == []
