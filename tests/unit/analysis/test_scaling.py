@@ -4,6 +4,7 @@ import pytest
 from build import a_sweep
 from reported import stored_summary
 
+from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.scaling import rows_of, scaling
 
 
@@ -60,3 +61,13 @@ def test_a_run_without_ranks_has_none(tmp_path):
     assert (
         scaling(stored_summary(tmp_path, a_sweep([({"batch_size": 8}, 0.01), ({"batch_size": 16}, 0.02)])).cases) == []
     )
+
+
+def test_a_back_end_that_one_process_has_not_is_no_axis_of_the_table(tmp_path):
+    def axes(*backends):
+        cases = [({"batch_size": 8, "world_size": size, "strategy": word, "backend": backend}, 0.01)
+                 for size, word, backend in ((1, "none", "auto"), *((2, "ddp", one) for one in backends))]  # fmt: skip
+        return varying_axes(stored_summary(tmp_path / str(len(backends)), a_sweep(cases)).cases)
+
+    assert axes("nccl") == ["batch_size", "world_size", "strategy"]
+    assert axes("nccl", "gloo") == ["batch_size", "world_size", "strategy", "backend"]

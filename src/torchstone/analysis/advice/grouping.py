@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchstone.analysis.summary import CaseSummary
+from torchstone.core.schema.ranks import BACKEND, is_distributed
 
 
 def groups(cases: Sequence[CaseSummary]) -> list[list[CaseSummary]]:
@@ -37,4 +38,7 @@ def equal_but_for(axes: Sequence[str], cases: Sequence[CaseSummary]) -> list[lis
 def varying_axes(cases: Sequence[CaseSummary]) -> list[str]:
     """Return the axes that vary, in the order of the Configuration: the user's; and the batch size in any case."""
     names = [n for n in cases[0].configuration if len({c.configuration.get(n) for c in cases}) > 1]
+    through = {c.configuration.get(BACKEND) for c in cases if is_distributed(c.configuration)}
+    if BACKEND in names and len(through) == 1:  # it varies only as one process has none
+        names.remove(BACKEND)
     return names if "batch_size" in names or "batch_size" not in cases[0].configuration else ["batch_size", *names]

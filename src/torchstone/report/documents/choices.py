@@ -79,7 +79,7 @@ def _top(chosen: Chosen, rate: str, doubts: Mapping[str, str]) -> Iterator[Text]
     yield Text(f"Highest throughput: {point_words(top.point)}")
     yield Text(f"{_speed(top, rate, doubts)}, {_memory(top)}", Role.DETAIL)
     if chosen.same:
-        points = "; ".join(point_words(differing(one.point, top.point)) for one, _ in chosen.same[:_FEW])
+        points = "; ".join(map(point_words, differing([one.point for one, _ in chosen.same[:_FEW]], top.point)))
         within = _within(max(within for _, within in chosen.same))
         yield Text(f"not significantly different{within}: {points}{_and_more(len(chosen.same))}", Role.DETAIL)
 

@@ -114,7 +114,7 @@ def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:
     named = {case.case_id: case for case in cases}
     text = f"Fastest: {point_words(top.point)}, {rate_words(named[top.case_id])}"
     if chosen.same:
-        text += f"; not significantly different: {_listed([differing(one.point, top.point) for one, _ in chosen.same])}"
+        text += f"; not significantly different: {_listed(differing([one.point for one, _ in chosen.same], top.point))}"
     text += "."
     if best.case_id != top.case_id:
         held = f", {units.quantity(best.memory_bytes, 'bytes')}" if best.memory_bytes is not None else ""

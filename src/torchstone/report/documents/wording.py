@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torchstone.core.schema.axis import Scalar, scalar_word
 
@@ -14,6 +14,14 @@ def point_words(point: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{axis} {scalar_word(value)}" for axis, value in point.items())
 
 
-def differing(point: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Return the settings of a point that another one has not."""
-    return {axis: value for axis, value in point.items() if other.get(axis) != value}
+def differing(points: Sequence[Mapping[str, Scalar]], other: Mapping[str, Scalar]) -> Sequence[Mapping[str, Scalar]]:
+    """Return the settings of each point that another one has not.
+
+    Where that would not tell points apart, each has what any of them has: "world_size 1" beside "world_size 1, strategy
+    none" leaves open what the strategy of the first is.
+    """
+    found = [{axis: value for axis, value in point.items() if other.get(axis) != value} for point in points]
+    if not any(a.items() < b.items() for a in found for b in found):
+        return found
+    axes = {axis for each in found for axis in each}
+    return [{axis: value for axis, value in point.items() if axis in axes} for point in points]
