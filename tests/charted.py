@@ -40,9 +40,10 @@ _TWO_GAUGES = ("device_utilization", "process_cpu_s")
 
 def a_charted_trial(case: Case, number: int, order: int, *, steps: int = _STEPS, dice: random.Random) -> Trial:
     """A trial whose steps grow with the batch, behind a warm-up that is slower at first, with all gauges."""
-    size = int(str(case.configuration["batch_size"]))
+    size, ranks = (int(str(case.configuration.get(axis, 1))) for axis in ("batch_size", "world_size"))
     precision = 0.6 if case.configuration.get("precision") == "bf16" else 1.0
     each_s = _SPEED[case.placement.device] * precision * (0.004 + 2e-4 * size) * (1.0 + 0.01 * dice.gauss(0.0, 1.0))
+    each_s *= float(ranks**0.15)
     times = [each_s * (1.0 + 0.05 * dice.expovariate(1.0)) for _ in range(steps)]
     infers = case.workload.task == Task.INFER
     warm = [each_s * (1.0 + 3.0 * 0.6**place) for place in range(8)]
@@ -64,8 +65,8 @@ def a_charted_trial(case: Case, number: int, order: int, *, steps: int = _STEPS,
     whole_s = sum(times)
     facts = {"task": str(case.workload.task), "device": str(case.placement), "threads_in_effect": 2}
     return a_trial(
-        times, items=size, steady=steady, setup=setup, facts=facts, more=more, series=_gauges(case, whole_s, dice),
-        case_id=case.case_id, trial_id=f"t{order}", number=number, order=order,
+        times, items=size * ranks, steady=steady, setup=setup, facts=facts, more=more, case_id=case.case_id,
+        trial_id=f"t{order}", number=number, order=order, series=_gauges(case, whole_s, dice),
     )  # fmt: skip
 
 
@@ -201,6 +202,20 @@ def one_trial() -> Run:
     return a_charted_run(cases_of((1, 8), task=Task.INFER), machine_of(A100), trials=1, gauges=_TWO_GAUGES)
 
 
+def over_ranks() -> Run:
+    """A training on one to eight ranks with two strategies; one with the same batch in all; one ran out of memory."""
+    points = [(1, "none", 32), *((ranks, how, 32) for how in ("ddp", "fsdp2") for ranks in (2, 4, 8)), (4, "ddp", 8)]
+    cases = [
+        a_case({"batch_size": batch, "world_size": ranks, "strategy": how, "backend": "auto" if ranks == 1 else "nccl"},
+               task=Task.TRAIN, model="net:resnet50", placement=Placement("cuda", count=ranks))
+        for ranks, how, batch in points
+    ]  # fmt: skip
+    devices = [msgspec.structs.replace(A100, index=index) for index in range(8)]
+    return a_charted_run(
+        cases, machine_of(*devices), failed={cases[5].case_id: Status.OUT_OF_MEMORY}, gauges=_TWO_GAUGES
+    )
+
+
 def trained_at_three_rates() -> Run:
     """The same training at three learning rates, one of which diverges."""
     curves = [(1e-4, falling(slope=-0.002)), (1e-3, falling(slope=-0.02)), (1.0, rising())]
@@ -252,6 +267,7 @@ DOCUMENTS: tuple[tuple[str, Callable[[], Document]], ...] = (
     ("pictures: hostile", cache(lambda: a_page(hostile()))),
     ("pictures: losses", cache(lambda: a_page(trained_at_three_rates()))),
     ("pictures: a search", cache(a_search)),
+    ("pictures: ranks", cache(lambda: a_page(over_ranks()))),
     ("pictures: three machines", cache(lambda: a_comparison(*three_machines(), pictures=True))),
     ("pictures: two trainings", cache(lambda: a_comparison(*two_trainings(), pictures=True))),
 )

@@ -63,7 +63,7 @@ _TITLES = (
     "predictions metrics done usual platform processor cores vendor compute driver runtime bus document table "
     "folder written weights gradients activations inputs temporaries workspace reserved loader transfer "
     "communication hours electricity launch memory unknown class counted image sequence sample text bottleneck "
-    "allocated"
+    "allocated exposed overlap weak strong"
 )
 # Figures as `compare` calls them.
 _COMPARED = (

@@ -85,7 +85,8 @@ KEPT = (
     "precision compile optimizer feed mode print item fp bf tf json jsonl md mlp cnn net bert hf Intel Xeon "
     "NVIDIA nvidia SXM Tensor Core RTX embedding vision custom per pid prints "
     "Bonferroni Dvoretzky Kiefer Wolfowitz CITATION cff "
-    "PostgreSQL psql EUR kWh UUID mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val"
+    "PostgreSQL psql EUR kWh UUID mJ kJ GFLOP TFLOP MFLOP PFLOP AMD Instinct Platinum EPYC nvml True False Train Val "
+    "ddp nccl strategy backend"
 )
 # What the zoo brings: names that strangers gave, and texts that are none of ours.
 GIVEN = (

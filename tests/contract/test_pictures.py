@@ -40,7 +40,7 @@ def test_there_are_pictures_of_every_kind():
         "scaling_efficiency", "hardware_efficiency", "time_breakdown", "pareto_front", "roofline", "batch_times",
         "latency_distribution", "gpu_metrics", "training_metrics", "confusion_matrix", "ratios", "remedies",
         "history", "memory_by_kind", "search", "loss_convergence", "comparison_throughput", "comparison_cost",
-        "comparative_metrics", "A_NVIDIA_A100_SXM4_80GB_performance",
+        "comparative_metrics", "throughput_vs_ranks", "A_NVIDIA_A100_SXM4_80GB_performance",
     }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_the_planted_cause_is_named_first_with_its_line(diagnosed):
     assert first["id"] == "loader_waits"
     assert first["share"] > 0.6
     assert any(place["code"] == "time.sleep(0.002)" and place["file"].endswith("slow.py") for place in first["where"])
-    assert "first suspect: the loader waits for its source" in said
+    assert "first suspect: the step waits for the loader, and the loader for its source" in said
 
 
 def test_the_remedy_was_measured_before_it_is_offered(diagnosed):

@@ -1,10 +1,12 @@
 """Ctrl-C: what was measured is kept, and no process is left."""
 
+import importlib.util
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,9 +34,9 @@ INT, TERM = signal.SIGINT, signal.SIGTERM
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-def started() -> subprocess.Popen[str]:
+def started(words: Sequence[str] = WORDS) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "torchstone", *WORDS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "torchstone", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -77,3 +79,27 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_no_process(outputs, signals):
         assert stdout == ""
         assert stderr.splitlines()[-1] == f"{resume} the missing trials"
     assert main(["show", str(path)]) == 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mlperf_loadgen") is None, reason="pip install 'torchstone[load]'")
+@pytest.mark.parametrize("signals", [[INT], [INT, TERM]], ids=["once", "twice"])
+def test_ctrl_c_in_a_search_for_goodput_keeps_its_loads_and_hints_at_nothing_that_is_refused(outputs, capfd, signals):
+    words = ["goodput", "--model", "builtin:mlp", "--p99", "50ms", "--budget", "1s", "--axis", "threads=1"]
+    process = started(words)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("  single_stream: "):
+            break
+    for number in signals:
+        process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert children(outputs) == []
+    (path,) = (outputs / "records").glob("*.jsonl")
+    hint = f"torchstone: interrupted: `torchstone show {path.stem}` shows what was measured; it cannot be resumed"
+    assert stderr.splitlines()[-1] == f"{hint}, start a new one"
+    unknown = "the highest rate at p99 ≤ 50.0 ms is not known. No rate was measured." in " ".join(stdout.split())
+    assert unknown == (len(signals) == 1), stdout
+    capfd.readouterr()
+    assert main(["show", path.stem]) == 0  # what the hint says
+    assert "single_stream" in capfd.readouterr().out

@@ -15,16 +15,18 @@ pytestmark = pytest.mark.skipif(
 )
 # A model that sleeps: its time depends neither on the machine nor on what else it does.
 MODEL = """
-import os, time, torch
+import os, signal, time, torch
 
 class Sleeper(torch.nn.Module):
-    def __init__(self, answers):
+    def __init__(self, answers, dies=False):
         super().__init__()
-        self.linear, self.left = torch.nn.Linear(4, 2), answers
+        self.linear, self.left, self.dies = torch.nn.Linear(4, 2), answers, dies
 
     def forward(self, x):
         time.sleep(0.002)
         self.left -= 1
+        if self.left == 0 and self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.left == 0:
             raise RuntimeError("the model gave up")
         return self.linear(x)
@@ -34,6 +36,9 @@ def load():
 
 def breaks():
     return Sleeper(150), torch.zeros(4, 4)
+
+def dies():
+    return Sleeper(150, dies=True), torch.zeros(4, 4)
 """
 QUICK = ("--budget", "1s", "--warmup-budget", "50ms", "--quiet", "--axis", "threads=1")
 
@@ -127,7 +132,20 @@ def test_a_model_that_fails_in_the_middle_of_a_load_is_a_crashed_trial(capfd, mo
     assert code == ExitCode.NO
     ((trial,),) = [case["trials"] for case in run["cases"]]
     assert trial["outcome"]["status"] == "crashed"
-    assert "the model gave up at sleeper.py:13 in forward" in trial["outcome"]["message"]
+    assert "the model gave up at sleeper.py:15 in forward" in trial["outcome"]["message"]
+
+
+@pytest.mark.parametrize("scenario", ["single_stream", "server"])
+def test_a_load_that_is_killed_leaves_nothing_in_the_temporary_folder(capfd, model, scenario, tmp_path, monkeypatch):
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))  # of the trial's process
+    axes = ("--axis", f"scenario={scenario}", "--axis", "target_qps=200")
+    words = ("run", "--task", "loadgen", "--model", f"{model}:dies", *axes, *QUICK, "--trials", "1")
+    code, run = told(capfd, *words)
+    assert code == ExitCode.NO
+    ((trial,),) = [case["trials"] for case in run["cases"]]
+    assert trial["outcome"]["message"].startswith("killed by SIGKILL during load")
+    assert list(temporary.glob("torchstone*")) == []
 
 
 def test_without_loadgen_one_line_says_what_to_install(capfd, monkeypatch, outputs):

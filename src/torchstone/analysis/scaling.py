@@ -25,7 +25,7 @@ from torchstone.core.schema.ranks import (
 from torchstone.core.stats.ratio import log_mean, ratio
 
 METHOD = "ratio of throughputs over ranks, Welch's interval on the log"
-_SIZES = ("batch_size", "grad_accumulation")
+SIZES = ("batch_size", "grad_accumulation")
 
 
 class Scaling(msgspec.Struct, frozen=True):
@@ -46,11 +46,11 @@ def scaling(cases: Sequence[CaseSummary]) -> list[Scaling]:
     """Return the Scaling of each Case that belongs to ranks: distributed, or the baseline of one that is."""
     if not any(is_distributed(case.configuration) for case in cases):
         return []
-    weak, strong = _together(cases, ()), _together(cases, _SIZES)
+    weak, strong = _together(cases, ()), _together(cases, SIZES)
     found = []
     for case in cases:
         same = weak[_rest(case, ())]
-        total = [c for c in strong[_rest(case, _SIZES)] if items_together(c.configuration) == _items(case)]
+        total = [c for c in strong[_rest(case, SIZES)] if items_together(c.configuration) == _items(case)]
         first, whole = _baseline(case, same), _baseline(case, total)
         if is_distributed(case.configuration) or any(len(group) > 1 for group in (same, total)):
             ends = (_efficiency(case, first), first, _efficiency(case, whole), whole)

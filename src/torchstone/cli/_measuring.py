@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
+from torchstone.cli._pushing import push
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.load import SEARCH
 
 if TYPE_CHECKING:
     from torchstone.execution.controller.device_lock import WhenBusy
+    from torchstone.storage.team.address import Team
     from torchstone.workflows.run.results import Results
 
 
@@ -62,10 +64,11 @@ def measured(
     carry_out: Callable[[], Results],
     show: Callable[[Results], None] | None = None,
     document: Callable[[Results], object] | None = None,
+    team: Team | None = None,
 ) -> int:
     """Carry it out, print what came of it (with `show`, or as a table), and return the exit code.
 
-    `document`: what --json prints, where that is more than the run.
+    `document`: what --json prints, where that is more than the run. `team`: the store that a complete run is sent to.
     """
     try:
         with answered():
@@ -76,7 +79,10 @@ def measured(
     except (KeyboardInterrupt, SystemExit):
         _say("interrupted", folder, progress.run_id, "measures the missing trials")
         return EXIT_CODE
-    return _told(options, results, show or _print, document or _whole)
+    code = _told(options, results, show or _print, document or _whole)
+    if team is not None:
+        push(team, results)
+    return code
 
 
 def _told(
@@ -96,9 +102,9 @@ def _told(
     if results.remaining:
         trials = "1 trial" if results.remaining == 1 else f"{results.remaining} trials"
         _say(summary.status, folder, summary.run_id, f"measures the remaining {trials}")
-    elif summary.status != "done" and summary.command[:1] != (SEARCH,):  # which cannot be resumed
+    elif summary.status != "done":
         _say(summary.status, folder, summary.run_id, "continues the search")
-        if summary.answer is None:
+        if summary.answer is None and summary.command[:1] != (SEARCH,):  # whose answer is in its trials
             return code or ExitCode.NO
     return code
 
@@ -110,10 +116,12 @@ def _whole(results: Results) -> object:
 
 
 def _say(status: str, folder: Path, run_id: str | None, what: str) -> None:
-    from torchstone.storage.record_writer import resume_words
+    from torchstone.storage.record_reader import read_head, record_path
+    from torchstone.storage.record_writer import next_words
 
     sys.stdout.flush()
-    more = f": `{resume_words(folder, run_id)}` {what}" if run_id is not None else ""
+    head = read_head(record_path(folder, run_id)) if run_id is not None else None
+    more = f": {next_words(folder, head, what)}" if head is not None else ""
     print(f"torchstone: {status}{more}", file=sys.stderr)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchstone.storage.place import Place
     from torchstone.storage.team.address import Team
 
-_VARIABLE = "TORCHSTONE_STORE"
+VARIABLE = "TORCHSTONE_STORE"
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     add_folder(parser)
     parser.add_argument(
         "--store", metavar="URL",
-        help=f"read a team's store, postgresql://USER@HOST/DATABASE (default: ${_VARIABLE}, unless --output-dir is "
+        help=f"read a team's store, postgresql://USER@HOST/DATABASE (default: ${VARIABLE}, unless --output-dir is "
         "given); the password comes from ~/.pgpass or PGPASSWORD",
     )  # fmt: skip
 
@@ -30,23 +30,28 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     """Add --store alone."""
     parser.add_argument(
         "--store", metavar="URL",
-        help=f"the team's store, postgresql://USER@HOST/DATABASE (default: ${_VARIABLE}); the password comes from "
+        help=f"the team's store, postgresql://USER@HOST/DATABASE (default: ${VARIABLE}); the password comes from "
         "~/.pgpass or PGPASSWORD",
     )  # fmt: skip
 
 
 def place_of(options: argparse.Namespace) -> Place:
     """Return where runs are read: --store, else --output-dir where it was typed, else $TORCHSTONE_STORE."""
-    team = _team(options.store, os.environ.get(_VARIABLE, "") if options.output_dir is None else "")
+    team = _team(options.store, os.environ.get(VARIABLE, "") if options.output_dir is None else "")
     return folder_of(options) if team is None else team
 
 
 def team_of(options: argparse.Namespace) -> Team:
     """Return the team's store. Raises UsageError where none is named."""
-    team = _team(options.store, os.environ.get(_VARIABLE, ""))
+    team = _team(options.store, os.environ.get(VARIABLE, ""))
     if team is None:
-        raise UsageError(f"no store is named: type --store postgresql://USER@HOST/DATABASE, or set {_VARIABLE}")
+        raise UsageError(f"no store is named: type --store postgresql://USER@HOST/DATABASE, or set {VARIABLE}")
     return team
+
+
+def team_of_environment() -> Team | None:
+    """Return the store that the environment names; None where it names none."""
+    return _team(None, os.environ.get(VARIABLE, ""))
 
 
 def given_team(options: argparse.Namespace) -> Team | None:

@@ -30,6 +30,8 @@ def run_share(options: argparse.Namespace) -> int:
 
     if options.share is None:
         raise UsageError("--plan needs --share N: which of its shares")
+    if options.push:
+        raise UsageError("--plan measures a part of a run: push the merged one, `torchstone push RUN`")
     if options.recipe is not None or options.model is not None or options.axes:
         raise UsageError("--plan says what to measure: leave out the recipe and its options")
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)

@@ -12,6 +12,7 @@ import sys
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_run_options(parser)
     add_measuring(parser)
+    add_push(parser)
     add_folder(parser)
 
 
@@ -41,11 +43,13 @@ def run(options: argparse.Namespace) -> int:
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to load: name a recipe (torchstone list recipes), a file or a --model")
     settings, rounds, options.trials = _settings(options), options.trials, None
-    folder, busy = writable(folder_of(options)), busy_of(options)
+    folder, busy, team = writable(folder_of(options)), busy_of(options), push_to(options)
     request = GoodputRequest(asked(options), settings, rounds)
     progress = GoodputProgress(quiet=options.quiet, verbose=options.debug)
     campaign = GoodputCampaign(request, progress, busy)
-    return measured(options, folder, progress, lambda: campaign.carry_out(folder, [SEARCH, *sys.argv[2:]]))
+    return measured(
+        options, folder, progress, lambda: campaign.carry_out(folder, [SEARCH, *sys.argv[2:]]), team=team
+    )
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Scalar]:

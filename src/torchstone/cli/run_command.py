@@ -4,6 +4,7 @@ torchstone run distilbert
 torchstone run distilbert --axis batch_size=1,8 --axis precision=fp32,bf16 --trials 5
 torchstone run --task infer --model py:mine.py:load --axis batch_size=1,2
 torchstone run my-run.yaml --device cuda:1 --json
+torchstone run my-run.yaml --push                         (and to the store of the team)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options, asked
 from torchstone.cli._run_share import add_share, run_share
 from torchstone.core.errors import UsageError
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     parser.add_argument("--live", action="store_true", help="show the tables on the whole terminal while they grow")
     add_measuring(parser)
+    add_push(parser)
     add_folder(parser)
     add_share(parser)
 
@@ -37,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
         return run_share(options)
     from torchstone.workflows.run.planned_run import Campaign
 
-    folder = writable(folder_of(options))
+    folder, team = writable(folder_of(options)), push_to(options)
     request, busy, progress = asked(options), busy_of(options), _progress(options)
 
     return measured(
-        options, folder, progress, lambda: Campaign(request, progress, busy).carry_out(folder, sys.argv[1:])
+        options, folder, progress, lambda: Campaign(request, progress, busy).carry_out(folder, sys.argv[1:]), team=team
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._procedure_options import add_heap, at_least, positive_s
+from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options, add_workload, asked
 from torchstone.core.errors import ExitCode, UsageError
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--name", help="name of the run (default: the recipe's)")
     add_measuring(parser)
+    add_push(parser)
     add_folder(parser)
     sweeping = argparse.ArgumentParser()
     add_run_options(sweeping)
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._training import EpochLines, training_json
     from torchstone.workflows.train.training import TrainCampaign, default_output
 
-    folder = writable(folder_of(options))
+    folder, team = writable(folder_of(options)), push_to(options)
     training, busy = _asked(options), busy_of(options)
     output = Path(options.resume or options.output or default_output(folder, training.name))
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
     code = measured(
         options, folder, progress, carry_out, lambda _: _show(done[0], folder),
-        lambda results: training_json(results, done[0]),
+        lambda results: training_json(results, done[0]), team,
     )  # fmt: skip
     if not done:
         return code

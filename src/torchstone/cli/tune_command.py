@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of, writable
 from torchstone.cli._measuring import add_measuring, busy_of, measured
+from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
 from torchstone.core.errors import TorchstoneError
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tune_options(parser)
     add_run_options(parser)
     add_measuring(parser)
+    add_push(parser)
     add_folder(parser)
 
 
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.tune.tune import TuneCampaign
 
-    folder = writable(folder_of(options))
+    folder, team = writable(folder_of(options)), push_to(options)
     request, busy = tune_asked(options), busy_of(options)
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     done: list[Results] = []
@@ -50,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         done.append(TuneCampaign(request, progress, busy).carry_out(folder, sys.argv[1:]))
         return done[0]
 
-    code = measured(options, folder, progress, carry_out)
+    code = measured(options, folder, progress, carry_out, team=team)
     return _concluded(options, done[0]) or code if done else code
 
 

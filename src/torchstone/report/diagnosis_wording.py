@@ -60,11 +60,11 @@ def limit_words(cause: Cause) -> str:
         return share
     bound = cause.bound
     if bound.value >= _TOLD:
-        return f"{share}: next to nothing else is left"
+        return f"{share}, next to nothing else is left"
     if cause.own_code:
         most = f"about {_times(bound.value)} times as fast without it, at most {_times(bound.high or bound.value)}"
-        return f"{share}: {most} (estimated from its share, not measured)"
-    return f"{share}: up to {_times(bound.value)} times as fast without it"
+        return f"{share}, {most} (estimated from its share, not measured)"
+    return f"{share}, up to {_times(bound.value)} times as fast without it"
 
 
 def gain_words(tried: Tried) -> str:

@@ -42,7 +42,7 @@ def write_document(
         folder.mkdir(parents=True, exist_ok=True)
         return write_new(folder, stem, document_bytes(run, rows, summary))
     except OSError as fault:
-        raise unwritten(folder / f"{stem}.json", fault, folder, run.head.run_id) from fault
+        raise unwritten(folder / f"{stem}.json", fault, folder, run.head) from fault
 
 
 def read_document(path: Path) -> Run:

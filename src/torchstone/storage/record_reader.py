@@ -49,6 +49,12 @@ def read_record(path: Path, wanted: Wanted | None = None) -> Run:
     return read_whole(path, wanted)[0]
 
 
+def read_head(path: Path) -> Head:
+    """Return the first line of a record. Raises UsageError naming the file and the fault."""
+    with read_bounded(path) as file:
+        return _head(path, next(_lines(path, file), b""))[0]
+
+
 def read_whole(path: Path, wanted: Wanted | None = None) -> tuple[Run, int]:
     """Return the run in a record (or what is wanted of it), and how many bytes of the file are whole lines of it."""
     with read_bounded(path) as file:

@@ -11,9 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from torchstone.core.errors import MissingError, TorchstoneError, UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.codec import encode
+from torchstone.core.schema.load import SEARCH
 from torchstone.core.schema.run import Answered, Compared, Head, Line, Noted, Run
 from torchstone.storage.record_reader import MOST_LINE_BYTES, checked_id, read_record, read_whole
 
@@ -39,6 +42,7 @@ class RecordWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
             self._hold(path, descriptor)
+            self._head = head
             try:
                 self._write(head)
                 flush_folder(path.parent)
@@ -81,6 +85,7 @@ class RecordWriter:
         writer._hold(path, descriptor)
         try:
             run, writer._good = read_whole(path)  # again, now that nobody else writes
+            writer._head = run.head
             writer._before = b"" if _ends_with_newline(path, writer._good) else b"\n"
         except BaseException:
             writer.close()
@@ -92,7 +97,8 @@ class RecordWriter:
         try:
             self._write(line)
         except OSError as fault:
-            raise unwritten(self.path, fault, self.path.parent.parent, self.path.stem) from fault
+            head = msgspec.structs.replace(self._head, run_id=self.path.stem)  # a file may have been renamed
+            raise unwritten(self.path, fault, self.path.parent.parent, head) from fault
 
     def _write(self, line: Line) -> None:
         data = self._before + encode(line) + b"\n"
@@ -131,13 +137,26 @@ def _ends_with_newline(path: Path, size: int) -> bool:
         return file.read(1) == b"\n"
 
 
-def resume_words(folder: Path, run_id: str) -> str:
-    """Return what to type to take what is missing of a run in an output folder."""
+def typed_run(folder: Path, run_id: str) -> str:
+    """Return how a command is told which run of an output folder is meant."""
     usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
-    return f"torchstone resume {run_id}" + ("" if folder == usual else f" --output-dir {folder}")
+    return run_id + ("" if folder == usual else f" --output-dir {folder}")
 
 
-def unwritten(path: Path, fault: OSError, folder: Path, run_id: str) -> MissingError:
+def next_words(folder: Path, head: Head, what: str = "continues") -> str:
+    """Return what to type after a run that ended early: what takes the rest or, where nothing can, what shows it.
+
+    `what`: what `resume` does about it.
+    """
+    if (fit := head.procedure.fit) is not None:
+        return f"`torchstone train --resume {fit.folder}` continues"
+    where = typed_run(folder, head.run_id)
+    if head.contest is not None or head.command[:1] == (SEARCH,):
+        return f"`torchstone show {where}` shows what was measured; it cannot be resumed, start a new one"
+    return f"`torchstone resume {where}` {what}"
+
+
+def unwritten(path: Path, fault: OSError, folder: Path, head: Head) -> MissingError:
     """Return the error for a file of a run that could not be written. What its record holds already stays."""
     first = "free some space, then" if fault.errno in _FULL else "when it can be written,"
-    return MissingError(f"cannot write {path}: {fault.strerror}; {first} `{resume_words(folder, run_id)}` continues")
+    return MissingError(f"cannot write {path}: {fault.strerror}; {first} {next_words(folder, head)}")

@@ -11,10 +11,12 @@ from build import a_run, a_trial
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.estimate import Finding, Severity
+from torchstone.core.schema.fit import Fit
+from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA, End, Noted, Run
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.storage.record_reader import read_record
-from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.record_writer import RecordWriter, next_words
 
 FINDING = Finding("few_trials", Severity.WARNING, "few", "more", "run")
 
@@ -209,3 +211,18 @@ def test_a_full_disk_costs_the_line_that_did_not_fit_and_no_other(record):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert record.read_bytes() == before
+
+
+def test_what_to_type_after_a_run_that_ended_early_is_what_its_command_can_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSTONE_OUTPUT", str(tmp_path))
+    head = a_run().head
+    run_id, searched = head.run_id, msgspec.structs.replace(head, command=("goodput", "cnn"))
+    trained = msgspec.structs.replace(head, procedure=Procedure(fit=Fit(folder="trained")))
+    assert next_words(tmp_path, head) == f"`torchstone resume {run_id}` continues"
+    assert (
+        next_words(tmp_path / "a", head, "goes on")
+        == f"`torchstone resume {run_id} --output-dir {tmp_path / 'a'}` goes on"
+    )
+    assert next_words(tmp_path, trained) == "`torchstone train --resume trained` continues"
+    shown = f"`torchstone show {run_id}` shows what was measured; it cannot be resumed, start a new one"
+    assert next_words(tmp_path, searched) == shown

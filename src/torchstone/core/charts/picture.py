@@ -27,8 +27,9 @@ class Coordinate(msgspec.Struct, frozen=True):
     """One axis, and the column along it.
 
     `places`: all that have a place, in order, with or without a value (not of numbers). `from_zero`: numbers begin at 0
-    and not at the least. `whole`: they are counted. `logarithmic`: equal ratios are equally long (numbers above 0);
-    `ends`: the least and the most that is shown, for panels that are to be read beside each other.
+    and not at the least. `whole`: they are counted. `logarithmic`: equal ratios are equally long (numbers above 0), and
+    what is counted has its number at each value; `ends`: the least and the most that is shown, for panels that are to
+    be read beside each other.
     """
 
     column: str

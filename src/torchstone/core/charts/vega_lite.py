@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
@@ -28,6 +27,7 @@ from torchstone.core.charts.picture import (
     Stretch,
     Words,
 )
+from torchstone.core.charts.ticks import counted_numbers, round_numbers, whole_numbers
 from torchstone.core.charts.word_rows import in_rows
 from torchstone.core.plain_text import plain
 
@@ -44,7 +44,6 @@ _STYLE = {
 }  # fmt: skip
 _FEW = 30  # places along x: with more, the dots of a line run into one another
 _RIM = {"stroke": "white", "strokeWidth": 4}
-_FEW_TICKS = 10
 _SHORT = 4  # characters of names that stand upright below a matrix
 _SPACING = 28
 _MARGIN = 60  # points that an axis and its title take beside a panel
@@ -143,22 +142,17 @@ def _x(along: Coordinate, panel: Panel) -> Spec:
         longest = max(map(len, along.places), default=0)
         angle = 0 if longest <= _SHORT else -45
         found |= {"sort": list(along.places), "axis": {"labelAngle": angle, "ticks": False, "domain": False}}
+    elif along.logarithmic and along.whole:
+        found["scale"] = {"type": "log", "base": 2, "nice": False, "padding": 16}
+        found["axis"] = {"values": list(counted_numbers(along, panel)), "format": "d", "labelOverlap": "greedy"}
     elif along.logarithmic or along.ends is not None:
         found["scale"] = _scale(along)
     else:
         if along.whole:
-            found["axis"] = {"tickMinStep": 1, "format": "d", **_ticks(along, panel)}
+            found["axis"] = {"tickMinStep": 1, "format": "d", **_values(whole_numbers(along, panel))}
         if not along.from_zero:
             found["scale"] = {"zero": False, "nice": False, "padding": 12}
     return found
-
-
-def _ticks(along: Coordinate, panel: Panel) -> Spec:
-    """Return the ticks of what is counted, where they are few: Vega would label a half of 1 and 2 as 2, too."""
-    counted = [value[along.column] for value in panel.values if isinstance(value.get(along.column), int | float)]
-    if not counted or max(counted) - min(counted) > _FEW_TICKS:
-        return {}
-    return {"values": list(range(math.floor(min(counted)), math.ceil(max(counted)) + 1))}
 
 
 def _y(along: Coordinate, panel: Panel) -> Spec:
@@ -167,9 +161,16 @@ def _y(along: Coordinate, panel: Panel) -> Spec:
     if along.kind != Kind.NUMBERS:
         axis = {"ticks": False, "domain": False, "labelLimit": _LEGEND}
         return {**found, "sort": list(along.places), "axis": axis}
+    if along.logarithmic and along.ends is not None:
+        ticks = _values(round_numbers(*along.ends))
+        return {**found, "scale": _scale(along), **({"axis": ticks} if ticks else {})}
     if along.logarithmic or along.ends is not None:
         return {**found, "scale": _scale(along)}
     return {**found, "scale": {"zero": True, "nice": True} if along.from_zero else {"zero": False}}
+
+
+def _values(ticks: Sequence[float]) -> Spec:
+    return {"values": list(ticks)} if ticks else {}
 
 
 def _scale(along: Coordinate) -> Spec:

@@ -186,7 +186,7 @@ class ActiveRun:
         try:
             traces.mkdir(parents=True, exist_ok=True)
         except OSError as fault:
-            raise unwritten(traces, fault, self._folder, self.head.run_id) from fault
+            raise unwritten(traces, fault, self._folder, self.head) from fault
         return str((traces / f"{self.head.run_id}_{case.case_id}.json").absolute())
 
 

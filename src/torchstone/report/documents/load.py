@@ -21,7 +21,7 @@ def goodput_parts(run: RunSummary) -> Iterator[Part]:
     """Yield the answer of a search for goodput: the rate with its interval, and what LoadGen says of the rates."""
     found = goodputs(run)
     for one in found:
-        yield Text(_headline(one), Role.HEADLINE)
+        yield Text(_headline(one, whole=run.status == "done"), Role.HEADLINE)
         yield from (Text(line, Role.DETAIL) for line in _details(one))
     if not found:
         bad = [t.outcome for case in run.cases for t in case.trials if t.outcome.status != Status.OK]
@@ -31,11 +31,14 @@ def goodput_parts(run: RunSummary) -> Iterator[Part]:
         yield Text(short, Role.DETAIL)
 
 
-def _headline(one: Goodput) -> str:
+def _headline(one: Goodput, *, whole: bool) -> str:
     bound = f"p99 ≤ {units.quantity(one.bound_s, 's')}"
     name = f"{model_name(one.workload.model)} on {one.placement}"
     if not one.met_any:
-        return f"{name}: no rate meets {bound}. {_nearest(one)}"
+        none_meets = _is_slow_alone(one) or (whole and one.lowest is not None)
+        if none_meets:
+            return f"{name}: no rate meets {bound}. {_nearest(one)}"
+        return f"{name}: the highest rate at {bound} is not known. {_nearest(one)}"
     if one.rate is None:
         known = f"{units.significant(one.valid[0], 3)} queries/s" if one.valid is not None else "no rate"
         return f"{name}: the highest rate at {bound} is not known; LoadGen calls {known} VALID. More time: --within."
@@ -46,11 +49,15 @@ def _headline(one: Goodput) -> str:
     return f"{name}: goodput {rate} at {bound} ({100 * one.level:g} % confidence interval {ends})."
 
 
+def _is_slow_alone(one: Goodput) -> bool:
+    return one.alone_p50_s is not None and one.alone_p50_s > one.bound_s
+
+
 def _nearest(one: Goodput) -> str:
-    if one.alone_p50_s is not None and one.alone_p50_s > one.bound_s:
+    if one.alone_p50_s is not None and _is_slow_alone(one):
         return f"A query that is alone takes {units.quantity(one.alone_p50_s, 's')} (median)."
     if one.lowest is None or one.lowest_p99_s is None:
-        return "No load was measured."
+        return "No rate was measured."
     return f"At {units.significant(one.lowest, 3)} queries/s, the lowest tried, it is {_time(one.lowest_p99_s)}."
 
 

@@ -13,6 +13,7 @@ from torchstone.report.charts.losses import losses_chart
 from torchstone.report.charts.names import device_names
 from torchstone.report.charts.pareto import pareto_chart
 from torchstone.report.charts.phases import phases_chart
+from torchstone.report.charts.ranks import ranks_chart
 from torchstone.report.charts.roofline import roofline_chart
 from torchstone.report.charts.samples import sample_charts
 from torchstone.report.charts.search import search_chart
@@ -54,7 +55,7 @@ def pictured_part(summary: RunSummary) -> Wanted:
 def _over_settings(summary: RunSummary, run: Run) -> Iterator[Chart]:
     yield from batch_size_charts(summary)
     losses = losses_chart(summary, run) if compared(summary) else None
-    found = (phases_chart(summary), pareto_chart(summary), roofline_chart(summary), losses)
+    found = (ranks_chart(summary), phases_chart(summary), pareto_chart(summary), roofline_chart(summary), losses)
     yield from (chart for chart in found if chart is not None)
 
 

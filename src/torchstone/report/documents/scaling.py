@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from torchstone.analysis.advice.grouping import groups
-from torchstone.analysis.scaling import Scaling, rows_of, scaling
+from torchstone.analysis.advice.grouping import groups, varying_axes
+from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.ranks import BACKEND, STRATEGY, items_together, nodes
+from torchstone.core.schema.ranks import AXES_OF_RANKS, BACKEND, STRATEGY, items_together, nodes
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 
@@ -59,6 +59,8 @@ def _columns(points: Sequence[Scaling]) -> Iterator[Column]:
     backends = tuple(str(case.configuration.get(BACKEND, "")).replace("auto", "") for case in cases)
     yield Column("back end", backends, 5, left=True)
     yield Column("batch of a rank", tuple(str(case.configuration.get("batch_size")) for case in cases), 1)
+    for axis in (axis for axis in varying_axes(cases) if axis not in (*AXES_OF_RANKS, *SIZES)):
+        yield Column(axis.replace("_", " "), tuple(str(case.configuration.get(axis)) for case in cases), 1)
     yield Column("effective batch", tuple(str(items_together(case.configuration)) for case in cases), 3)
     yield _column(f"{item}s/s in all", cases, "throughput", lambda e: units.significant(e.value, 4))
     yield Column("weak efficiency", tuple(_share(point.weak) for point in points), 1)

@@ -44,7 +44,7 @@ def published(run: Run, folder: Path) -> Results:
     try:
         _write_table(run, rows, table)
     except OSError as fault:
-        raise unwritten(table, fault, folder, run.head.run_id) from fault
+        raise unwritten(table, fault, folder, run.head) from fault
     summary = msgspec.structs.replace(summary, record=str(locate(folder, run.head.run_id)))  # the index learns of it
     return Results(summary, document, table, sum(1 for _ in missing(run)))
 

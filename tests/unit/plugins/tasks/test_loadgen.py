@@ -1,5 +1,6 @@
 """Task loadgen: which queries become a batch, the samples they ask for, LoadGen's settings, and what its logs say."""
 
+import tempfile
 import threading
 import time
 
@@ -179,19 +180,18 @@ def test_the_verdict_is_loadgens_own_word_by_word():
     assert logs.verdict_of("nothing")["loadgen_result"] is None
 
 
-def test_latencies_are_those_of_the_trace_and_of_a_query_its_slowest_sample(tmp_path):
+def test_latencies_are_those_of_the_trace_and_of_a_query_its_slowest_sample():
     samples = (0, 10.0, 2_000_000), (0, 10.0, 5_000_000), (1, 1010.0, 3_000_000)
-    (tmp_path / logs.TRACE).write_text(trace(*samples) + '{"na')
-    found = logs.answers(tmp_path, 0.004)
+    torn = trace(*samples) + '{"na'
+    found = logs.answers(torn.splitlines(), 0.004)
     assert found.latencies_s == (0.005, 0.003)
     assert (found.queries, found.samples, found.late) == (2, 3, 1)
     assert found.total_s == pytest.approx(0.005)
 
 
-def test_of_very_many_latencies_the_quantiles_are_kept(tmp_path, monkeypatch):
+def test_of_very_many_latencies_the_quantiles_are_kept(monkeypatch):
     monkeypatch.setattr(logs, "MOST_LATENCIES", 101)
-    (tmp_path / logs.TRACE).write_text(trace(*((n, float(n), n) for n in range(1, 1002))))
-    found = logs.answers(tmp_path, 901e-9)
+    found = logs.answers(trace(*((n, float(n), n) for n in range(1, 1002))).splitlines(), 901e-9)
     assert len(found.latencies_s) == 101
     assert min(found.latencies_s) == pytest.approx(1e-9)
     assert max(found.latencies_s) == pytest.approx(1001e-9)
@@ -199,12 +199,30 @@ def test_of_very_many_latencies_the_quantiles_are_kept(tmp_path, monkeypatch):
     assert (found.queries, found.late) == (1001, 100)
 
 
-def test_errors_of_the_detail_log_are_kept_and_torn_lines_passed_over(tmp_path):
-    (tmp_path / logs.SUMMARY).write_text(SUMMARY)
+def test_errors_of_the_detail_log_are_kept_and_torn_lines_passed_over():
     error = ':::MLLOG {"key": "error_runtime", "value": "Ending early", "metadata": {"is_error": true}}\n'
-    (tmp_path / logs.DETAIL).write_text(error + ':::MLLOG {"key": "a", "value": "b", "metadata": {"is_error": true')
-    said = logs.said(tmp_path)
-    assert said["loadgen_errors"] == "Ending early"
-    assert said["loadgen_summary"] == SUMMARY
-    (tmp_path / "none").mkdir()
-    assert logs.said(tmp_path / "none")["loadgen_result"] is None
+    torn = ':::MLLOG {"key": "a", "value": "b", "metadata": {"is_error": true'
+    assert logs.errors_of(error + torn) == "Ending early"
+    assert logs.errors_of("") is None
+
+
+def test_what_loadgen_writes_is_read_when_its_folder_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with logs.LogFiles() as files:
+        with (files.folder / logs.SUMMARY).open("w") as summary, (files.folder / logs.TRACE).open("w") as written:
+            files.unname()
+            assert list(tmp_path.iterdir()) == []
+            summary.write(SUMMARY)
+            written.write(trace((0, 10.0, 2_000_000)))
+        assert logs.answers(files.lines(logs.TRACE), 1.0).latencies_s == (0.002,)
+        assert logs.said(files)["loadgen_summary"] == SUMMARY
+        assert logs.said(files)["loadgen_errors"] is None, "a file that it did not open"
+
+
+def test_logs_that_loadgen_could_not_open_are_said_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with logs.LogFiles() as files:
+        assert logs.said(files)["loadgen_result"] is None
+        with pytest.raises(FileNotFoundError, match=r"could not write .*mlperf_log_trace\.json: is there room"):
+            files.lines(logs.TRACE)
+    assert list(tmp_path.iterdir()) == []

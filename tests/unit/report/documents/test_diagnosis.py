@@ -31,9 +31,9 @@ def test_the_cause_comes_first_and_everything_fits(width):
     lines = shown(a_diagnosis(), "torchstone run mine.yaml --axis num_workers=4", width).splitlines()
     assert all(len(line) <= width for line in lines)
     first = next(line for line in lines if line.startswith("cause"))
-    assert first == "cause     the loader waits for its source: the step waits for the loader"
+    assert first == "cause     the step waits for the loader, and the loader for its source"
     text = " ".join(" ".join(lines).split())
-    assert text.startswith("The loader waits for its source: the step waits for the loader: ")
+    assert text.startswith("The step waits for the loader, and the loader for its source: ")
     assert "I/O bottleneck" in text
     assert "3.82 [3.70, 3.94]" in text
     assert "remedy speed-up peak memory result" in text

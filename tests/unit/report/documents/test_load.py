@@ -7,6 +7,7 @@ from build import a_run
 from loads import a_load, a_load_case, a_search
 
 from torchstone.analysis.summary import summarize
+from torchstone.core.schema.run import End
 from torchstone.core.schema.trial import Outcome, Purpose, Status
 from torchstone.report.document import Table, Text
 from torchstone.report.documents.run import run_document
@@ -53,6 +54,17 @@ def test_a_rate_without_an_interval_or_none_at_all_says_so():
     crashed = msgspec.structs.replace(probes[0], outcome=Outcome(Status.CRASHED, "it broke"), facts={}, measurements=())
     document, _ = lines(msgspec.structs.replace(run, trials=(crashed,)))
     assert document.headline is not None
+
+
+def test_a_search_that_was_interrupted_says_of_no_rate_that_none_meets_the_bound():
+    cut = End("2026-11-21T10:01:00Z", "interrupted")
+    closed = a_search(end=cut)
+    document, _ = lines(msgspec.structs.replace(closed, trials=closed.trials[:1]))
+    assert document.headline == "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. No rate was measured."
+    document, _ = lines(msgspec.structs.replace(closed, trials=(closed.trials[0], closed.trials[2])))
+    assert document.headline == (
+        "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 160 queries/s, the lowest tried, it is 500 ms."
+    )
 
 
 def test_loads_of_a_run_are_told_one_by_one_with_loadgens_verdict():

@@ -14,9 +14,12 @@ FACTS = {
 }  # fmt: skip
 
 
-def section(folder, spread=0.01, nodes=None):
-    points = [({"world_size": size, "strategy": word, "batch_size": 8, **(nodes or {} if size > 1 else {})}, 0.01)
-              for size, word in ((1, "none"), (2, "ddp"), (2, "fsdp2"))]  # fmt: skip
+def section(folder, spread=0.01, **of_fsdp2):
+    common = {"batch_size": 8, "precision": "fp32"}
+    points = [
+        ({"world_size": 1, "strategy": "none", **common}, 0.01), ({"world_size": 2, "strategy": "ddp", **common}, 0.01),
+        ({"world_size": 2, "strategy": "fsdp2", **common, **of_fsdp2}, 0.01),
+    ]  # fmt: skip
     run = a_sweep(points, spread=spread)
     trials = tuple(msgspec.structs.replace(t, facts={**t.facts, **FACTS}) for t in run.trials)
     cases = tuple(msgspec.structs.replace(c, placement=Placement("cpu")) for c in run.head.plan.cases)
@@ -42,11 +45,18 @@ def test_ranks_stand_in_a_table_with_their_efficiency(tmp_path):
     assert texts[-1].startswith("Ranks on one CPU share its cores: where one rank computes on all of them")
 
 
-def test_nodes_stand_beside_ranks_where_there_are_several(tmp_path, monkeypatch):
-    monkeypatch.setitem(FACTS, "node_by_rank", "0: n1; 1: n2")
-    (found,) = section(tmp_path, nodes={"nodes": 2})
+def test_what_else_varies_tells_rows_apart(tmp_path):
+    (found,) = section(tmp_path, precision="bf16")
     (table,) = (part for part in found.parts if isinstance(part, Table))
     columns = {column.title: column.cells for column in table.columns}
-    assert columns["nodes"] == ("1", "2", "2")
+    assert columns["precision"] == ("fp32", "fp32", "bf16")
+
+
+def test_nodes_stand_beside_ranks_where_there_are_several(tmp_path, monkeypatch):
+    monkeypatch.setitem(FACTS, "node_by_rank", "0: n1; 1: n2")
+    (found,) = section(tmp_path, nodes=2)
+    (table,) = (part for part in found.parts if isinstance(part, Table))
+    columns = {column.title: column.cells for column in table.columns}
+    assert columns["nodes"] == ("1", "1", "2")
     texts = [part.text for part in found.parts if isinstance(part, Text)]
-    assert any(t.startswith("2 ranks on 2 nodes, ddp") and "; nodes 0: n1; 1: n2" in t for t in texts)
+    assert any(t.startswith("2 ranks on 2 nodes, fsdp2") and "; nodes 0: n1; 1: n2" in t for t in texts)

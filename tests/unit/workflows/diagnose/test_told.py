@@ -49,7 +49,7 @@ def test_the_bottleneck_report_has_causes_figures_and_what_to_type():
     diagnosis, _ = a_diagnosis()
     text = bottleneck_report(diagnosis, "torchstone run mine.yaml --axis num_workers=4")
     assert text.startswith("# Bottleneck report: mine\n")
-    assert "## 1. the loader waits for its source" in text
+    assert "## 1. the step waits for the loader, and the loader for its source" in text
     assert "- Usual causes: slow disk, too few workers, costly preprocessing." in text
     assert "| num_workers=4 | 3.82 [3.70, 3.94] | 1.12 GiB (+12 %) | the same |" in text
     assert "```\ntorchstone run mine.yaml --axis num_workers=4\n```" in text

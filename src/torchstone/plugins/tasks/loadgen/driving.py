@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -94,16 +92,16 @@ def drive(
     answering = Answering(library, inference, device, tell)
     answering.warm_up(most)
     settings = settings_of(lg, configuration, plan)
-    with tempfile.TemporaryDirectory(prefix="torchstone_load_") as folder:
+    with logs.LogFiles() as files:
         log = lg.LogSettings()
         output = log.log_output
-        output.outdir, output.copy_summary_to_stdout = folder, False
+        output.outdir, output.copy_summary_to_stdout = str(files.folder), False
         log.log_output, log.enable_trace = output, True
 
         def start(issue: Callable[[Any], None], flush: Callable[[], None]) -> None:
             sut = lg.ConstructSUT(issue, flush)
-            # All samples are in memory already: there is nothing to load and unload.
-            qsl = lg.ConstructQSL(library.samples, library.samples, _nothing, _nothing)
+            # All samples are in memory already: nothing to load. LoadGen asks for it when it has opened its files.
+            qsl = lg.ConstructQSL(library.samples, library.samples, lambda _: files.unname(), _nothing)
             lg.StartTestWithLogSettings(sut, qsl, settings, log, "")
             lg.DestroyQSL(qsl)
             lg.DestroySUT(sut)
@@ -115,7 +113,7 @@ def drive(
         else:
             _asked(lg, start, most, answering)
         end_s = perf_counter()
-        found, facts = logs.answers(Path(folder), bound_s), logs.said(Path(folder))
+        found, facts = logs.answers(files.lines(logs.TRACE), bound_s), logs.said(files)
     values: dict[str, Sequence[float]] = {
         "batch_time_s": answering.times_s, "items": answering.items, "window_time_s": [found.total_s],
         **({"tokens": answering.tokens} if answering.tokens else {}),

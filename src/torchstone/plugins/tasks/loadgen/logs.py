@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self, TextIO
 
 import msgspec
 
@@ -12,7 +15,7 @@ from torchstone.core.schema.axis import Scalar
 
 SUMMARY, DETAIL, TRACE = "mlperf_log_summary.txt", "mlperf_log_detail.txt", "mlperf_log_trace.json"
 MOST_LATENCIES = 200_000  # of more, as many order statistics are kept, evenly spaced: the quantiles stay
-_MOST_CHARACTERS = 16_384
+_MOST_CHARACTERS, _MOST_DETAIL = 16_384, 1 << 20
 _NS = 1e-9
 _SAMPLE = re.compile(
     r'"name":"Sample".*?"ph":"b".*?"query_seq":(?P<query>\d+),.*?"issue_start_ns":(?P<issued>\d+),'
@@ -20,6 +23,43 @@ _SAMPLE = re.compile(
 )
 _STAMP = re.compile(r'"ts":(?P<us>[\d.]+)')
 _RESULT = re.compile(r"^Result is : (?P<result>\w+)", re.MULTILINE)
+
+
+class LogFiles:
+    """The files that LoadGen writes, in a folder that is removed as soon as it has opened them.
+
+    Nothing of a load is left behind then, even where its process is killed. Use as a context manager.
+    """
+
+    def __init__(self) -> None:
+        self._closing = ExitStack()
+        # Of NFS an open file keeps a name in the folder, which is removed when the file is closed.
+        made = tempfile.TemporaryDirectory(prefix="torchstone_load_", ignore_cleanup_errors=True)
+        self._remove, self.folder = made.cleanup, Path(made.name)
+        self._closing.callback(self._remove)
+        self._open: dict[str, TextIO] = {}
+
+    def unname(self) -> None:
+        """Open what LoadGen has opened, and remove the names of it all."""
+        for path in sorted(self.folder.iterdir()):
+            self._open[path.name] = self._closing.enter_context(path.open(encoding="utf-8", errors="replace"))
+        self._remove()
+
+    def lines(self, name: str) -> Iterable[str]:
+        """Return the lines of a file. Raises FileNotFoundError where LoadGen could not open it."""
+        if name not in self._open:
+            raise FileNotFoundError(f"LoadGen could not write {self.folder / name}: is there room?")
+        return self._open[name]
+
+    def beginning(self, name: str, most: int) -> str:
+        """Return so many characters at most of a file; none where LoadGen could not open it."""
+        return self._open[name].read(most) if name in self._open else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -35,11 +75,11 @@ class Answers(msgspec.Struct, frozen=True):
     late: int
 
 
-def answers(folder: Path, bound_s: float) -> Answers:
-    """Read the trace: the times that LoadGen's own percentiles are made of."""
+def answers(trace: Iterable[str], bound_s: float) -> Answers:
+    """Read the lines of the trace: the times that LoadGen's own percentiles are made of."""
     slowest: dict[int, int] = {}
     samples, first_us, last_us = 0, float("inf"), 0.0
-    for query, arrived_us, done_ns in _samples(folder / TRACE):
+    for query, arrived_us, done_ns in _samples(trace):
         samples += 1
         slowest[query] = max(done_ns, slowest.get(query, 0))
         first_us, last_us = min(first_us, arrived_us), max(last_us, arrived_us + done_ns * 1e-3)
@@ -51,18 +91,17 @@ def answers(folder: Path, bound_s: float) -> Answers:
     return Answers(tuple(kept), len(slowest), samples, max(0.0, last_us - first_us) * 1e-6, late)
 
 
-def _samples(path: Path) -> Iterator[tuple[int, float, int]]:
+def _samples(trace: Iterable[str]) -> Iterator[tuple[int, float, int]]:
     """Yield (query, arrival in µs, latency in ns) of each sample. A line that is torn is passed over."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if (found := _SAMPLE.search(line)) and (stamp := _STAMP.search(line)):
-                yield int(found["query"]), float(stamp["us"]), int(found["done"])
+    for line in trace:
+        if (found := _SAMPLE.search(line)) and (stamp := _STAMP.search(line)):
+            yield int(found["query"]), float(stamp["us"]), int(found["done"])
 
 
-def said(folder: Path) -> Mapping[str, Scalar]:
+def said(files: LogFiles) -> Mapping[str, Scalar]:
     """Return LoadGen's verdict, its reasons word by word, the errors it noted, and its summary, as facts of a trial."""
-    summary = _beginning(folder / SUMMARY)
-    return {**verdict_of(summary), "loadgen_errors": _errors(folder / DETAIL), "loadgen_summary": summary}
+    summary, detail = files.beginning(SUMMARY, _MOST_CHARACTERS), files.beginning(DETAIL, _MOST_DETAIL)
+    return {**verdict_of(summary), "loadgen_errors": errors_of(detail), "loadgen_summary": summary}
 
 
 def verdict_of(summary: str) -> Mapping[str, Scalar]:
@@ -83,10 +122,10 @@ def _joined(block: str) -> str:
     return text
 
 
-def _errors(path: Path) -> str | None:
+def errors_of(detail: str) -> str | None:
     """Return the errors of the detail log, which the summary only counts."""
     found = []
-    for line in _beginning(path, 1 << 20).splitlines():
+    for line in detail.splitlines():
         _, mark, body = line.partition(":::MLLOG ")
         if mark and '"is_error": true' in body:
             try:
@@ -94,11 +133,3 @@ def _errors(path: Path) -> str | None:
             except (msgspec.DecodeError, KeyError, TypeError):
                 continue
     return "; ".join(found)[:_MOST_CHARACTERS] or None
-
-
-def _beginning(path: Path, most: int = _MOST_CHARACTERS) -> str:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(most)
-    except OSError:  # LoadGen ended before it wrote
-        return ""

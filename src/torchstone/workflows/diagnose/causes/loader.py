@@ -19,7 +19,7 @@ _MOST_WORKERS = 16
 _TITLES = {
     None: ("loader", "the loader is too slow: the step waits for its batches"),
     True: ("loader_computes", "preprocessing is too slow: the step waits while the loader computes"),
-    False: ("loader_waits", "the loader waits for its source: the step waits for the loader"),
+    False: ("loader_waits", "the step waits for the loader, and the loader for its source"),
 }
 
 

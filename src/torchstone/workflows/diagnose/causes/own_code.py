@@ -9,7 +9,7 @@ from torchstone.analysis.advice.rules import Remedy
 from torchstone.core import units
 from torchstone.core.schema.host_profile import HostLine
 from torchstone.core.schema.phase import BACKWARD, FORWARD
-from torchstone.workflows.diagnose.causes.lines import place
+from torchstone.workflows.diagnose.causes.lines import near, place
 from torchstone.workflows.diagnose.diagnosis import Cause, Kind
 from torchstone.workflows.diagnose.evidence import Evidence
 
@@ -38,7 +38,7 @@ def waits(e: Evidence) -> Cause | None:
     return Cause(
         "waits", Kind.OVERHEAD, title, share,
         (
-            f"{first.file}:{first.line} asks {first.waits_per_step:,.0f} times a step",
+            f"{near(first.file)}:{first.line} asks {first.waits_per_step:,.0f} times a step",
             f"those lines take {100 * share:.0f} % of the step, by {e.look.samples:,} samples of the host's stack",
         ),
         high=_upper(share, e.look.samples), where=tuple(map(place, lines[:3])),
@@ -77,7 +77,7 @@ def _loop_evidence(e: Evidence, lines: Sequence[HostLine], own: float, share: fl
     if e.look is None:
         return
     each = units.quantity(_each_s(e, lines[0]), "s", 2)
-    yield f"{lines[0].file}:{lines[0].line} runs {_times(lines[0])} times a step, {each} each time"
+    yield f"{near(lines[0].file)}:{lines[0].line} runs {_times(lines[0])} times a step, {each} each time"
     yield f"the loop takes {100 * own:.0f} % of the step, by {e.look.samples:,} samples of the host's stack"
     if share > own * 1.01:
         yield f"its part of the backward pass makes that {100 * share:.0f} %"
