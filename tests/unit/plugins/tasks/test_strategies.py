@@ -117,11 +117,32 @@ def test_gradients_are_the_same_where_a_backend_returns_sums_for_means(apart):
     assert max(apart["summing"]) <= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("size", "answer", "has"),
+    [(2, 1.0, True), (2, 2.0, False), (4, 4.0, False), (8, RuntimeError("average is not supported"), False),
+     (1, RuntimeError("nobody asks of one rank"), True)],
+)  # fmt: skip
+def test_a_backend_is_asked_for_a_mean(monkeypatch, size, answer, has):
+    import torch
+
+    from torchstone.plugins.tasks.train import collectives
+
+    def scatter(output, _given, op):
+        assert op == torch.distributed.ReduceOp.AVG
+        if isinstance(answer, RuntimeError):
+            raise answer
+        output.fill_(answer)
+
+    monkeypatch.setattr(collectives.dist, "get_world_size", lambda: size)
+    monkeypatch.setattr(collectives.dist, "reduce_scatter_tensor", scatter)
+    assert collectives.has_mean(torch.device("cpu")) is has
+
+
 def test_a_torch_that_cannot_divide_sums_says_so():
     from torchstone.core.errors import Unsupported
     from torchstone.plugins.tasks.train.strategies import _divide_sums
 
-    with pytest.raises(Unsupported, match="returns sums where a mean is asked; strategy=ddp"):
+    with pytest.raises(Unsupported, match="has no mean of gradients; strategy=ddp"):
         _divide_sums(object())
 
 

@@ -46,16 +46,21 @@ def _scatter_copy(*given: Any, **named: Any) -> _Done | None:
     return _Done() if named.get("async_op") else None
 
 
-def sums_for_a_mean(place: torch.device) -> bool:
-    """Say whether ranks that scatter a mean get a sum, as gloo of torch 2.8 gives it and says nothing.
+def has_mean(place: torch.device) -> bool:
+    """Ask the ranks' backend whether the mean that it scatters is one: all ranks ask, or none.
 
-    fully_shard asks for a mean, and its gradients are then as many times too large as there are ranks.
+    fully_shard asks for a mean. gloo of torch 2.8 returns the sum, and says nothing (pytorch/pytorch#162338): gradients
+    are then as many times too large as there are ranks. oneCCL refuses it on some devices (intel/torch-xpu-ops#2361).
     """
     size = dist.get_world_size()
+    if size == 1:  # its mean is its own
+        return True
     mean = torch.zeros(1, device=place)
-    if size > 1:  # of one rank both are the same
+    try:
         dist.reduce_scatter_tensor(mean, torch.ones(size, device=place), op=dist.ReduceOp.AVG)
-    return float(mean) > 1.5
+    except RuntimeError:
+        return False
+    return abs(float(mean) - 1.0) < 0.01
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ class Fsdp2:
             raise Unsupported("strategy=fsdp2: fully_shard takes contiguous weights only; channels_last=off")
         mesh = init_device_mesh(torch.device(device.torch_device).type, (dist.get_world_size(),))
         self._units = units(module)
-        self._sums = collectives.sums_for_a_mean(torch.device(device.torch_device))
+        self._sums = not collectives.has_mean(torch.device(device.torch_device))
         for unit in (*self._units, module):
             fully_shard(unit, mesh=mesh)
             if self._sums:
@@ -116,7 +116,7 @@ class Fsdp2:
             told += f"; {len(units)} units: {', '.join(sorted(set(units)))}"
         found: dict[str, Scalar] = {"fsdp_units": len(units), "reshard_after_forward": told}
         if self._sums:
-            found["fsdp_gradients"] = "summed, then divided: asked for a mean, this torch's backend returns a sum"
+            found["fsdp_gradients"] = "summed, then divided: the backend of this torch has no mean"
         return found
 
 
@@ -139,7 +139,7 @@ def _divide_sums(unit: Any) -> None:
     """Have a unit that is sharded ask for sums of its gradients, and divide them itself."""
     ask = getattr(unit, "set_force_sum_reduction_for_comms", None)
     if ask is None:
-        raise Unsupported("strategy=fsdp2: this torch's backend returns sums where a mean is asked; strategy=ddp")
+        raise Unsupported("strategy=fsdp2: the backend of this torch has no mean of gradients; strategy=ddp")
     ask(True)
 
 
