@@ -47,9 +47,7 @@ def run(options: argparse.Namespace) -> int:
     request = GoodputRequest(asked(options), settings, rounds)
     progress = GoodputProgress(quiet=options.quiet, verbose=options.debug)
     campaign = GoodputCampaign(request, progress, busy)
-    return measured(
-        options, folder, progress, lambda: campaign.carry_out(folder, [SEARCH, *sys.argv[2:]]), team=team
-    )
+    return measured(options, folder, progress, lambda: campaign.carry_out(folder, [SEARCH, *sys.argv[2:]]), team=team)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Scalar]:

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.advice.absent import on_devices_here
 from torchstone.analysis.advice.grouping import groups
-from torchstone.analysis.scaling import Scaling, rows_of, scaling
+from torchstone.analysis.scaling import SIZES, Scaling, rows_of, scaling
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
 from torchstone.core.charts.palette import colours, short_names
@@ -24,7 +24,6 @@ from torchstone.report.document import Chart
 NAME = "throughput_vs_ranks"
 _MOST_PANELS = 12
 _AROUND = 1.25  # times to both sides of the points
-_SIZES = ("batch_size", "grad_accumulation")
 _Settings = Mapping[str, Scalar]
 
 
@@ -159,7 +158,7 @@ def _ends(values: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
 
 def _varying(points: Sequence[Scaling], kind: _Kind) -> list[str]:
     settings = [point.case.configuration for point in points]
-    sizes = _SIZES if kind is _KINDS[1] else ("batch_size",)
+    sizes = SIZES if kind is _KINDS[1] else ("batch_size",)
     axes = [axis for axis in dict.fromkeys(axis for own in settings for axis in own) if axis not in sizes]
     free = [axis for axis in axes if axis not in AXES_OF_RANKS or axis == NODES]
     backends = {own.get(BACKEND) for own in settings if own.get(STRATEGY) != NO_STRATEGY}
