@@ -86,7 +86,8 @@ def _panel(points: Sequence[Scaling], kind: _Kind, where: str) -> Panel:
         failed = tuple({"ranks": at, "word": lost_words(each, len(curves))} for at, each in lost.items())
         marks.append(Failure("word", failed))
     x = Coordinate("ranks", "ranks", logarithmic=True, whole=True)
-    shades = colours("curve", names.values(), tuple(names.values()))
+    having = [value["curve"] for value in values] or names.values()
+    shades = colours("curve", having, tuple(names.values()))
     subtitle = f"{interval_words(drawn)}; dashed: in proportion to the ranks"
     if len(curves) < len(related):
         lost_curves = len(related) - len(curves)

@@ -125,5 +125,7 @@ def test_no_dashed_line_begins_where_nothing_is_drawn(tmp_path):
     (panel,) = chart.picture.panels
     assert set(drawn(panel)) == {("ddp, batch 16", 2)}
     assert dashed(panel) == {}
+    assert panel.colours is not None
+    assert panel.colours.names == ("ddp, batch 16",), "what has no point is not in the legend"
     (failure,) = (mark for mark in panel.marks if isinstance(mark, Failure))
     assert failure.values == ({"ranks": 1, "word": "INVALID: one process, batch 16"},)
