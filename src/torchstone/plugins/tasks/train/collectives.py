@@ -56,8 +56,9 @@ def has_mean(place: torch.device) -> bool:
     if size == 1:  # its mean is its own
         return True
     mean = torch.zeros(1, device=place)
+    scatter: _Call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # before torch 2.12
     try:
-        dist.reduce_scatter_tensor(mean, torch.ones(size, device=place), op=dist.ReduceOp.AVG)
+        scatter(mean, torch.ones(size, device=place), op=dist.ReduceOp.AVG)
     except RuntimeError:
         return False
     return abs(float(mean) - 1.0) < 0.01
