@@ -3,8 +3,8 @@
 An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
 and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
 oneDNN 3.12, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are
-padded as in get_good_ld. 3.7, of torch 2.8 to 2.10, keeps more copies of the states: a small layer tells how many. What is
-allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
+padded as in get_good_ld. 3.7, of torch 2.8 to 2.10, keeps more copies of the states: a small layer tells how many.
+What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
 
 A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
 (aten/src/ATen/native/ConvolutionMM2d.cpp).
