@@ -3,8 +3,8 @@
 An LSTM layer of oneDNN keeps a workspace for the backward pass (gates, states, cells and the gradients of the latter)
 and works in a scratchpad; its weights are reordered before, and their gradients after. Sizes are those of
 oneDNN 3.12, src/cpu/rnn/rnn_utils.hpp (init_conf, set_workspace_sizes), for its kernels without AVX-512; rows are
-padded as in get_good_ld. 3.7, of torch 2.8, keeps more copies of the states: a small layer tells how many. What is
-allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
+padded as in get_good_ld. 3.7, of torch 2.8 to 2.10, keeps more copies of the states: a small layer tells how many.
+What is allocated when: lstm.hpp of ideep, and aten/src/ATen/native/mkldnn/RNN.cpp.
 
 A convolution in half precision, on a CPU whose instructions do not take that format, unfolds its input to columns
 (aten/src/ATen/native/ConvolutionMM2d.cpp).
@@ -114,7 +114,7 @@ class _Layer(NamedTuple):
 
 @cache
 def _more_copies() -> int:
-    """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7, of torch 2.8, keeps two."""
+    """Return how many copies of the states this oneDNN keeps beyond those of 3.12: 3.7 keeps two."""
     steps, items, width = _SMALL
     numbers: Any = {"device": "cpu", "dtype": torch.float32}
     # Where gradients are off nothing is kept, and within a mode that follows operators nothing is computed.
