@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import signal
 import sys
 import sysconfig
 import traceback
@@ -110,12 +111,28 @@ def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:
         return f"{(last or [text])[0][:300]}, in a DataLoader worker,", text, frames
     if _GONE.match(text) and error.__cause__ is not None and _GONE.match(str(error.__cause__)):
         text = str(error.__cause__).strip()
+    elif _GONE.match(text):
+        text = _end_of_loader(error) or text
     first = text.splitlines()[0][:300] if text else ""
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         first = f"exit code {code}" + (f": {first}" if code == 1 and not isinstance(error.code, int) else "")
     name = type(error).__name__
     return f"{name}: {first}" if first else name, own_lines(error), _frames(error)
+
+
+def _end_of_loader(error: BaseException) -> str | None:
+    """Return how a loader's process ended, where torch says only that it has: it sees that before it gets the signal.
+
+    In torch's words; None where its frame does not have the processes that have failed.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for worker in frame.f_locals.get("failed_workers", ()):
+            code = getattr(worker, "exitcode", None)
+            if isinstance(code, int) and code:
+                how = f"is killed by signal: {signal.strsignal(-code)}." if code < 0 else f"exited with code {code}"
+                return f"DataLoader worker (pid {worker.pid}) {how}"
+    return None
 
 
 def _frames(error: BaseException) -> list[tuple[str, int, str]]:

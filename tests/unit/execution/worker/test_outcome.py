@@ -196,3 +196,25 @@ def test_a_real_allocation_that_does_not_fit():
     with pytest.raises(RuntimeError) as fault:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert ended_by(fault.value).outcome.status == Status.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("codes", "says"),
+    [
+        ([-11], "DataLoader worker (pid 7) is killed by signal: Segmentation fault."),
+        ([0, -9], "DataLoader worker (pid 8) is killed by signal: Killed."),
+        ([3], "DataLoader worker (pid 7) exited with code 3"),
+        ([None], "DataLoader worker (pid(s) 7) exited unexpectedly"),
+    ],
+)
+def test_a_loader_whose_end_torch_did_not_see_is_asked_for_it(codes, says):
+    def try_get_data():
+        failed_workers = [SimpleNamespace(pid=7 + n, exitcode=code) for n, code in enumerate(codes)]
+        assert failed_workers
+        raise RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly") from TimeoutError()
+
+    try:
+        try_get_data()
+    except RuntimeError as error:
+        outcome = ended_by(error).outcome
+    assert (outcome.message or "").startswith(f"RuntimeError: {says}")
