@@ -26,9 +26,9 @@ class Slurm:
     spreads = True
 
     def allocation(self) -> Sequence[Node]:
-        from torchstone.plugins.clusters.slurm.allocation import allocation
+        from torchstone.plugins.clusters.slurm.job_nodes import nodes_of_job
 
-        return allocation(os.environ, environment())
+        return nodes_of_job(os.environ, environment())
 
     def scripts(self, submission: Submission, folder: Path) -> Mapping[str, str]:
         from torchstone.plugins.clusters.slurm.scripts import scripts

@@ -19,25 +19,37 @@ GONE = Ended(Outcome(Status.CRASHED, "rank 0: RuntimeError: Connection closed by
 FULL = Ended(Outcome(Status.OUT_OF_MEMORY, "rank 1: MemoryError"))
 
 
-class Here:
-    """The process on this node: it sends what a test says."""
+class Sender:
+    """What sends what a test says, until it ends."""
 
     def __init__(self):
         self._read, self._write = os.pipe()
-        self._events, self.pid, self.facts, self.killed = [], 1, {"a": 1}, False
+        self._sent = []
 
     def fileno(self):
         return self._read
 
-    def sends(self, *events):
-        self._events.append(list(events))
+    def sends(self, *words):
+        self._sent.append(list(words))
         os.write(self._write, b".")
 
     def ends(self):
         os.close(self._write)
 
+    def received(self):
+        """One sending; None when it has ended."""
+        return self._sent.pop(0) if os.read(self._read, 1) else None
+
+
+class Here(Sender):
+    """The process on this node."""
+
+    def __init__(self):
+        super().__init__()
+        self.pid, self.facts, self.killed = 1, {"a": 1}, False
+
     def events(self):
-        return self._events.pop(0) if os.read(self._read, 1) else None
+        return self.received()
 
     def ask_where(self):
         self.sends(Stack(("rank 0",)))
@@ -49,27 +61,18 @@ class Here:
         return "killed by SIGKILL"
 
 
-class Peer:
+class Peer(Sender):
     """The agent of another node."""
 
     def __init__(self, name):
+        super().__init__()
         self.node, self.gone, self.trials = Node(name, "10.0.0.2"), False, 3
-        self._read, self._write = os.pipe()
-        self._answers, self.heard, self.waited = [], [], False
-
-    def fileno(self):
-        return self._read
-
-    def sends(self, *answers):
-        self._answers.append(list(answers))
-        os.write(self._write, b".")
-
-    def is_lost(self):
-        os.close(self._write)
+        self.heard, self.waited = [], False
 
     def answers(self):
-        self.gone = not os.read(self._read, 1)
-        return [] if self.gone else self._answers.pop(0)
+        answers = self.received()
+        self.gone = answers is None
+        return answers or []
 
     def say(self, word):
         self.heard.append(word)
@@ -153,7 +156,7 @@ def test_where_all_miss_a_peer_the_first_says_so(trial, here, peers):
 
 
 def test_a_lost_node_is_a_reason(trial, peers):
-    peers[1].is_lost()
+    peers[1].ends()
     assert heard(trial) == [Ended(Outcome(Status.CRASHED, "node n3: lost")), None]
 
 

@@ -13,7 +13,7 @@ JOB, NODES, HERE = "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURMD_NODENAME"
 _ADDRESS = re.compile(r"\bNodeAddr=(\S+)")
 
 
-def allocation(environment: Mapping[str, str], plain: dict[str, str]) -> Sequence[Node]:
+def nodes_of_job(environment: Mapping[str, str], plain: dict[str, str]) -> Sequence[Node]:
     """Return the nodes of the job, this one first; none outside a job, or on a machine that is no node of it (salloc).
 
     `plain`: the environment that SLURM's commands are asked in. Raises MissingError where SLURM does not answer.
