@@ -310,11 +310,18 @@ def test_an_upgrade_derives_every_figure_again_from_the_records(team, runs, caps
 
 
 @pytest.mark.parametrize(
-    "words", [["push"], ["push", "--all", "latest"], ["push", "--all"], ["store"], ["store", "--print"]]
+    ("words", "says"),
+    [
+        ("push", "name the runs to push, or type torchstone push --all"),
+        ("push --all latest", "name the runs to push, or type torchstone push --all"),
+        ("push --all", "no store is named: type --store postgresql://USER@HOST/DATABASE"),
+        ("store", "no store is named: type --store postgresql://USER@HOST/DATABASE"),
+        ("store --print", "--print goes with torchstone store roles"),
+    ],
 )
-def test_a_request_that_is_wrong(words, outputs, capsys, monkeypatch):
+def test_a_request_that_is_wrong(words, says, outputs, capsys, monkeypatch):
     monkeypatch.delenv("TORCHSTONE_STORE", raising=False)
-    refused(capsys, *words)
+    assert says in refused(capsys, *words.split())
 
 
 def test_rebuild_is_for_a_folder(team, capsys):
