@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import of_runs
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
