@@ -10,7 +10,7 @@ from zoo import HOSTILE
 
 from torchstone.analysis.summary import summarize
 from torchstone.api.benchmarking import Benchmark
-from torchstone.api.diagnostics.diagnosis import Diagnostics
+from torchstone.api.diagnostics.diagnostics import Diagnostics
 from torchstone.api.diagnostics.utilization import DeviceUse, GaugeReading, Utilization
 from torchstone.api.notebook import shown
 from torchstone.api.window import Window
