@@ -29,7 +29,7 @@ import torch
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.execution.worker.peaks.measuring import PRODUCTS_SHARE, fastest
 from torchstone.execution.worker.peaks.products import Products
-from torchstone.execution.worker.peaks.search import Shape
+from torchstone.execution.worker.peaks.shape_search import Shape
 from torchstone.plugins import registry
 from torchstone.workflows.machine_check.sensing import Gauges
 from torchstone.workflows.peaks import BUDGET_S
