@@ -17,7 +17,7 @@ from torchstone.analysis.compare.specifications import reached_by, runtime_s
 from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.storage.document import write_new
+from torchstone.storage.run_document import write_new
 
 SCHEMA = 1
 _BEGINNING = b'{"record":"comparison"'
