@@ -20,7 +20,7 @@ from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.cost import Asked as Costed
 from torchstone.analysis.cost import costs
-from torchstone.analysis.recommend.history import Change, Histories, History, Point, Segment
+from torchstone.analysis.recommend.case_history import Change, Histories, History, Point, Segment
 from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.analysis.recommend.software import Changed

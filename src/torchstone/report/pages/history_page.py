@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from torchstone.analysis.recommend.history import Histories, histories_of
+from torchstone.analysis.recommend.case_history import Histories, histories_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.metric import FIGURES
