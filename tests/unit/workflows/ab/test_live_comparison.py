@@ -17,7 +17,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.controller import room
 from torchstone.workflows import campaign
 from torchstone.workflows.ab import live_comparison
-from torchstone.workflows.ab.request import SideRequest
+from torchstone.workflows.ab.sides import SideRequest
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
 
