@@ -13,7 +13,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.memory import prediction, tracing
 from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
 from torchstone.workflows.memory.tuned import fitting, tried_on
-from torchstone.workflows.tune.request import TuneRequest
+from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
 

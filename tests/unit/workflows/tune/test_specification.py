@@ -9,7 +9,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.tune.request import TuneRequest, TuneSketch
+from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
 MACHINE = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor", memory_bytes=8 * 10**9),))
 
