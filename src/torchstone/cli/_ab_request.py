@@ -20,7 +20,7 @@ from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.workflows.ab.experiment import as_ab_does
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.workflows.ab.sides import SideRequest
 
 

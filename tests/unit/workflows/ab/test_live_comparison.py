@@ -8,7 +8,7 @@ import pytest
 from build import a_machine, a_run
 from fakes import FakeClock
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.machine import DeviceInfo, Room

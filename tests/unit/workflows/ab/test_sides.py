@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.ab.sides import SideRequest, sketched

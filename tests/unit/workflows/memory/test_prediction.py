@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.memory import PeakMemory

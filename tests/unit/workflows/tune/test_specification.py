@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from build import a_machine
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
