@@ -11,7 +11,7 @@ from torchstone.core.schema.message import Ended, Entered, Live, PeaksMeasured, 
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.observer import Silent
 from torchstone.storage import stored_peaks as cache
-from torchstone.workflows import peaks as asking
+from torchstone.workflows import peak_measurement as asking
 
 
 class Answering:
