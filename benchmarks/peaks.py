@@ -29,10 +29,10 @@ import torch
 from torchstone.core.stats.interval import Interval, over_trials
 from torchstone.execution.worker.peaks.measuring import PRODUCTS_SHARE, fastest
 from torchstone.execution.worker.peaks.products import Products
-from torchstone.execution.worker.peaks.search import Shape
+from torchstone.execution.worker.peaks.shape_search import Shape
 from torchstone.plugins import registry
 from torchstone.workflows.machine_check.sensing import Gauges
-from torchstone.workflows.peaks import BUDGET_S
+from torchstone.workflows.peak_measurement import BUDGET_S
 
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072)
 AGAIN = 25  # blocks of each of the two shapes

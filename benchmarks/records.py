@@ -28,7 +28,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.figures import figures
 from torchstone.core.schema.codec import encode
 from torchstone.core.schema.procedure import Procedure

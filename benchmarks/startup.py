@@ -51,7 +51,7 @@ class Gaps:
 
 def gaps_between_trials(folder: Path) -> list[float]:
     """Run 24 short trials of a small net and return the seconds from one's end to the next one's first event."""
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.procedure import Procedure
     from torchstone.core.schema.request import WorkloadRequest
     from torchstone.workflows.run.planned_run import Campaign

@@ -15,12 +15,12 @@ from priced import CARBON, ELECTRICITY, prices_of
 from stored import a_stored_run, case, machine, store
 
 from torchstone.analysis.compare.ab_course import Course
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.cost import Asked as Costed
 from torchstone.analysis.cost import costs
-from torchstone.analysis.recommend.history import Change, Histories, History, Point, Segment
+from torchstone.analysis.recommend.case_history import Change, Histories, History, Point, Segment
 from torchstone.analysis.recommend.recommend import Asked as Wanted
 from torchstone.analysis.recommend.recommend import recommend
 from torchstone.analysis.recommend.software import Changed

@@ -16,7 +16,7 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
 from torchstone.core.schema.machine import DeviceInfo, Host
-from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.peaks import Rate
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status

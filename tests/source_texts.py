@@ -37,13 +37,14 @@ def texts_of(source: str) -> list[tuple[str, int]]:
 
 
 def said_of(source: str) -> list[tuple[str, int]]:
-    """Return each text that a module says itself, through `said`, with its line."""
+    """Return each text that a module says itself, with its line: through `said`, or on a page of a message."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     reader = _Reader(words=True)
     for call in calls:
-        if isinstance(call.func, ast.Name) and call.func.id == "said":
+        if (getattr(call.func, "attr", None) or getattr(call.func, "id", None)) in ("said", "message", "Refusal"):
             for one in call.args:
-                reader.visit(one)
+                if not isinstance(one, ast.Dict):  # headers
+                    reader.visit(one)
     return reader.found
 
 

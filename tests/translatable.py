@@ -44,7 +44,7 @@ SOURCES = (
     "storage/manifest.py", "report/training_checks.py",
 )  # fmt: skip
 # Where renderers say texts of their own, and what they say through a name; and texts of lower layers.
-RENDERERS = "report/renderers/**/*"
+RENDERERS = ("report/renderers/**/*", "report/pages/**/*")
 BESIDE = (
     "warning", "error", "All results", "trial {0}", "{0} (ceiling)", "linear", "logarithmic x",
     "logarithmic y", "logarithmic x and y",
@@ -128,7 +128,7 @@ def msgids() -> dict[str, str]:
         for text, line in texts_of(path.read_text(encoding="utf-8")):
             for msgid in _msgid(text):
                 found.setdefault(msgid, f"{path.relative_to(ROOT)}:{line}")
-    for path in sorted(ROOT.glob(RENDERERS)):
+    for path in sorted(path for pattern in RENDERERS for path in ROOT.glob(pattern)):
         for text in _said(path):
             found.setdefault(bare(text)[1], f"{path.relative_to(ROOT)}:1")
     return {**found, **{msgid: "tables of metrics and axes" for text in _of_tables() for msgid in _msgid(text)}}

@@ -19,7 +19,7 @@ from torchstone.core.errors import MissingError, TorchstoneError, Unsupported, U
 if TYPE_CHECKING:
     from torchstone.analysis.summary import RunSummary
     from torchstone.api.benchmarking import Benchmark, benchmark
-    from torchstone.api.diagnostics.diagnosis import Diagnostics, run_kaggle_analysis
+    from torchstone.api.diagnostics.diagnostics import Diagnostics, run_kaggle_analysis
     from torchstone.api.diagnostics.utilization import analyze_gpu_utilization
     from torchstone.api.module import measure
     from torchstone.api.registered import register_model
@@ -40,8 +40,8 @@ _PLACES = {
     "benchmark": ("torchstone.api.benchmarking", "benchmark"),
     "Benchmark": ("torchstone.api.benchmarking", "Benchmark"),
     "register_model": ("torchstone.api.registered", "register_model"),
-    "Diagnostics": ("torchstone.api.diagnostics.diagnosis", "Diagnostics"),
-    "run_kaggle_analysis": ("torchstone.api.diagnostics.diagnosis", "run_kaggle_analysis"),
+    "Diagnostics": ("torchstone.api.diagnostics.diagnostics", "Diagnostics"),
+    "run_kaggle_analysis": ("torchstone.api.diagnostics.diagnostics", "run_kaggle_analysis"),
     "analyze_gpu_utilization": ("torchstone.api.diagnostics.utilization", "analyze_gpu_utilization"),
     "Procedure": ("torchstone.core.schema.procedure", "Procedure"),
     "RunSummary": ("torchstone.analysis.summary", "RunSummary"),

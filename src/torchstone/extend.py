@@ -11,8 +11,8 @@ from torchstone.core.schema.case import Case, Placement, Task, Workload
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Estimate, Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Host, Machine, Room
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import InputSpec, LoadedModel, ModelCard
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.run import Head, Plan, Run, Slot
 from torchstone.core.schema.search import Brief, Point, Probe, ProbeResult, Reading, SearchProblem
 from torchstone.core.schema.submission import Job, Phase, ShareState, Submission

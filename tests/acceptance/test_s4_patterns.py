@@ -49,7 +49,7 @@ def rates(run):
     }
 
 
-def is_as_measured(run):
+def check_advice_is_as_measured(run):
     """Check what is said of the curve of a run against its rates."""
     measured, said = rates(run), {one["seen"]: one for one in run["advice"]}
     (low,) = [one for seen, one in said.items() if seen.startswith("at batch_size 8, ")]
@@ -88,7 +88,7 @@ def test_s4_58_to_60_planted_patterns_are_found_where_they_can_be_told_from_nois
         one["estimates"]["throughput"]["low"] < 0.7 * one["estimates"]["throughput"]["value"] for one in run["cases"]
     ):
         pytest.skip("the machine is too busy to tell batch sizes apart")
-    is_as_measured(run)
+    check_advice_is_as_measured(run)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def curve(desk):
 
 
 def test_s4_58_to_60_each_pattern_has_its_figures_causes_and_remedies(curve):
-    is_as_measured(curve.type(f"{row_of('S4-58').typed[-1]} --json").document)
+    check_advice_is_as_measured(curve.type(f"{row_of('S4-58').typed[-1]} --json").document)
 
 
 def test_s4_58_to_60_the_page_says_them(curve):

@@ -23,11 +23,11 @@ from torchstone.core.schema.trial import Status, Trial
 from torchstone.plugins import registry
 from torchstone.plugins.checking import look
 from torchstone.plugins.protocols import Importer
-from torchstone.storage.document import write_document
 from torchstone.storage.foreign import read_foreign, recognised
 from torchstone.storage.importing import import_path
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import checked_id
+from torchstone.storage.run_document import write_document
 
 IMPORTERS = registry.names("importers")
 SAMPLES = sorted((Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples").iterdir())

@@ -58,6 +58,18 @@ def commands(page: Path) -> Iterator[str]:
             yield typed.removeprefix("torchstone ")
 
 
+def mistakes(page: Path) -> list[str]:
+    """Where a page's pieces of Python do not compile."""
+    found = []
+    for language, code in FENCE.findall(page.read_text(encoding="utf-8")):
+        if language in ("python", "py"):
+            try:
+                ast.parse(code)
+            except SyntaxError as error:
+                found.append(f"{error.msg}: {(error.text or '').strip()}")
+    return found
+
+
 def fault(typed: str) -> str | None:
     """What the command line has against these words, without running them."""
     name, *words = shlex.split(typed)
@@ -101,9 +113,7 @@ def test_every_command_can_be_typed(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_piece_of_python_compiles(page):
-    for language, code in FENCE.findall(page.read_text(encoding="utf-8")):
-        if language in ("python", "py"):
-            ast.parse(code, str(page))
+    assert mistakes(page) == []
 
 
 def test_the_program_of_the_first_page_runs(monkeypatch):
@@ -122,6 +132,12 @@ def test_a_wrong_command_and_a_remark_are_told_apart(tmp_path):
     page.write_text(text + "Type `torchstone run demo --no-such-option`.\n\n    torchstone runs  # all\n")
     assert list(commands(page)) == ["run demo", "rnu demo", "runs", "run demo --no-such-option"]
     assert [typed for typed in commands(page) if fault(typed)] == ["rnu demo", "run demo --no-such-option"]
+
+
+def test_a_piece_of_python_that_does_not_compile_is_shown(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nx = 1\n```\n```py title='mine.py'\nx = = 1\n```\n```\nno Python\n```\n")
+    assert mistakes(page) == ["invalid syntax: x = = 1"]
 
 
 def test_a_dead_anchor_is_told_from_one_that_is_there(tmp_path):

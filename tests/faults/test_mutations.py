@@ -19,10 +19,9 @@ def doubts(run: Run) -> list[Finding]:
     return [f for f in look(run) if f.severity != Severity.INFO]
 
 
-def found(run: Run, check: str) -> None:
-    seen = {f.check: f for f in doubts(run)}
-    assert check in seen, f"not found; seen: {sorted(seen)}"
-    assert seen[check].advice
+def advised(run: Run) -> list[str]:
+    """The checks that say what to do about the run."""
+    return [f.check for f in doubts(run) if f.advice]
 
 
 def test_the_harness_without_a_bug_is_believed() -> None:
@@ -31,7 +30,7 @@ def test_the_harness_without_a_bug_is_believed() -> None:
 
 @pytest.mark.parametrize(("bug", "whose", "check"), HARNESSES, ids=[bug.__name__ for bug, _, _ in HARNESSES])
 def test_a_bug_in_the_harness_is_found(bug: Callable[[int], Harness], whose: str, check: str) -> None:
-    found(run_of(bug), check)
+    assert check in advised(run_of(bug))
 
 
 def test_the_record_without_a_bug_is_believed() -> None:
@@ -40,7 +39,7 @@ def test_the_record_without_a_bug_is_believed() -> None:
 
 @pytest.mark.parametrize(("name", "whose", "check", "make"), RECORDS, ids=[name for name, _, _, _ in RECORDS])
 def test_a_bug_in_a_record_is_found(name: str, whose: str, check: str, make: Callable[[], Run]) -> None:
-    found(make(), check)
+    assert check in advised(make())
 
 
 def test_so_many_classes_of_bugs() -> None:

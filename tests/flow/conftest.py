@@ -1,6 +1,7 @@
 """What the flow tests share."""
 
 import pytest
+from postgresql import PASSWORDS, READER, WRITER, postgresql
 
 from torchstone.cli import main
 
@@ -22,3 +23,28 @@ def refused(capfd, outputs):
         return said.err
 
     return check
+
+
+@pytest.fixture(scope="session")
+def team_server():
+    """A PostgreSQL with two users who own nothing."""
+    with postgresql() as found:
+        for user in (READER, WRITER):
+            found.sql(f"CREATE ROLE {user} LOGIN PASSWORD '{PASSWORDS[user]}'")
+        yield found
+
+
+@pytest.fixture
+def team(team_server, monkeypatch, tmp_path):
+    """A store with tables and roles; the URL without a password, which comes from a pgpass file."""
+    team_server.new_database("bench")
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("".join(f"*:*:*:{user}:{word}\n" for user, word in PASSWORDS.items()))
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    monkeypatch.setenv("TORCHSTONE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TORCHSTONE_STORE", raising=False)
+    assert main(["store", "create", "--store", team_server.url("bench")]) == 0
+    assert main(["store", "roles", "--store", team_server.url("bench")]) == 0
+    team_server.sql(f"GRANT torchstone_reader TO {READER}; GRANT torchstone_writer TO {WRITER}")
+    return team_server

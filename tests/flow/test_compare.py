@@ -13,8 +13,8 @@ from torchstone.cli import main
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.stats.comparing import difference, of_independent
-from torchstone.storage.document import write_document
 from torchstone.storage.query import entry_of, read_run
+from torchstone.storage.run_document import write_document
 
 REAL = Path(__file__).parents[1] / "golden" / "compare"
 SAMPLES = Path(__file__).parents[1] / "unit" / "plugins" / "importers" / "samples"

@@ -93,6 +93,29 @@ def test_a_second_release_has_the_same_bytes(measured, capfd):
     assert (found["faults"], found["cases"]) == ([], 2)
 
 
+def test_a_release_in_korean_is_verified_in_korean(measured, tmp_path, capfd):
+    made = tmp_path / "results"
+    words = ["release", "small", "--output", str(made), "--author", "A. Person", "--lang", "ko"]
+    assert main([*words, "--output-dir", str(measured / "outputs")]) == 0
+    (page,) = (made / "reports").glob("*.md")
+    for text in (made / "README.md", page):
+        assert re.search("[가-힣]{2}", text.read_text(encoding="utf-8")), text
+    for suffix in (".json", ".csv"):  # which programs read
+        assert (page.with_suffix(suffix)).read_bytes() == (
+            measured / "results" / "reports" / page.with_suffix(suffix).name
+        ).read_bytes()
+    assert main(["verify", str(made)]) == 0, capfd.readouterr().out
+    assert main(["manifest", str(made), "--verify"]) == 0
+    page.write_text(page.read_text(encoding="utf-8").replace("가장 빠", "가장 느"), encoding="utf-8")
+    (claims,) = (made / "claims").iterdir()
+    capfd.readouterr()
+    assert main(["verify", str(made)]) == 1
+    assert re.search(rf"{page.name}: line \d+: “[^”]*가장 느", " ".join(capfd.readouterr().out.split()))
+    claims.write_text(claims.read_text().replace('"language":"ko"', '"language":"xx"'))
+    assert main(["verify", str(made)]) == 1
+    assert "there is no report in the language xx" in " ".join(capfd.readouterr().out.split())
+
+
 @pytest.mark.skipif("html" not in formats(), reason="there are no HTML reports")
 def test_a_page_is_verified_by_what_it_carries(measured, tmp_path, capfd):
     words = [

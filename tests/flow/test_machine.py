@@ -12,7 +12,7 @@ from torchstone.core.schema.comparison import Comparison, Judgement, Side
 from torchstone.core.schema.estimate import Estimate
 from torchstone.report.documents.machine_check import machine_check_document
 from torchstone.report.renderers.terminal import terminal
-from torchstone.workflows import peaks as asking
+from torchstone.workflows import peak_measurement as asking
 from torchstone.workflows.ab.experiment import ExperimentResult
 from torchstone.workflows.machine_check import all_devices, examination
 

@@ -38,7 +38,7 @@ def test_it_shows_figures_pictures_and_causes(executed):
     (text,) = shown(cells["one"], "text/plain")
     assert "throughput" in text
     (run,), (swept,) = shown(cells["one"], "text/html"), shown(cells["many"], "text/html")
-    assert run.startswith('<div class="torchstone-result">')
+    assert run.startswith('<div class="torchstone-result" lang="en">')
     assert re.search(r'<div class="answer">\s*<p>[^<]*samples/s', run), "the answer comes first"
     assert swept.count("<svg") == 4, "throughput, times and shares of the phases, memory"
     (table,) = shown(cells["frame"], "text/html")

@@ -47,6 +47,15 @@ def test_it_serves_this_machine_alone_and_ends_at_ctrl_c(folder):
         assert asked(found.address, "/runs", Host="evil.example")[0].status == 400
 
 
+@pytest.mark.parametrize(("words", "language"), [((), "ko"), (("--lang", "en"), "en")])
+def test_its_language_is_that_of_the_environment_or_of_a_flag(folder, monkeypatch, words, language):
+    monkeypatch.setenv("TORCHSTONE_LANG", "ko")
+    with served(folder, *words) as found:
+        _, page = asked(found.address, "/runs")
+        assert f'<html lang="{language}">' in page
+        assert ("<h1>실행</h1>" in page) == (language == "ko")
+
+
 def test_it_ends_at_sigterm_too(folder):
     with served(folder) as found:
         found.process.send_signal(signal.SIGTERM)

@@ -102,6 +102,8 @@ def test_resume_submits_only_what_is_over_and_incomplete(work, capfd):
     assert [job.shares for job in jobs(plan.parent)] == [(0, 1), (0,)]
     assert main(["resume", "sweep", "--force"]) == 2
     assert "is measured by jobs: edit" in capfd.readouterr().err
+    assert main(["resume", "sweep", "--push"]) == 2
+    assert "push the merged run, `torchstone push 2" in capfd.readouterr().err
 
 
 def test_your_own_code_is_tried_before_anything_is_submitted(work, refused):

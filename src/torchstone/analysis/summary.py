@@ -25,8 +25,8 @@ from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
 from torchstone.core.schema.trial import Status, believed, ended_well
 from torchstone.core.stats.moderated import Prior
-from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import Entry, TrialRow
+from torchstone.storage.stored_peaks import with_kept
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
 _SHOWN = (

@@ -15,7 +15,7 @@ from torchstone.api.frame import frame_of
 from torchstone.api.notebook import as_html, document_of, shown
 from torchstone.api.recording import default_folder
 from torchstone.api.registered import registered, spec_of
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.procedure import Procedure

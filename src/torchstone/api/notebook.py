@@ -28,12 +28,16 @@ def shown(summary: RunSummary) -> ShownRun:
 
 
 def as_html(make: Callable[[], Document]) -> str | None:
-    """Return a Document as HTML; None without Jinja2 (pip install 'torchstone[report]'): a notebook shows the text."""
+    """Return a Document as HTML, in the language of $TORCHSTONE_LANG.
+
+    None without Jinja2 (pip install 'torchstone[report]'): a notebook shows the text.
+    """
     if importlib.util.find_spec("jinja2") is None:
         return None
     from torchstone.report.renderers.html.fragment import fragment
+    from torchstone.report.translation.documents import in_spoken_language
 
-    return fragment(make())
+    return fragment(in_spoken_language(make()))
 
 
 def document_of(summary: RunSummary, more: Sequence[Part] = ()) -> Document:

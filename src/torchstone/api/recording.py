@@ -20,11 +20,11 @@ from torchstone.core.schema.trial import Outcome, Status, Trial
 from torchstone.execution import machine_facts
 from torchstone.execution.inspection import inspect
 from torchstone.plugins.checking import look
-from torchstone.storage.document import write_document
-from torchstone.storage.peaks import with_kept
 from torchstone.storage.query import find
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.run_document import write_document
+from torchstone.storage.stored_peaks import with_kept
 
 
 def default_folder() -> Path:

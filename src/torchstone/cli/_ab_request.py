@@ -20,8 +20,8 @@ from torchstone.core.schema.comparison import Judgement, Rules
 from torchstone.workflows.ab.experiment import as_ab_does
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
-    from torchstone.workflows.ab.request import SideRequest
+    from torchstone.config.run_file import RunRequest
+    from torchstone.workflows.ab.sides import SideRequest
 
 
 _GATES = (Judgement.WORSE, Judgement.UNCLEAR, Judgement.BETTER)
@@ -80,7 +80,7 @@ def sides_of(options: argparse.Namespace) -> Iterator[tuple[SideRequest, SideReq
 def _of_settings(
     words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.request import SideRequest, with_settings
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     if not any(own):
         raise UsageError("both sides are equal: give each a setting, for example --a precision=fp32 --b precision=bf16")
@@ -98,7 +98,7 @@ def _of_settings(
 def _of_recipes(
     words: Sequence[str], own: tuple[Mapping[str, Scalar], Mapping[str, Scalar]], options: argparse.Namespace
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.request import SideRequest, with_settings
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     if options.config or options.model:
         raise UsageError("two recipes or files already say what to compare: leave out --config and --model")
@@ -116,8 +116,8 @@ def _of_revisions(
     options: argparse.Namespace,
     until_then: ExitStack,
 ) -> tuple[SideRequest, SideRequest]:
-    from torchstone.workflows.ab.request import SideRequest, with_settings
     from torchstone.workflows.ab.revisions import checked_out, find, uncommitted
+    from torchstone.workflows.ab.sides import SideRequest, with_settings
 
     here = Path.cwd()
     found = [find(word, here) for word in words if not _is_recipe(word)]

@@ -12,7 +12,7 @@ from torchstone.core.errors import UsageError
 
 if TYPE_CHECKING:
     from torchstone.cli._diagnose_progress import DiagnoseProgress
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.execution.controller.device_lock import WhenBusy
     from torchstone.workflows.diagnose.target import Target
 

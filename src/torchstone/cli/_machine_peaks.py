@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.execution.controller.device_lock import held
     from torchstone.execution.controller.session import Session
     from torchstone.report.documents.peaks import peaks_document, promised_of
-    from torchstone.workflows import peaks as asking
+    from torchstone.workflows import peak_measurement as asking
 
     busy = busy_of(options)
     folder = existing(writable(folder_of(options)))  # the disk is read where results go

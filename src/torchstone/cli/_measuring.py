@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from torchstone.cli._ending import code_of
 from torchstone.cli._interrupts import EXIT_CODE, answered
 from torchstone.cli._parsing import add_json
-from torchstone.cli._pushing import push
+from torchstone.cli._pushing import not_pushed, push
 from torchstone.core.errors import ExitCode
 from torchstone.core.schema.load import SEARCH
 
@@ -78,6 +78,8 @@ def measured(
                 progress.close()
     except (KeyboardInterrupt, SystemExit):
         _say("interrupted", folder, progress.run_id, "measures the missing trials")
+        if team is not None and progress.run_id is not None:
+            not_pushed(folder, progress.run_id)
         return EXIT_CODE
     code = _told(options, results, show or _print, document or _whole)
     if team is not None:

@@ -12,7 +12,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.procedure import HEAPS
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 # What `asked` reads and a live comparison does not use: it decides itself how long it measures.
 _OF_TRIALS = (
@@ -139,7 +139,7 @@ def positive_s(flag: str, text: str | None) -> float | None:
 
 
 def _device(word: str) -> str:
-    from torchstone.config.request import device_fault
+    from torchstone.config.run_file import device_fault
 
     if (fault := device_fault(word)) is not None:
         raise UsageError(f"--device {fault}")

@@ -40,21 +40,29 @@ def push_to(options: argparse.Namespace) -> Team | None:
 def push(team: Team, results: Results) -> None:
     """Send the run and say so on stderr. A failure is told there, too: the run stays on disk, and nothing else."""
     from torchstone.storage.importing import push_records
-    from torchstone.storage.record_writer import typed_run
-    from torchstone.storage.team.faults import AwayError
 
     summary = results.summary
     record = Path(summary.record)
-    later = f"`torchstone push {typed_run(record.parent.parent, summary.run_id)}`"
-    said = f"pushed to {team}"
+    folder = record.parent.parent
     if summary.status != "done" or results.remaining:
-        said = f"not pushed, as trials are missing: {later} sends what there is"
-    else:
-        try:
-            _, faults = push_records([record], team)
-            said = f"not pushed: {faults[0]}" if faults else said
-        except AwayError as fault:  # which says what to type later
-            said = f"not pushed: {fault}"
-        except TorchstoneError as fault:
-            said = f"not pushed: {fault}; the run is kept: {later}"
+        not_pushed(folder, summary.run_id)
+        return
+    try:
+        _, faults = push_records([record], team)
+        said = f"not pushed: {faults[0]}" if faults else f"pushed to {team}"
+    except TorchstoneError as fault:
+        said = f"not pushed: {fault}; the run is kept: {_later(folder, summary.run_id)} sends it later"
     print(f"torchstone: {said}", file=sys.stderr)
+
+
+def not_pushed(folder: Path, run_id: str) -> None:
+    """Say on stderr that a run is not complete and was not sent."""
+    print(
+        f"torchstone: not pushed, as trials are missing: {_later(folder, run_id)} sends what there is", file=sys.stderr
+    )
+
+
+def _later(folder: Path, run_id: str) -> str:
+    from torchstone.storage.record_writer import typed_run
+
+    return f"`torchstone push {typed_run(folder, run_id)}`"

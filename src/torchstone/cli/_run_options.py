@@ -17,7 +17,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.condition import Condition, parse
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 # Flags of their own for the axes that everybody varies; every axis, these too, can be given by --axis. All of them
 # go to one list, in the order typed: it is the order of the table's columns.
@@ -107,7 +107,7 @@ class _Axis(argparse.Action):
 def asked(options: argparse.Namespace) -> RunRequest:
     """Return the request that recipe and flags make together. Raises UsageError."""
     from torchstone.config.recipe_files import load_request
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
 
     word = options.recipe or options.config

@@ -16,7 +16,7 @@ from torchstone.core.schema.axis import Scalar, axis_named
 from torchstone.core.schema.procedure import Procedure
 
 if TYPE_CHECKING:
-    from torchstone.workflows.tune.request import TuneRequest
+    from torchstone.workflows.tune.specification import TuneRequest
 
 _BYTES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 _SIZE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*(%|[a-z]*)\s*", re.IGNORECASE | re.ASCII)
@@ -71,7 +71,7 @@ def tune_asked(options: argparse.Namespace) -> TuneRequest:
     from torchstone.cli._run_options import asked, axes_of
     from torchstone.config.current_settings import present_settings
     from torchstone.config.durations import duration_s
-    from torchstone.workflows.tune.request import TuneRequest
+    from torchstone.workflows.tune.specification import TuneRequest
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to tune: name a recipe (torchstone list recipes), a file or a --model")

@@ -67,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compare, write the document, show it; return 1 if --fail-on finds something."""
-    from torchstone.analysis.compare.answer import answers
     from torchstone.analysis.compare.compare import Asked, compare
+    from torchstone.analysis.compare.task_answers import answers
     from torchstone.config.durations import share
     from torchstone.report.comparison_json import checked_output, report, write_report
 

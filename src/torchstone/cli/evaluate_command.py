@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Judge, print the figures, and say where the files are."""
     from torchstone.core.errors import UsageError
-    from torchstone.report.charts.training import confusion_chart
+    from torchstone.report.charts.confusion_matrix import confusion_chart
     from torchstone.storage.training.folder import training_of
     from torchstone.workflows.train.evaluation import Asked, evaluate
 

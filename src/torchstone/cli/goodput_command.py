@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from torchstone.cli._goodput_progress import GoodputProgress
     from torchstone.cli._run_options import asked
     from torchstone.workflows.goodput.goodput import GoodputCampaign
-    from torchstone.workflows.goodput.request import GoodputRequest
+    from torchstone.workflows.goodput.load_cases import GoodputRequest
 
     if options.recipe is None and options.config is None and options.model is None:
         raise UsageError("nothing to load: name a recipe (torchstone list recipes), a file or a --model")

@@ -17,7 +17,7 @@ from torchstone.cli._place import add_place, place_of
 from torchstone.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from torchstone.analysis.recommend.history import Histories
+    from torchstone.analysis.recommend.case_history import Histories
 
 _UNNAMED = ""
 
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the histories; return 1 if --fail-on finds one that is worse."""
-    from torchstone.analysis.recommend.history import history, worse
+    from torchstone.analysis.recommend.case_history import history, worse
     from torchstone.analysis.recommend.reference import why_without_level, without_level
 
     folder, margin = folder_of(options), _margin(options.fail_on)

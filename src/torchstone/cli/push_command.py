@@ -28,11 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Push; return 2 if a run was refused, after all others were pushed."""
     from torchstone.storage.importing import push_records
+    from torchstone.storage.team.faults import AwayError
 
     if bool(options.runs) == options.all:
         raise UsageError("name the runs to push, or type torchstone push --all")
     team, folder = team_of(options), folder_of(options)
-    taken, faults = push_records(list(_paths(options.runs, folder)), team)
+    try:
+        taken, faults = push_records(list(_paths(options.runs, folder)), team)
+    except AwayError as fault:
+        raise AwayError(f"{fault}; nothing is lost: the records stay in {folder}, push them again later") from None
     if options.json:
         from torchstone.cli._json import print_json
 

@@ -14,7 +14,7 @@ from torchstone.cli._parsing import words_of
 from torchstone.cli._place import add_place, place_of
 from torchstone.cli._plots import add_plots, check_folder, write_file
 from torchstone.core.errors import UsageError
-from torchstone.report.rendering import DrawingRenderer, Renderer, files_of, formats, renderer
+from torchstone.report.rendering import FOR_PROGRAMS, DrawingRenderer, Renderer, files_of, formats, renderer
 
 if TYPE_CHECKING:
     from torchstone.report.document import Document
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torchstone.storage.place import Place
 
 _LINKED = "md"  # pictures are files beside it: without them it has no place for any
-_FOR_PROGRAMS = ("json", "csv")  # always English
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +101,7 @@ def _files(
             files |= _plots(document, beside)
         for name, one in renderers.items():
             shown = _linked(document, there, beside) if name == _LINKED else document
-            made = files_of(one, english if name in _FOR_PROGRAMS else shown, stem)
+            made = files_of(one, english if name in FOR_PROGRAMS else shown, stem)
             files |= {there / path: data for path, data in made.items()}
     return files
 
@@ -121,7 +120,7 @@ def _documents(options: argparse.Namespace, place: Place, how: _Made) -> dict[st
 
 def _history(folder: Path) -> Document:
     """Return the history of benchmarks that a folder holds, as `torchstone ci history` fills it."""
-    from torchstone.analysis.ci.history import traces
+    from torchstone.analysis.ci.commit_history import traces
     from torchstone.report.documents.ci_history import ci_history_document
     from torchstone.storage.ci_folder import read_history
 

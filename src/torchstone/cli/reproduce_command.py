@@ -98,7 +98,7 @@ def _show(found: Reproduced, results: Results) -> None:
 
 
 def _whole(found: Reproduced, results: Results) -> object:
-    from torchstone.analysis.compare.answer import answers
+    from torchstone.analysis.compare.task_answers import answers
     from torchstone.report.comparison_json import report
 
     return {

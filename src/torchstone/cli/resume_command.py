@@ -3,17 +3,23 @@
 torchstone resume                         (the newest run)
 torchstone resume 20261121-101500-3fa9c2
 torchstone resume my-sweep --time-limit 2h
+torchstone resume --push                  (and to the store of the team)
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torchstone.cli._folder import add_folder, folder_of
 from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._procedure_options import positive_s
+from torchstone.cli._pushing import add_push, push_to
 from torchstone.core.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from torchstone.storage.team.address import Team
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-limit", metavar="T", help="start no trial after this time (default: as given to the run)"
     )
     add_measuring(parser)
+    add_push(parser)
     add_folder(parser)
 
 
@@ -36,10 +43,10 @@ def run(options: argparse.Namespace) -> int:
     folder = folder_of(options)
     if (place := submission_of(folder, options.run)) is not None:
         return _resume_submitted(options, place)
-    limit_s = positive_s("--time-limit", options.time_limit)
+    limit_s, team = positive_s("--time-limit", options.time_limit), push_to(options)
     path = locate(folder, options.run)
     of_a_tune = read_run(path).head.tune is not None
-    return (_resume_tune if of_a_tune else _resume_run)(options, folder, path, limit_s)
+    return (_resume_tune if of_a_tune else _resume_run)(options, folder, path, limit_s, team)
 
 
 def submission_of(folder: Path, word: str) -> Path | None:
@@ -62,6 +69,8 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     from torchstone.storage.submissions import read_plan
     from torchstone.workflows.submit.submitting import standings, submit_missing
 
+    if options.push:
+        raise UsageError(f"{place.name} is measured by jobs: push the merged run, `torchstone push {place.name}`")
     if options.time_limit or options.force:
         raise UsageError(f"{place.name} is measured by jobs: edit {place / 'job.sbatch'} instead, or submit a new run")
     now = standings(place)
@@ -77,16 +86,18 @@ def _resume_submitted(options: argparse.Namespace, place: Path) -> int:
     return finish(options, place) if waits else ExitCode.DONE
 
 
-def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
+def _resume_run(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None) -> int:
     from torchstone.cli._progress import ProgressBar
     from torchstone.workflows.run.resuming import Resumption
 
     progress = ProgressBar(quiet=options.quiet, verbose=options.debug)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s))
+    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), team=team)
 
 
-def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None) -> int:
+def _resume_tune(
+    options: argparse.Namespace, folder: Path, path: Path, limit_s: float | None, team: Team | None
+) -> int:
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.run.resuming import Resumption
     from torchstone.workflows.tune.tune import going_on
@@ -94,4 +105,4 @@ def _resume_tune(options: argparse.Namespace, folder: Path, path: Path, limit_s:
     progress = TuneProgress(quiet=options.quiet, verbose=options.debug)
     how = going_on(progress)
     resumption = Resumption(path, folder, progress, busy_of(options), force=options.force, go_on=how)
-    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s))
+    return measured(options, folder, progress, lambda: resumption.carry_out(limit_s), team=team)

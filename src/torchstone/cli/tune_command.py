@@ -19,7 +19,7 @@ from torchstone.cli._measuring import add_measuring, busy_of, measured
 from torchstone.cli._pushing import add_push, push_to
 from torchstone.cli._run_options import add_run_options
 from torchstone.cli._tune_options import add_tune_options, tune_asked
-from torchstone.core.errors import TorchstoneError
+from torchstone.core.errors import TorchstoneError, UsageError
 
 if TYPE_CHECKING:
     from torchstone.workflows.run.results import Results
@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> int:
     if options.cards is not None:
         from torchstone.cli._tune_fitting import fitted
 
+        if options.push:
+            raise UsageError("--for predicts and measures nothing: there is no run to --push")
         return fitted(options)
     from torchstone.cli._tune_progress import TuneProgress
     from torchstone.workflows.tune.tune import TuneCampaign

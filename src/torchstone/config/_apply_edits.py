@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from torchstone.config.layout import KeyPath, Layout, Place
+from torchstone.config.positions import KeyPath, Layout, Place
 from torchstone.core.schema.axis import Scalar
 
 YAML = (".yaml", ".yml")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.layout import Layout
+from torchstone.config.positions import Layout
 from torchstone.config.source import FORMATS, MOST_BYTES, decoded, parsed
 from torchstone.core.errors import TorchstoneError, UsageError, unknown
 from torchstone.core.flushing import flush_folder

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from torchstone.config._apply_words import Part, Unfit, fitted, parts_of, word
-from torchstone.config.layout import KeyPath, key_text
-from torchstone.config.request import RunRequest, read_request
+from torchstone.config.positions import KeyPath, key_text
+from torchstone.config.run_file import RunRequest, read_request
 from torchstone.config.source import read_file
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, DATALOADER_AXES, AxisStage, Scalar, axes_of

@@ -16,8 +16,8 @@ import msgspec
 from torchstone.config._apply_edits import Edit, added, edited, inline, replaced, spelled
 from torchstone.config._apply_file import Configuration, read_writable, replace
 from torchstone.config._apply_places import Placed, placed
-from torchstone.config.layout import KeyPath, Layout, key_text, positions_of
-from torchstone.config.request import read_request
+from torchstone.config.positions import KeyPath, Layout, key_text, positions_of
+from torchstone.config.run_file import read_request
 from torchstone.config.source import Source, parsed
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar

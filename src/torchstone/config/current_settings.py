@@ -9,7 +9,7 @@ from typing import Any
 from torchstone.config._apply_file import read_writable
 from torchstone.config._apply_places import keys_of
 from torchstone.config._apply_words import NAMES, TRUTHS, word
-from torchstone.config.layout import KeyPath
+from torchstone.config.positions import KeyPath
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, NoReturn
 
-from torchstone.config.layout import Layout, LayoutBuilder
+from torchstone.config.positions import Layout, LayoutBuilder
 from torchstone.core.errors import UsageError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.layout import KeyPath, Position, moved
+from torchstone.config.positions import KeyPath, Position, moved
 from torchstone.config.source import Source
 from torchstone.config.training_words import of_training_script
 from torchstone.core.errors import TorchstoneError, UsageError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchstone.core.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 _FOLDER = Path(__file__).parent / "recipes"
 _FILES = (".yaml", ".yml", ".json", ".toml")
@@ -38,7 +38,7 @@ def load_request(word: str | Path, model: str | None = None) -> RunRequest:
     """
     import msgspec
 
-    from torchstone.config.request import read_request
+    from torchstone.config.run_file import read_request
     from torchstone.config.source import read_file
     from torchstone.core.schema.run import Source
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.layout import (
+from torchstone.config.positions import (
     KeyPath,
     Layout,
     Position,

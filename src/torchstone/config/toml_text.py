@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from torchstone.config.layout import KeyPath, Layout, Place
+from torchstone.config.positions import KeyPath, Layout, Place
 from torchstone.core.errors import UsageError
 
 _PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from torchstone.config.layout import KeyPath, moved
+from torchstone.config.positions import KeyPath, moved
 from torchstone.config.source import Source
 from torchstone.core.schema.axis import DATALOADER_AXES
 

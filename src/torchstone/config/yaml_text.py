@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from torchstone.config.layout import Layout, LayoutBuilder
+from torchstone.config.positions import Layout, LayoutBuilder
 from torchstone.core.errors import UsageError
 
 _MOST_NODES = 100_000

@@ -24,8 +24,8 @@ from torchstone.core.schema.case import Case, Workload
 from torchstone.core.schema.counted import Counted
 from torchstone.core.schema.estimate import Finding
 from torchstone.core.schema.load import LoadMeasured, LoadPlan, Tell
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel, ModelCard
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.run import Run
 from torchstone.core.schema.search import Point, Probe, ProbeResult, SearchProblem
 from torchstone.plugins.machine_protocols import Device

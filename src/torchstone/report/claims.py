@@ -16,6 +16,8 @@ from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.estimate import Estimate, Finding, Verdict
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.run import SCHEMA
+from torchstone.report.translation.catalogue import ENGLISH
+from torchstone.report.translation.spoken import spoken
 from torchstone.storage.database import FIGURES_VERSION
 
 _ROUNDING = 1e-9  # relative: sums of one formula on another processor
@@ -49,7 +51,7 @@ class Claims(msgspec.Struct, frozen=True, tag="claims", tag_field="record"):
 
     `formulas`: the version of the formulas that the figures come from; `peaks`: those of the machine that the shares of
     a peak are of (they may have been measured after the run, so that its record lacks them); `libraries`: the versions
-    of those that drew the report.
+    of those that drew the report; `language`: of its texts.
     """
 
     schema: int
@@ -65,6 +67,7 @@ class Claims(msgspec.Struct, frozen=True, tag="claims", tag_field="record"):
     answer: TuneResult | None = None
     peaks: tuple[Peaks, ...] = ()
     libraries: Mapping[str, str] = {}
+    language: str = ENGLISH
 
 
 def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
@@ -75,7 +78,7 @@ def claims_of(summary: RunSummary, record_sha256: str) -> Claims:
     return Claims(
         SCHEMA, summary.run_id, record_sha256, version("torchstone"), FIGURES_VERSION, summary.status,
         summary.procedure.seed, tuple(map(_case, summary.cases)), findings, summary.comparison, summary.answer,
-        summary.machine.peaks, libraries(),
+        summary.machine.peaks, libraries(), spoken(),
     )  # fmt: skip
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.compare.answer import Answer
 from torchstone.analysis.compare.compare import ComparedRuns, Judged
 from torchstone.analysis.compare.inputs import COMPARISON, ComparedInput
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import runtime_ratios
 from torchstone.analysis.compare.specifications import reached_by, runtime_s
+from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.codec import encode
-from torchstone.storage.document import write_new
+from torchstone.storage.run_document import write_new
 
 SCHEMA = 1
 _BEGINNING = b'{"record":"comparison"'

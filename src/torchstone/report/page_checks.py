@@ -63,24 +63,28 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A run of a bundle: the Document of its report, and the files that pages carry of it."""
+    """A run of a bundle: the Document of its report, and the files that pages carry of it.
+
+    `shown`: the Document in the language of the report.
+    """
 
     run_id: str
     document: Document
+    shown: Document
     carried: Mapping[str, bytes]
 
 
 def check_page(name: str, page: bytes, run: Reported, written: Written, told: Told) -> None:
     """Compare an HTML report, in its language, with what the record of its run gives."""
     if (language := language_of(page)) in languages():
-        run = msgspec.structs.replace(run, document=translated(run.document, language))
+        run = msgspec.structs.replace(run, shown=translated(run.document, language))
     made = None
     if written.version is None and (one := renderers_here(told).get(HTML)) is not None:
         files = made_again(one, run, name, told, pictured=True)
         made = next(iter(files.values()), None) if files is not None else None
     try:
         if made is None:
-            _compare_answers(name, page_text(page), run.document, told)
+            _compare_answers(name, page_text(page), run.shown, told)
         else:
             _compare_pages(name, page, made, told, pictures=written.drawing is None)
     except UsageError as fault:
@@ -101,7 +105,7 @@ def renderers_here(told: Told) -> dict[str, Renderer]:
 def made_again(one: Renderer, run: Reported, name: str, told: Told, *, pictured: bool) -> Mapping[str, bytes] | None:
     """Return the files of a report as the record gives them; None, with a note, where a library is missing."""
     try:
-        return report_files(one, run.document, run.run_id, run.carried, pictured=pictured)
+        return report_files(one, run.shown, run.run_id, run.carried, pictured=pictured)
     except MissingError as fault:
         told.note(f"{name}: not compared with the record: {fault}")
         return None

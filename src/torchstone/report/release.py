@@ -21,7 +21,8 @@ from torchstone.report.carried import files_of_run
 from torchstone.report.citation import citation
 from torchstone.report.documents.release import readme
 from torchstone.report.release_files import DocumentOf, environment_files, figure_files, report_files
-from torchstone.report.rendering import formats, renderer
+from torchstone.report.rendering import FOR_PROGRAMS, formats, renderer
+from torchstone.report.translation.documents import in_spoken_language
 from torchstone.storage.manifest import MANIFEST, manifest_bytes, sums_of
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file: the time of every member
@@ -37,7 +38,8 @@ class Release(msgspec.Struct, frozen=True):
 def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: str, authors: Sequence[str]) -> Release:
     """Return the release of stored runs: `document_of` makes the Document of a report.
 
-    Raises UsageError for a run that comes twice, and one whose record cannot be read.
+    Its texts are in the language that is spoken. Raises UsageError for a run that comes twice, and one whose record
+    cannot be read.
     """
     ids = [summary.run_id for summary in summaries]
     if len(set(ids)) < len(ids):
@@ -48,7 +50,7 @@ def release_of(summaries: Sequence[RunSummary], document_of: DocumentOf, title: 
         files.update(_of_run(summary, document_of, left_out))
     files["CITATION.cff"] = citation(summaries, title, authors)
     page = readme(summaries, title, sorted(files), tuple(left_out))
-    files["README.md"] = renderer("md").render(page)
+    files["README.md"] = renderer("md").render(in_spoken_language(page))
     files[MANIFEST] = manifest_bytes(sums_of(files))
     return Release(dict(sorted(files.items())), tuple(left_out))
 
@@ -57,7 +59,8 @@ def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, No
     """Return the files of one run: its record, its claims, and what follows from them in the formats that are here."""
     carried = files_of_run(summary)
     files = {**carried, **environment_files(summary)}
-    document, figures = document_of(summary), dict[str, bytes]()
+    english, figures = document_of(summary), dict[str, bytes]()
+    document = in_spoken_language(english)
     try:
         figures.update(figure_files(document, summary.run_id))
     except MissingError as fault:
@@ -65,7 +68,8 @@ def _of_run(summary: RunSummary, document_of: DocumentOf, left_out: dict[str, No
     for name in formats():
         try:
             one = renderer(name)
-            files.update(report_files(one, document, summary.run_id, carried, pictured=bool(figures)))
+            shown = english if name in FOR_PROGRAMS else document
+            files.update(report_files(one, shown, summary.run_id, carried, pictured=bool(figures)))
         except (MissingError, ImportError) as fault:
             left_out[f"reports as {name}: {fault}"] = None
     return {**files, **figures}

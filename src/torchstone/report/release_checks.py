@@ -7,12 +7,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.report.attached import embedded
 from torchstone.report.page_checks import HTML, Reported, Told, Written, check_page, made_again, renderers_here
 from torchstone.report.page_text import differences, page_text, same_beginning
 from torchstone.report.release_files import FIGURES, REPORTS, figure_files, is_report
-from torchstone.report.rendering import Renderer
+from torchstone.report.rendering import FOR_PROGRAMS, Renderer
 
 
 def check_reports(files: Mapping[str, bytes], run: Reported, written: Written, told: Told) -> None:
@@ -22,7 +24,8 @@ def check_reports(files: Mapping[str, bytes], run: Reported, written: Written, t
     for format_name, one in renderers_here(told).items():
         there = {name: data for name, data in files.items() if is_report(one, run.run_id, name)}
         if there and format_name != HTML:
-            _check_format(there, one, run, written, told, pictured=pictured, alike=alike)
+            shown = run if format_name not in FOR_PROGRAMS else msgspec.structs.replace(run, shown=run.document)
+            _check_format(there, one, shown, written, told, pictured=pictured, alike=alike)
     page = f"{REPORTS}/{run.run_id}.{HTML}"
     if page in files:
         told.seen.add(page)
@@ -84,7 +87,7 @@ def _check_figures(files: Mapping[str, bytes], run: Reported, written: Written, 
             told.note(f"{name}: not compared with the record: {apart}")
         return apart is None
     try:
-        made = figure_files(run.document, run.run_id)
+        made = figure_files(run.shown, run.run_id)
     except MissingError as fault:
         told.note(f"{FIGURES}: not compared with the record: {fault}")
         return False

@@ -12,6 +12,8 @@ from torchstone.core.errors import unknown
 from torchstone.report import renderers
 from torchstone.report.document import Chart, Document
 
+FOR_PROGRAMS = ("json", "csv")  # formats that are always English
+
 
 class Renderer(Protocol):
     """Writes any Document in one format. `suffix`: of its files, with the dot."""

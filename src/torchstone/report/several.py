@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import ComparedInput, labelled
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.analysis.summary import RunSummary, summarize
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import encode

@@ -25,6 +25,8 @@ from torchstone.report.page_checks import Reported, Told, Written, check_page
 from torchstone.report.release_checks import check_reports, first_line_apart
 from torchstone.report.release_files import DocumentOf, environment_files
 from torchstone.report.training_checks import placed, training_of
+from torchstone.report.translation.catalogue import ENGLISH, languages
+from torchstone.report.translation.documents import translated
 from torchstone.storage.manifest import MANIFEST
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import checked_id, read_record
@@ -143,7 +145,12 @@ def _verify_run(bundle: Bundle, name: str, path: Path, told: _Counted) -> _Run |
 
 def _shown(bundle: Bundle, one: _Run, document_of: DocumentOf, told: _Counted) -> None:
     """Compare what shows a run: the page that carries it, or the files of a release."""
-    run, written = Reported(one.run_id, document_of(one.placed), one.carried), _written(one.claimed)
+    document, language = document_of(one.placed), one.claimed.language if one.claimed is not None else ENGLISH
+    if language not in languages():
+        told.wrong(f"{claims_name(one.run_id)}: there is no report in the language {language}")
+        language = ENGLISH
+    run = Reported(one.run_id, document, translated(document, language), one.carried)
+    written = _written(one.claimed)
     check_reports(bundle.files, run, written, told)
     for name, made in environment_files(one.summary).items():
         if name in bundle.files:
@@ -178,7 +185,7 @@ def _shown_together(
     ours = {name for one in verified for name in one.carried} | {LAYOUT}
     carried = {name: data for name, data in bundle.files.items() if name in ours}
     written = _written(verified[0].claimed if verified else None)
-    check_page(Path(bundle.name).name, bundle.page, Reported("report", document, carried), written, told)
+    check_page(Path(bundle.name).name, bundle.page, Reported("report", document, document, carried), written, told)
 
 
 def _claims(bundle: Bundle, run_id: str, told: _Counted) -> Claims | None:

@@ -173,7 +173,7 @@ def read_run(path: Path, wanted: Wanted | None = None) -> Run:
     `wanted`: of a record, this part alone; a document, or a file of another tool, is read whole.
     """
     from torchstone.storage import foreign
-    from torchstone.storage.document import read_document
+    from torchstone.storage.run_document import read_document
 
     if (tool := foreign.recognised(path)) is not None:
         runs = foreign.looked_at(tool, path)

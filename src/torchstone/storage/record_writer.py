@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -140,7 +141,7 @@ def _ends_with_newline(path: Path, size: int) -> bool:
 def typed_run(folder: Path, run_id: str) -> str:
     """Return how a command is told which run of an output folder is meant."""
     usual = Path(os.environ.get("TORCHSTONE_OUTPUT", "outputs"))
-    return run_id + ("" if folder == usual else f" --output-dir {folder}")
+    return run_id + ("" if folder == usual else f" --output-dir {shlex.quote(str(folder))}")
 
 
 def next_words(folder: Path, head: Head, what: str = "continues") -> str:
@@ -149,7 +150,7 @@ def next_words(folder: Path, head: Head, what: str = "continues") -> str:
     `what`: what `resume` does about it.
     """
     if (fit := head.procedure.fit) is not None:
-        return f"`torchstone train --resume {fit.folder}` continues"
+        return f"`torchstone train --resume {shlex.quote(fit.folder)}` continues"
     where = typed_run(folder, head.run_id)
     if head.ab is not None or head.command[:1] == (SEARCH,):
         return f"`torchstone show {where}` shows what was measured; it cannot be resumed, start a new one"

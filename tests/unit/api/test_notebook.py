@@ -10,10 +10,11 @@ from zoo import HOSTILE
 
 from torchstone.analysis.summary import summarize
 from torchstone.api.benchmarking import Benchmark
-from torchstone.api.diagnostics.diagnosis import Diagnostics
+from torchstone.api.diagnostics.diagnostics import Diagnostics
 from torchstone.api.diagnostics.utilization import DeviceUse, GaugeReading, Utilization
 from torchstone.api.notebook import shown
 from torchstone.api.window import Window
+from torchstone.core.errors import UsageError
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.storage.query import find
 
@@ -38,6 +39,16 @@ def test_a_run_is_shown_with_its_answer_and_pictures(run):
     assert "<svg" in html
     assert "<script" not in html
     assert Benchmark(run, Path("d"), Path("t"))._repr_html_() == html
+
+
+def test_it_is_shown_in_the_language_of_the_environment(run, monkeypatch):
+    monkeypatch.setenv("TORCHSTONE_LANG", "ko")
+    html = run._repr_html_()
+    assert '<div class="torchstone-result" lang="ko">' in html
+    assert "가장 빠" in answer(html)
+    monkeypatch.setenv("TORCHSTONE_LANG", "tlh")
+    with pytest.raises(UsageError, match="unknown language 'tlh'"):
+        run._repr_html_()
 
 
 def test_it_is_the_same_run(run):

@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.cli._parsing import Parser
 from torchstone.cli._run_options import add_run_options, asked
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.execution.plan import sketch
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from torchstone.config.applying import check_target, diff_text, plan_changes, write
-from torchstone.config.request import read_request
+from torchstone.config.run_file import read_request
 from torchstone.config.source import read_file
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.axis import Scalar

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.execution.plan import sketch
 

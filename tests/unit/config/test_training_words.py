@@ -6,7 +6,7 @@ import pytest
 
 from torchstone.config.applying import diff_text, plan_changes, write
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 
 TEXT = """data:

@@ -17,7 +17,7 @@ from torchstone.core.errors import TorchstoneError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts import comparison as charts
+from torchstone.report.charts import machines as charts
 from torchstone.report.charts import training_comparison as training_charts
 from torchstone.report.comparison_folder import write_analysis
 from torchstone.storage.training.metrics_log import EpochMetrics, TrainingMetrics

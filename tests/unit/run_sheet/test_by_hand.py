@@ -45,12 +45,23 @@ def test_a_first_step_that_compiles_is_in_no_window(monkeypatch):
     assert found == pytest.approx([2e-3] * 3, rel=1e-2)
 
 
-@pytest.mark.parametrize("name", ["bert-tiny", "generate-tiny"])
-def test_the_small_twins_run_on_any_machine(name):
+@pytest.mark.parametrize(("name", "passes"), [("bert-tiny", [(8, 64)]), ("generate-tiny", [(4, 32), *[(4, 1)] * 15])])
+def test_a_step_is_so_many_passes_over_so_many_tokens(name, passes):
     torch.manual_seed(0)
+    seen = []
     step = WORKS[name].build(WORKS[name], torch.device("cpu"), torch.float32)
-    step()
-    step()
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, given: seen.append(tuple(given[0].shape)) if is_of_tokens(module) else None
+    )
+    with hook:
+        step()
+        assert seen == passes
+        step()
+    assert seen == passes * 2
+
+
+def is_of_tokens(module):
+    return isinstance(module, torch.nn.Embedding) and module.num_embeddings == 1000
 
 
 def test_a_step_of_training_moves_every_weight_and_leaves_no_gradient():

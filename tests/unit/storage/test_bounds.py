@@ -12,9 +12,9 @@ from torchstone.core.schema.codec import encode
 from torchstone.core.schema.trial import Series
 from torchstone.plugins.checking import look
 from torchstone.storage.bounds import bounded
-from torchstone.storage.document import read_document, write_document
 from torchstone.storage.query import entry_of
 from torchstone.storage.record_reader import read_record
+from torchstone.storage.run_document import read_document, write_document
 
 ODD = {
     "too large": [1e308] * 12,

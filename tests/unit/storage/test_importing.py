@@ -8,11 +8,11 @@ from build import a_run, a_trial
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.run import End
-from torchstone.storage.document import write_document
 from torchstone.storage.importing import import_path
 from torchstone.storage.query import find, runs
 from torchstone.storage.record_reader import read_record
 from torchstone.storage.record_writer import RecordWriter
+from torchstone.storage.run_document import write_document
 
 RUN = a_run([a_trial(steady={"loss": [math.nan]}, items=16.0), a_trial(trial_id="t1", number=1, items=16.0)])
 ID = RUN.head.run_id

@@ -220,8 +220,8 @@ def test_what_to_type_after_a_run_that_ended_early_is_what_its_command_can_do(tm
     trained = msgspec.structs.replace(head, procedure=Procedure(fit=Fit(folder="trained")))
     assert next_words(tmp_path, head) == f"`torchstone resume {run_id}` continues"
     assert (
-        next_words(tmp_path / "a", head, "goes on")
-        == f"`torchstone resume {run_id} --output-dir {tmp_path / 'a'}` goes on"
+        next_words(tmp_path / "a b", head, "goes on")
+        == f"`torchstone resume {run_id} --output-dir '{tmp_path / 'a b'}'` goes on"
     )
     assert next_words(tmp_path, trained) == "`torchstone train --resume trained` continues"
     shown = f"`torchstone show {run_id}` shows what was measured; it cannot be resumed, start a new one"

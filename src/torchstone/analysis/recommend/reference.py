@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.recommend.history import History
+from torchstone.analysis.recommend.case_history import History
 from torchstone.core.schema.codec import encode
 
 

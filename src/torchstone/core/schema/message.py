@@ -11,8 +11,8 @@ from torchstone.core.schema.case import Case, Placement
 from torchstone.core.schema.fit import EpochEnded, Evaluation, Judged
 from torchstone.core.schema.host_profile import HostProfile
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.own_data import OwnData
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import Measurement, Outcome

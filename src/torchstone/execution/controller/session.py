@@ -27,7 +27,7 @@ from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Launcher
-from torchstone.storage.peaks import with_kept
+from torchstone.storage.stored_peaks import with_kept
 
 _SERVES = 5.0  # times as long as it took to start
 

@@ -10,9 +10,9 @@ import msgspec
 from torchstone.core.errors import Unsupported
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.message import MemoryRequest, MemoryTold
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.stats.largest_batch import largest_batch
 from torchstone.execution.worker.auto_settings import brought, settle
 from torchstone.execution.worker.setup import load_model, open_device, open_samples

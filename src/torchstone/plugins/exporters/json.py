@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.document import document_bytes
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.run_document import document_bytes
 from torchstone.plugins.protocols import Exporter
 
 

@@ -25,8 +25,8 @@ from torchstone.core.library_workspace import workspace_bytes
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.phase import BACKWARD, DATA, FORWARD, OPTIMIZER, TRANSFER
 from torchstone.core.stats.caching_allocator import GRANULE, reserved_bytes
 from torchstone.plugins.machine_protocols import Device

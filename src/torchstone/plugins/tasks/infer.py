@@ -7,8 +7,8 @@ from typing import Any
 
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Case
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.plugins.machine_protocols import Device
 from torchstone.plugins.protocols import Batches, Engine, Prepared, Samples
 from torchstone.plugins.tasks._inference import PreparedInference

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchstone.analysis.ci.history import Trace
+from torchstone.analysis.ci.commit_history import Trace
 from torchstone.core.charts.picture import Colours, Coordinate, Divider, Dots, Interval, Panel, Picture
 
 _WIDTH, _HEIGHT, _MOST = 640, 200, 300

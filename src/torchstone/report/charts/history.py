@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.recommend.history import Change, History, Point
+from torchstone.analysis.recommend.case_history import Change, History, Point
 from torchstone.core.charts.picture import Colours, Coordinate, Divider, Dots, Interval, Level, Panel, Picture
 from torchstone.core.charts.thinning import thinned
 

@@ -9,7 +9,7 @@ from torchstone.core.charts.palette import colours, short_names
 from torchstone.core.charts.picture import Bars, Coordinate, Kind, Panel, Picture
 from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import model_name
-from torchstone.core.schema.memory import KINDS
+from torchstone.core.schema.peak_memory import KINDS
 from torchstone.report.document import Chart
 from torchstone.workflows.memory.answer import USUAL_ERROR, Answer, Row
 

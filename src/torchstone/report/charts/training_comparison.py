@@ -15,7 +15,7 @@ import msgspec
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.picture import Coordinate, Panel, Picture
 from torchstone.core.schema.trial import Series
-from torchstone.report.charts.comparison import lines, thinned
+from torchstone.report.charts.machines import lines, thinned
 from torchstone.storage.training.metrics_log import TrainingMetrics
 
 Points = list[tuple[float, float]]

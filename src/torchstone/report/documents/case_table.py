@@ -23,7 +23,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Status
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts
-from torchstone.report.documents.load import verdict_column
+from torchstone.report.documents.load_results import verdict_column
 
 
 class _Figure(msgspec.Struct, frozen=True):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torchstone.analysis.compare.answer import Answer
 from torchstone.analysis.compare.compare import ALPHA, ComparedRuns, Judged
 from torchstone.analysis.compare.compared_figures import higher_is_better, primary
 from torchstone.analysis.compare.item_times import ItemTimeRatio, item_time_ratios
 from torchstone.analysis.compare.matching import left_out
 from torchstone.analysis.compare.runtimes import RuntimeRatio, runtime_ratios
 from torchstone.analysis.compare.specifications import specifications
+from torchstone.analysis.compare.task_answers import Answer
 from torchstone.core import units
 from torchstone.core.schema.comparison import Comparison, Differing, Judgement
 from torchstone.report.document import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.compare.inputs import ComparedInput
 from torchstone.core.charts.picture import Picture
-from torchstone.report.charts import comparison as charts
+from torchstone.report.charts import machines as charts
 from torchstone.report.charts import training_comparison as trainings
 from torchstone.report.document import Chart, Part, Role, Section, Text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from torchstone.core import units
 from torchstone.core.schema.metric import RAW
 from torchstone.core.stats.proportion import wilson
-from torchstone.report.charts.training import confusion
+from torchstone.report.charts.confusion_matrix import confusion
 from torchstone.report.document import Chart, Column, Document, Facts, Part, Role, Table, Text
 from torchstone.workflows.train.evaluation import TestResults
 from torchstone.workflows.train.quality import TestMetrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from torchstone.analysis.recommend.history import History
+from torchstone.analysis.recommend.case_history import History
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 CHANGED, LEFT_OUT = "|", "·"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Judged
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
 from torchstone.report.document import Document, Part, Role, Section, Text

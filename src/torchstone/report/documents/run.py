@@ -21,7 +21,7 @@ from torchstone.report.documents.case_table import case_parts
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.documents.findings import finding_parts
 from torchstone.report.documents.full_report import report_section
-from torchstone.report.documents.load import goodput_parts
+from torchstone.report.documents.load_results import goodput_parts
 from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run_answer import answer_parts
 from torchstone.report.documents.scaling import scaling_parts

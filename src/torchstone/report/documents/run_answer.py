@@ -15,7 +15,7 @@ from torchstone.core.schema.case import Task, model_name
 from torchstone.core.schema.estimate import Estimate, Severity, Verdict, too_wide
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.report.document import Part, Role, Section, Text, paragraphs
-from torchstone.report.documents.load import load_lines
+from torchstone.report.documents.load_results import load_lines
 from torchstone.report.documents.wording import differing, point_words
 
 _MOST = 6  # workloads that are answered at once

@@ -16,6 +16,7 @@ from torchstone.report.pages.run_page import live_part, pictures_page, run_page,
 from torchstone.report.pages.runs_page import runs_page
 from torchstone.report.pages.site import STATIC, Answer, Site, redirect
 from torchstone.report.pages.store import GoneError
+from torchstone.report.translation.spoken import speaking
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -65,6 +66,11 @@ def _home(_site: Site, query: Query) -> Answer:
 def _respond(site: Site, view: View, request: Request) -> Response:
     """Answer in a thread of Starlette's: views read files."""
     query = Query(request.query_params.multi_items())
+    with speaking(site.language):
+        return _answered(site, view, query, request)
+
+
+def _answered(site: Site, view: View, query: Query, request: Request) -> Response:
     try:
         answer = view(site, query, **request.path_params)
         same = answer.headers.get("etag")
@@ -87,13 +93,16 @@ def _response(answer: Answer) -> Response:
 
 
 async def _not_there(site: Site, _request: Request, fault: Any) -> Response:
-    said = "There is no such page." if fault.status_code == 404 else str(fault.detail)
-    return _response(site.message("Nothing here", said, fault.status_code))
+    if fault.status_code == 404:
+        return _response(site.message("Nothing here", "There is no such page.", 404))
+    return _response(site.message("Nothing here", str(fault.detail), fault.status_code))
 
 
 async def _failed(site: Site, _request: Request, fault: Exception) -> Response:
-    text = f"{type(fault).__name__}: the terminal of torchstone serve shows where. The other pages are as they were."
-    return _response(site.message("This page failed", text, 500))
+    return _response(site.message(
+        "This page failed",
+        f"{type(fault).__name__}: the terminal of torchstone serve shows where. The other pages are as they were.", 500,
+    ))  # fmt: skip
 
 
 class _Guarded:

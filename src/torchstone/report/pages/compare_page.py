@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import of_runs
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.report.document import Document
 from torchstone.report.documents.comparison import comparison_document
@@ -16,6 +16,8 @@ from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.differences import Fact, facts_of
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
+from torchstone.report.translation.documents import in_spoken_language
+from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import cases_of
 from torchstone.storage.query import Entry, read_run, stored
 from torchstone.storage.summaries import CaseRow
@@ -55,7 +57,8 @@ def compare_page(site: Site, query: Query) -> Answer:
     facts = facts_of([entry.head for entry in entries])
     document, why = _judged(site, entries)
     return site.show(
-        "compare.html", title=f"Comparison of {len(ids)} runs", here="/runs", ids=ids, document=document, why=why,
+        "compare.html", title=said("Comparison of {0} runs", len(ids)), here="/runs", ids=ids, document=document,
+        why=why,
         facts=[fact for fact in facts if everything or fact.differs], same=sum(not fact.differs for fact in facts),
         everything=everything, rates=rates[:_MOST_CASES], more_rates=max(0, len(rates) - _MOST_CASES),
         other=_other(ids, everything=everything), starts=_starts, pictures=pictures(compare_address(ids), document),
@@ -113,7 +116,7 @@ def _judged(site: Site, entries: Sequence[Entry]) -> tuple[Document | None, str]
     sizes = [entry.path.stat().st_size for entry in entries if entry.path.is_file()]
     if sum(sizes) > _MOST_BYTES:
         ids = " ".join(entry.row.run_id for entry in entries)
-        return None, f"The records are too large to compare on a page. Type: torchstone compare {ids}"
+        return None, said("The records are too large to compare on a page. Type: torchstone compare {0}", ids)
     try:
         return site.kept(_state(entries), lambda: _comparison(entries)), ""
     except UsageError as fault:
@@ -128,4 +131,4 @@ def _state(entries: Sequence[Entry]) -> tuple[object, ...]:
 def _comparison(entries: Sequence[Entry]) -> Document:
     participants = of_runs([read_run(entry.path) for entry in entries])
     compared = compare(participants, Asked())
-    return comparison_document(compared, answers(compared))
+    return in_spoken_language(comparison_document(compared, answers(compared)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from torchstone.analysis.recommend.history import Histories, histories_of
+from torchstone.analysis.recommend.case_history import Histories, histories_of
 from torchstone.core.errors import UsageError, unknown
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.metric import FIGURES
@@ -15,6 +15,8 @@ from torchstone.report.pages.address import Query, address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
+from torchstone.report.translation.documents import in_spoken_language
+from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import Key, Wanted, devices, models, series_lines
 from torchstone.storage.measured import measured_of_case
 
@@ -36,7 +38,7 @@ def series_page(site: Site, query: Query) -> Answer:
     last = found[_LENGTH - 1] if len(found) > _LENGTH else None
     return site.show(
         "series.html", wanted=wanted, rows=found[:_LENGTH], newest=before is None,
-        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title="History",
+        older=str(Key(last.newest_utc, str(last.id))) if last is not None else None, title=said("History"),
         here="/history", tasks=[str(task) for task in Task], is_filtered=wanted != Wanted(), models=offered[0],
         devices=offered[1],
     )  # fmt: skip
@@ -50,9 +52,9 @@ def history_page(site: Site, query: Query, case_id: str) -> Answer:
     pairs = [pair for pair in query.without_empty() if pair[0] in ("figure", "suspect")]
     document = _document(told)
     return site.show(
-        "history.html", title=label(one) if one is not None else f"Case {case_id}", here="/history", case_id=case_id,
-        document=document, metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES, most=_NEWEST,
-        runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs), document),
+        "history.html", title=label(one) if one is not None else said("Case {0}", case_id), here="/history",
+        case_id=case_id, document=document, metric=told.metric, suspect=_is_suspect(query), metrics=FIGURES,
+        most=_NEWEST, runs=told.runs, pictures=pictures(address(f"/history/{case_id}", *pairs), document),
     )  # fmt: skip
 
 
@@ -65,10 +67,10 @@ def history_picture(site: Site, query: Query, case_id: str, name: str) -> Answer
 def _document(told: Histories) -> Document:
     """Return the Document of histories, with their picture behind its first part, which is the answer."""
     document = history_document(told)
-    if charts_of(document) or not any(len(one.points) > 1 for one in told.histories):
-        return document
-    shown = Chart("history", _SAYS, chart(told.histories))
-    return msgspec.structs.replace(document, parts=(*document.parts[:1], shown, *document.parts[1:]))
+    if not charts_of(document) and any(len(one.points) > 1 for one in told.histories):
+        shown = Chart("history", _SAYS, chart(told.histories))
+        document = msgspec.structs.replace(document, parts=(*document.parts[:1], shown, *document.parts[1:]))
+    return in_spoken_language(document)
 
 
 def _is_suspect(query: Query) -> bool:

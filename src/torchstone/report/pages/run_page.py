@@ -15,6 +15,8 @@ from torchstone.report.pages.address import Query, address, compare_address
 from torchstone.report.pages.pictures import picture, pictures
 from torchstone.report.pages.site import Answer, Site, redirect
 from torchstone.report.pictures import charts_of
+from torchstone.report.translation.documents import in_spoken_language
+from torchstone.report.translation.spoken import said
 from torchstone.storage.catalogue import before, beginning_with, cases_of, line_of
 from torchstone.storage.index import is_stale
 from torchstone.storage.progress import Progress, is_written
@@ -120,8 +122,8 @@ def pictures_page(site: Site, _query: Query, run_id: str) -> Answer:
     entry = _entry(site, run_id)
     document = _drawn(site, entry)[0]
     return site.show(
-        "run_pictures.html", title=f"Pictures of {entry.row.name}", here="/runs", line=entry.row, document=document,
-        pictures=pictures(f"/runs/{run_id}", document),
+        "run_pictures.html", title=said("Pictures of {0}", entry.row.name), here="/runs", line=entry.row,
+        document=document, pictures=pictures(f"/runs/{run_id}", document),
     )  # fmt: skip
 
 
@@ -155,9 +157,9 @@ def _drawn(site: Site, entry: Entry) -> tuple[Document, object]:
         raise UsageError(f"{entry.path.name} is not there any more: its pictures cannot be drawn") from fault
     if found.st_size > _MOST_BYTES:
         how = f"torchstone report {entry.row.run_id} --format html"
-        return Document("", (Text("The record is too large to draw on a page. Type:"), Command(how))), ()
+        return Document("", (Text(said("The record is too large to draw on a page. Type:")), Command(how))), ()
     key = "pictures", _state(entry, None), found.st_size, found.st_mtime_ns
-    return site.kept(key, lambda: Document("", _pictures(_summary(site, entry), entry.path))), key
+    return site.kept(key, lambda: in_spoken_language(Document("", _pictures(_summary(site, entry), entry.path)))), key
 
 
 def _pictures(summary: RunSummary, record: Path) -> tuple[Section, ...]:
@@ -169,7 +171,7 @@ def _another(site: Site, query: Query, ids: Sequence[str], word: str) -> Answer:
     if len(ids) == 1:
         return redirect(address(f"/runs/{ids[0]}", *query.without_empty()))
     if ids:
-        return site.show("several.html", 404, title="Several runs", here="/runs", word=word, ids=ids)
+        return site.show("several.html", 404, title=said("Several runs"), here="/runs", word=word, ids=ids)
     return site.message("No such run", f"No run has the id {word}, or begins with it.", 404)
 
 
@@ -183,7 +185,7 @@ def _document(site: Site, entry: Entry, asked: int | None) -> Document:
     reported = (asked, asked + _CASES) if asked is not None else None
     return site.kept(
         _state(entry, asked),
-        lambda: site.document_of(_summary(site, entry), every=asked is not None, reported=reported),
+        lambda: in_spoken_language(site.document_of(_summary(site, entry), every=asked is not None, reported=reported)),
     )
 
 

@@ -14,10 +14,11 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.plain_text import plain
-from torchstone.report.charts.ratios import ratios_chart
-from torchstone.report.document import Column, Document, Role
+from torchstone.report.document import Chart, Column, Document, Ratios, Role
 from torchstone.report.pages.store import Store
 from torchstone.report.pages.team_pages import TeamPages
+from torchstone.report.pictures import charts_of
+from torchstone.report.translation.spoken import said, speaking, spoken
 from torchstone.storage.progress import Following
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Site:
 
     def __init__(self, store: Store | TeamPages, document_of: DocumentOf) -> None:
         self.store, self.document_of = store, document_of
+        self.language = spoken()  # of all pages
         self._templates = _environment()
         for name in self._templates.list_templates():  # read now: the first page is as soon there as the others
             self._templates.get_template(name)
@@ -74,13 +76,15 @@ class Site:
         self, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **context: Any
     ) -> Answer:
         """Return the page that a template makes of these values."""
-        about = {"store": self.store, "numbers": itertools.count(1), **context}
-        text = self._templates.get_template(template).render(about)
+        about = {"store": self.store, "numbers": itertools.count(1), "language": self.language, **context}
+        with speaking(self.language):
+            text = self._templates.get_template(template).render(about)
         return Answer(text.encode("utf-8", "replace"), status, headers=headers or {})
 
     def message(self, title: str, text: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
-        """Return a page that says one thing."""
-        return self.show("message.html", status, headers, title=title, text=text, here="")
+        """Return a page that says one thing, which is in English."""
+        with speaking(self.language):
+            return self.show("message.html", status, headers, title=said(title), text=said(text), here="")
 
     def kept(self, key: object, make: Callable[[], T]) -> T:
         """Return what was made for this key before, or make it. The key names the state of the record, too."""
@@ -117,11 +121,17 @@ def _environment() -> Environment:
     )  # fmt: skip
     found.filters.update(
         kind=lambda part: type(part).__name__.lower(), moment=_moment, cut=_cut, rate=_rate, around=_around,
-        columns=_columns, linked=_linked, next=next, forest=ratios_chart, code=with_code,
+        columns=_columns, linked=_linked, next=next, forest=_forest, code=with_code,
         seconds=lambda value: units.quantity(value, "s"),
     )  # fmt: skip
-    found.globals.update(headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
+    found.globals.update(say=said, headline=Role.HEADLINE, note=Role.NOTE, detail=Role.DETAIL)
     return found
+
+
+def _forest(told: Ratios) -> Chart | None:
+    """Return the forest plot of ratios, in the language that is spoken."""
+    charts = charts_of(Document("", (told,), language=spoken()))
+    return charts[0] if charts else None
 
 
 def _printable(value: object) -> object:
@@ -153,7 +163,7 @@ def _around(value: float | None, low: float | None, high: float | None) -> str:
     """Return "±1.2 %", or why there is none."""
     if value is None:
         return ""
-    return units.spread(value, low, high) or "one trial: no interval"
+    return units.spread(value, low, high) or said("one trial: no interval")
 
 
 def _columns(columns: tuple[Column, ...]) -> list[Column]:
@@ -163,8 +173,8 @@ def _columns(columns: tuple[Column, ...]) -> list[Column]:
 
 def _linked(cell: str, title: str) -> str | None:
     """Return the page of what a cell names; None where it names nothing that has one."""
-    if title in _RUN_COLUMNS and _RUN_ID.fullmatch(cell):
+    if title in (*_RUN_COLUMNS, said("run"), said("from run")) and _RUN_ID.fullmatch(cell):
         return f"/runs/{cell}"
-    if title == "case" and _CASE_ID.fullmatch(cell):
+    if title in ("case", said("case")) and _CASE_ID.fullmatch(cell):
         return f"/history/{cell}"
     return None

@@ -1,14 +1,21 @@
-"""The language that is spoken where it is not handed down: by a command, and by a renderer in words of its own."""
+"""The language that is spoken where it is not handed down: by a command, a notebook, a renderer in its own words."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from torchstone.report.translation.catalogue import ENGLISH, known_language
 
-_LANGUAGE: ContextVar[str] = ContextVar("language", default=ENGLISH)
+VARIABLE = "TORCHSTONE_LANG"
+_LANGUAGE: ContextVar[str | None] = ContextVar("language", default=None)
+
+
+def usual() -> str:
+    """Return the language where none is asked for: that of the environment, or English."""
+    return os.environ.get(VARIABLE) or ENGLISH
 
 
 @contextmanager
@@ -22,13 +29,13 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def spoken() -> str:
-    """Return the name of the language."""
-    return _LANGUAGE.get()
+    """Return the name of the language. Raises UsageError where the environment names one that there is not."""
+    return _LANGUAGE.get() or known_language(usual())
 
 
 def said(text: str, *values: object) -> str:
     """Return a text of our own in the language that is spoken, its places {0}, {1} filled with the values."""
-    language = _LANGUAGE.get()
+    language = spoken()
     if language != ENGLISH:
         from torchstone.report.translation.translator import translation  # its catalogue takes a moment to load
 

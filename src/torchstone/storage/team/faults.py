@@ -74,10 +74,7 @@ def translated(fault: psycopg.Error, team: Team) -> TorchstoneError:
     if state in ("3D000", "42704") or any(words in said for words in _UNKNOWN):
         return RefusedError(f"{team}: {said}")
     if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
-        return AwayError(
-            f"{team} cannot be reached ({said}); nothing is lost: records stay in the output folder, and "
-            "`torchstone push --all` sends them later"
-        )
+        return AwayError(f"{team} cannot be reached ({said})")
     return TorchstoneError(f"{team}: {said}")
 
 

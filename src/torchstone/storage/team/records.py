@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.run import Run
-from torchstone.storage import peaks
+from torchstone.storage import stored_peaks
 from torchstone.storage.connection import Connection, streamed
 from torchstone.storage.record_reader import MOST_BYTES, checked_id
 from torchstone.storage.record_writer import record_lines
@@ -102,7 +102,7 @@ def fetched(session: Connection, run_id: str) -> Path:
         raise UsageError(f"run {run_id} is not in the store any more")
     if not _DIGEST.fullmatch(found[0]):  # it names a folder here
         raise UsageError(f"run {run_id}: its record in the store is damaged; push it again from where it was measured")
-    folder = peaks.folder().parent / "store"
+    folder = stored_peaks.folder().parent / "store"
     path = folder / str(found[0]) / f"{checked_id(run_id)}.jsonl"
     if path.is_file():
         return path

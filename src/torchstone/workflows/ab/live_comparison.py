@@ -25,8 +25,8 @@ from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter
 from torchstone.workflows.ab.experiment import Experiment, ExperimentResult, Progress, in_turns
 from torchstone.workflows.ab.pair import Variant
-from torchstone.workflows.ab.request import SideRequest, Sketched, case_of, sketched
 from torchstone.workflows.ab.session_pool import SessionPool
+from torchstone.workflows.ab.sides import SideRequest, Sketched, case_of, sketched
 from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 

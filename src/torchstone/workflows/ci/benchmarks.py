@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import model_name

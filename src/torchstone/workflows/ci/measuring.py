@@ -23,8 +23,8 @@ from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.storage.ci_folder import write_result
 from torchstone.storage.record_reader import read_record
 from torchstone.workflows.ab.live_comparison import AbCampaign
-from torchstone.workflows.ab.request import SideRequest, sketched
 from torchstone.workflows.ab.revisions import Revision, checked_out
+from torchstone.workflows.ab.sides import SideRequest, sketched
 from torchstone.workflows.ci.benchmarks import Benchmark
 
 USUAL_S = 90.0  # a benchmark

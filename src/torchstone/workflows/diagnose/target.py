@@ -25,7 +25,7 @@ from torchstone.plugins import registry
 from torchstone.plugins.model_choice import card_of
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
     from torchstone.storage.query import Entry
 

@@ -30,7 +30,7 @@ from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.rounds import OVER
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.campaign import begun, code_of
-from torchstone.workflows.goodput.request import WITHIN_S, GoodputRequest, Loads
+from torchstone.workflows.goodput.load_cases import WITHIN_S, GoodputRequest, Loads
 from torchstone.workflows.run.results import Results, published
 
 _USUAL_TRIALS = 20  # a load may take so large a part of the time, where its length was not given

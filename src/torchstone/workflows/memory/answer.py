@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.analysis.advice.choices import SAFE_SHARE
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.memory import PeakMemory
+from torchstone.core.schema.peak_memory import PeakMemory
 
 # How far a predicted peak was from what the allocator counted, of the cases of benchmarks/memory_model.py (CPU):
 # the median, and what nine of ten keep to (benchmarks/data/memory_model.json; a test holds the one against the other).

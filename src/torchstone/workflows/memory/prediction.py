@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import Card
 from torchstone.core.errors import UsageError
 from torchstone.core.library_workspace import workspace_bytes

@@ -14,8 +14,8 @@ from torchstone.core.schema.search import Point
 from torchstone.execution import machine_facts
 from torchstone.workflows.memory.answer import Row
 from torchstone.workflows.memory.prediction import Asked
-from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
 
 class Tried(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 
 class Campaign:

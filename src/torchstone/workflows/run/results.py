@@ -15,9 +15,9 @@ from torchstone.core.schema.performance_summary import performance_summaries
 from torchstone.core.schema.run import Run
 from torchstone.execution.controller.active_run import missing
 from torchstone.plugins import registry
-from torchstone.storage.document import write_document
 from torchstone.storage.query import entry_of, locate
 from torchstone.storage.record_writer import unwritten
+from torchstone.storage.run_document import write_document
 
 
 class Results(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from torchstone.plugins.cluster_protocol import Cluster
 from torchstone.workflows.campaign import code_of
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from torchstone.plugins.data_choice import has_end
 from torchstone.plugins.model_choice import card_of
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
 
 _LONGEST_S = 30 * 86400.0  # a training takes what it takes; a loader that hangs is ended some day

@@ -28,10 +28,10 @@ from torchstone.workflows.campaign import begun, code_of
 from torchstone.workflows.run.results import Results, published
 from torchstone.workflows.tune.answering import answer_of
 from torchstone.workflows.tune.final_round import ranked, run_rounds
-from torchstone.workflows.tune.request import TuneRequest, TuneSketch
 from torchstone.workflows.tune.scoring import shortfall
 from torchstone.workflows.tune.searching import Probes, allowed, search
 from torchstone.workflows.tune.space import Space
+from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 from torchstone.workflows.tune.watching import TuneWatcher
 
 _FINALISTS = 3

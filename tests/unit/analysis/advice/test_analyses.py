@@ -13,7 +13,7 @@ from torchstone.analysis.advice.analyses import analyses
 from torchstone.analysis.roofline.bound import Bound
 from torchstone.analysis.rows import case_rows
 from torchstone.analysis.summary import summarize
-from torchstone.core.schema.document import document_bytes
+from torchstone.core.schema.run_document import document_bytes
 from torchstone.storage.query import entry_of
 
 

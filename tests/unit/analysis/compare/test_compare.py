@@ -10,10 +10,10 @@ import pytest
 from build import a_case, a_machine, a_trial
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.gate import Gate, failing
 from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.comparison import Judgement, Rules

@@ -12,7 +12,7 @@ from torchstone.analysis.compare.matching import left_out, lost, match
 from torchstone.analysis.compare.specifications import specifications
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement, Task
-from torchstone.storage.document import write_document
+from torchstone.storage.run_document import write_document
 from torchstone.storage.training.folder import METRICS, write_json
 from torchstone.storage.training.metrics_log import TrainingMetrics
 

@@ -9,9 +9,9 @@ from build import a_run, a_tune_spec
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.codec import decode, encode
 from torchstone.core.schema.comparison import Rules
-from torchstone.core.schema.document import Document, document_bytes
 from torchstone.core.schema.renamed import in_present_words
 from torchstone.core.schema.run import Head, Line
+from torchstone.core.schema.run_document import Document, document_bytes
 
 HEAD = msgspec.structs.replace(a_run().head, tune=a_tune_spec(), ab=Rules(margin=0.03))
 

@@ -150,7 +150,7 @@ def test_a_full_disk_after_the_last_trial_says_what_is_safe_and_what_to_type(tmp
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if what == "document":
-        monkeypatch.setattr("torchstone.storage.document.document_bytes", full)
+        monkeypatch.setattr("torchstone.storage.run_document.document_bytes", full)
     else:
         monkeypatch.setattr("tempfile.TemporaryDirectory", full)
     with pytest.raises(MissingError) as fault:

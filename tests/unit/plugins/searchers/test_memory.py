@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from torchstone.core.schema.search import Part, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
-from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
+from torchstone.plugins.searchers.adaptive.memory_limit import Fit, Memory
 from torchstone.plugins.searchers.adaptive.space import Space
 
 BATCHES = tuple(2**n for n in range(12))

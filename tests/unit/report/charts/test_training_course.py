@@ -5,7 +5,7 @@ from results import a_memory_row, an_epoch, metrics_of
 
 from torchstone.core.charts.picture import Divider, Failure, Line
 from torchstone.core.charts.thinning import MOST_POINTS
-from torchstone.core.schema.memory import KINDS
+from torchstone.core.schema.peak_memory import KINDS
 from torchstone.core.schema.trial import Series
 from torchstone.report.charts.memory_kinds import memory_chart
 from torchstone.report.charts.search import search_chart

@@ -5,9 +5,9 @@ import re
 from build import a_case
 from comparable import a_gpu, a_stored_run
 
-from torchstone.analysis.compare.answer import answers
 from torchstone.analysis.compare.compare import Asked, compare
 from torchstone.analysis.compare.inputs import ComparedInput
+from torchstone.analysis.compare.task_answers import answers
 from torchstone.core.schema.case import Placement, Task
 from torchstone.report.document import Document, Facts, Section, Table
 from torchstone.report.documents.comparison import comparison_document

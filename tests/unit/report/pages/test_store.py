@@ -19,12 +19,13 @@ def seen(kept):
         return len(run_lines(connection, Wanted()))
 
 
-def until(is_so):
+def soon(is_so):
+    """Wait 4 s at most until it is so; return whether it is."""
     for _ in range(400):
         if is_so():
-            return
+            return True
         time.sleep(0.01)
-    raise AssertionError("it did not come")
+    return False
 
 
 def test_between_two_looks_it_rests_unless_it_is_hurried(tmp_path):
@@ -49,13 +50,13 @@ def test_it_looks_only_when_it_is_asked_and_once_for_all_who_ask(tmp_path, monke
     monkeypatch.setattr(module, "sync", look)
     monkeypatch.setattr(module, "_LEAST_S", 0.05)
     with Store(tmp_path) as kept:
-        until(lambda: len(looks) == 1)
+        assert soon(lambda: len(looks) == 1)
         time.sleep(0.2)
         assert len(looks) == 1
         kept._rests_until_s = time.monotonic() + 10.0
         for _ in range(5):
             kept.freshen()
-        until(lambda: len(looks) == 2)
+        assert soon(lambda: len(looks) == 2)
         time.sleep(0.2)
         assert len(looks) <= 3
 
@@ -79,13 +80,21 @@ def test_a_look_that_began_before_a_record_was_written_does_not_count(tmp_path, 
 
 
 def test_a_long_look_is_said(tmp_path, monkeypatch):
-    may_end = threading.Event()
-    monkeypatch.setattr(module, "sync", lambda *_: may_end.wait(5.0) and ())
-    monkeypatch.setattr(module, "_LONG_S", 0.0)
+    began, may_end = threading.Event(), threading.Event()
+
+    def slow(*_):
+        began.set()
+        may_end.wait(5.0)
+        return ()
+
+    monkeypatch.setattr(module, "sync", slow)
     with Store(tmp_path) as kept:
-        until(lambda: kept.is_behind)
+        assert began.wait(5.0)
+        assert not kept.is_behind
+        monkeypatch.setattr(module, "_LONG_S", 0.0)
+        assert soon(lambda: kept.is_behind)
         may_end.set()
-        until(lambda: not kept.is_behind)
+        assert soon(lambda: not kept.is_behind)
 
 
 def test_a_look_that_fails_is_said_and_the_next_may_succeed(tmp_path, monkeypatch):
@@ -98,7 +107,7 @@ def test_a_look_that_fails_is_said_and_the_next_may_succeed(tmp_path, monkeypatc
 
     monkeypatch.setattr(module, "sync", faulty)
     with Store(tmp_path) as kept:
-        until(lambda: kept.fault == "OSError: the disk is gone")
+        assert soon(lambda: kept.fault == "OSError: the disk is gone")
         kept.freshen(hurry=True)
         assert kept.fault is None
 

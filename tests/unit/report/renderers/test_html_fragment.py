@@ -35,7 +35,7 @@ def without_style(text):
 def test_it_is_one_bounded_element_without_script_or_address(make):
     text = fragment(make())
     assert len(text.encode()) <= 600_000
-    assert re.match(r'<div class="torchstone-result">\n<style>\n?\.torchstone-result \{', text.lstrip())
+    assert re.match(r'<div class="torchstone-result" lang="en">\n<style>\n?\.torchstone-result \{', text.lstrip())
     assert text.rstrip().endswith("</div>")
     assert "<script" not in text
     assert "url(" not in text.replace("url(#", ""), "nothing is loaded"

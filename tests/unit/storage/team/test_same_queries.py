@@ -77,16 +77,18 @@ def plain(found: Any) -> Any:
     return found
 
 
-def both(places, ask):
-    def told(place):
-        try:
-            return plain(ask(place))
-        except UsageError as fault:
-            return plain(fault)
-
-    ours, theirs = map(told, places)
+def check_same(places, ask):
+    """Check that both stores answer the same; return the answer."""
+    ours, theirs = (plain(ask(place)) for place in places)
     assert encode(theirs) == encode(ours)
     return ours
+
+
+def found_or_refused(place, word):
+    try:
+        return find(place, word)
+    except UsageError as fault:
+        return fault
 
 
 def on(query):
@@ -102,24 +104,24 @@ def on(query):
 def test_lists_of_runs(places, name, device):
     if name is not None and "\ud800" in name:
         pytest.skip("SQLite refuses half a character")
-    both(places, lambda place: runs(place, None, name, device))
-    both(places, lambda place: runs(place, 3, name, device))
+    check_same(places, lambda place: runs(place, None, name, device))
+    check_same(places, lambda place: runs(place, 3, name, device))
 
 
 @pytest.mark.parametrize("word", ["latest", "night 12", "가나다", "202601", "20260113", "nothing", "", *HOSTILE[:8]])
 def test_one_run_by_any_of_its_names(places, word):
-    both(places, lambda place: find(place, word))
+    check_same(places, lambda place: found_or_refused(place, word))
 
 
 def test_ids_prefixes_and_records(places):
-    ids = [row["run_id"] for row in both(places, runs)]
+    ids = [row["run_id"] for row in check_same(places, runs)]
     assert len(ids) == 40
     for run_id in ids[::7]:
-        both(places, lambda place, one=run_id: find(place, one))
-        both(places, lambda place, one=run_id: find(place, one[:-5]))
-        both(places, on(lambda connection, one=run_id: catalogue.cases_of(connection, one)))
-        both(places, on(lambda connection, one=run_id: catalogue.line_of(connection, one)))
-        both(places, on(lambda connection, one=run_id: catalogue.beginning_with(connection, one[:6])))
+        check_same(places, lambda place, one=run_id: find(place, one))
+        check_same(places, lambda place, one=run_id: find(place, one[:-5]))
+        check_same(places, on(lambda connection, one=run_id: catalogue.cases_of(connection, one)))
+        check_same(places, on(lambda connection, one=run_id: catalogue.line_of(connection, one)))
+        check_same(places, on(lambda connection, one=run_id: catalogue.beginning_with(connection, one[:6])))
         folder, team = places
         assert encode(read_run(locate(folder, run_id))) == encode(read_run(locate(team, run_id)))
         with current(team) as (connection, _):
@@ -140,8 +142,8 @@ WANTED = [
 def test_pages(places, query, wanted):
     if "\ud800" in wanted.text:
         pytest.skip("SQLite refuses half a character")
-    both(places, on(lambda connection: query(connection, wanted)))
-    both(places, on(lambda connection: query(connection, wanted, None, 5)))
+    check_same(places, on(lambda connection: query(connection, wanted)))
+    check_same(places, on(lambda connection: query(connection, wanted, None, 5)))
 
 
 def series(connection, *about):
@@ -153,33 +155,33 @@ def series(connection, *about):
 def test_pages_of_cases(places, wanted):
     if "\ud800" in wanted.text:
         pytest.skip("SQLite refuses half a character")
-    both(places, on(lambda connection: series(connection, wanted)))
+    check_same(places, on(lambda connection: series(connection, wanted)))
 
 
 def test_pages_behind_a_key(places):
     behind, seen = None, 0
-    while page := both(places, on(lambda c, b=behind: catalogue.run_lines(c, Wanted(), b, 7))):
+    while page := check_same(places, on(lambda c, b=behind: catalogue.run_lines(c, Wanted(), b, 7))):
         behind = Key(page[-1]["started_utc"], page[-1]["run_id"])
-        both(places, on(lambda c, b=behind: series(c, Wanted(), Key(b.moment, "0"))))
-        both(places, on(lambda c, b=behind: catalogue.finding_lines(c, Wanted(), Key(b.moment, "0"), 7)))
+        check_same(places, on(lambda c, b=behind: series(c, Wanted(), Key(b.moment, "0"))))
+        check_same(places, on(lambda c, b=behind: catalogue.finding_lines(c, Wanted(), Key(b.moment, "0"), 7)))
         seen += len(page)
     assert seen == 40
 
 
 def test_what_there_is_to_choose_from(places):
     for query in (catalogue.models, catalogue.devices, catalogue.checks):
-        assert both(places, on(query))
+        assert check_same(places, on(query))
 
 
 @pytest.mark.parametrize("figures", [("throughput",), ("throughput", "step_time", "peak_rss_bytes"), ("nothing",)])
 def test_measured(places, figures):
-    both(places, lambda place: measured(place, figures))
+    check_same(places, lambda place: measured(place, figures))
     for one in (BERT, RESNET):
-        both(places, on(lambda c, case_id=one.case_id: measured_of_case(c, case_id, figures, 5)))
+        check_same(places, on(lambda c, case_id=one.case_id: measured_of_case(c, case_id, figures, 5)))
 
 
 def test_answers_of_tunes(places):
-    assert both(places, lambda place: [one.head.run_id for one in answers(place)]) == []
+    assert check_same(places, lambda place: [one.head.run_id for one in answers(place)]) == []
 
 
 def test_tables_have_the_columns_of_the_index_in_its_order(places):

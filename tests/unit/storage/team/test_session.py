@@ -54,8 +54,8 @@ def test_no_error_quotes_a_password(monkeypatch):
 @pytest.mark.parametrize(
     ("made", "kind", "says"),
     [
-        (("OperationalError", "connection refused"), AwayError, "torchstone push --all"),
-        (("AdminShutdown", "terminating connection"), AwayError, "nothing is lost"),
+        (("OperationalError", "connection refused"), AwayError, "cannot be reached (connection refused)"),
+        (("AdminShutdown", "terminating connection"), AwayError, "cannot be reached"),
         (("OperationalError", 'FATAL: password authentication failed for user "ana"'), UsageError, "refused this user"),
         (("OperationalError", 'FATAL: database "bench" does not exist'), UsageError, "does not exist"),
         (("InsufficientPrivilege", "permission denied for table runs"), UsageError, "torchstone store roles"),

@@ -8,7 +8,7 @@ import pytest
 from build import a_machine, a_run
 from fakes import FakeClock
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import MissingError, UsageError
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.machine import DeviceInfo, Room
@@ -17,7 +17,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.execution.controller import room
 from torchstone.workflows import campaign
 from torchstone.workflows.ab import live_comparison
-from torchstone.workflows.ab.request import SideRequest
+from torchstone.workflows.ab.sides import SideRequest
 
 A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "builtin:mlp"),), device="cpu"))
 

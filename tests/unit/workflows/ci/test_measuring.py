@@ -14,7 +14,7 @@ from torchstone.core.schema.ci import State
 from torchstone.core.schema.comparison import Rules
 from torchstone.core.schema.run import Run
 from torchstone.storage.ci_folder import read_result
-from torchstone.workflows.ab.request import SideRequest
+from torchstone.workflows.ab.sides import SideRequest
 from torchstone.workflows.ci.benchmarks import benchmarks
 from torchstone.workflows.ci.measuring import CiAsked, CiMeasurement
 

@@ -9,7 +9,7 @@ from evidences import SETTINGS
 
 from torchstone.analysis.summary import summarize
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.cards import card
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.message import MemoryTold
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.request import WorkloadRequest
 from torchstone.workflows.memory import prediction, tracing
 from torchstone.workflows.memory.answer import Row, Verdict, limit_bytes
 from torchstone.workflows.memory.tuned import fitting, tried_on
-from torchstone.workflows.tune.request import TuneRequest
+from torchstone.workflows.tune.specification import TuneRequest
 
 GIB = 2**30
 

@@ -4,7 +4,7 @@ import pytest
 
 from torchstone.core.charts.picture import Cells
 from torchstone.core.errors import UsageError
-from torchstone.report.charts.training import confusion
+from torchstone.report.charts.confusion_matrix import confusion
 from torchstone.workflows.train.quality import quality_of
 
 ROWS = "item,label,prediction,confidence\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchstone.config.recipe_files import load_request
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Task, Workload
 from torchstone.core.schema.request import WorkloadRequest

@@ -16,7 +16,7 @@ from torchstone.core.schema.message import Meeting, Request, TrialRequest
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.trial import UNLIKE_NODES
 from torchstone.execution.controller.nodes.peer import Peer
-from torchstone.execution.controller.nodes.trial import SpreadTrial
+from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import Open
 from torchstone.plugins import registry
 from torchstone.plugins.cluster_protocol import Cluster, Node

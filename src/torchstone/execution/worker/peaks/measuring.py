@@ -17,7 +17,7 @@ from torchstone.execution import machine_facts
 from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.execution.worker.peaks import feeding, transfers
 from torchstone.execution.worker.peaks.products import Products
-from torchstone.execution.worker.peaks.search import Found, ShapeSearch
+from torchstone.execution.worker.peaks.shape_search import Found, ShapeSearch
 from torchstone.plugins import registry
 from torchstone.plugins.machine_protocols import Device, Gauge, TelemetrySource, Vendor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchstone.core.errors import Unsupported
 from torchstone.execution.timing.clock import Clock
-from torchstone.execution.worker.peaks.search import Shape
+from torchstone.execution.worker.peaks.shape_search import Shape
 from torchstone.plugins.machine_protocols import Device
 
 _BLOCK_S = 0.004  # a thousand readings of the clock, and about as long as a neighbour lets one have a core

@@ -12,7 +12,7 @@ from torchstone.plugins.searchers.adaptive.costs import Costs
 from torchstone.plugins.searchers.adaptive.failures import Failures
 from torchstone.plugins.searchers.adaptive.gp_posterior import Posterior
 from torchstone.plugins.searchers.adaptive.kernels import WINDOW_S, Amplitudes
-from torchstone.plugins.searchers.adaptive.memory import Fit, Memory
+from torchstone.plugins.searchers.adaptive.memory_limit import Fit, Memory
 from torchstone.plugins.searchers.adaptive.space import Space
 from torchstone.plugins.searchers.adaptive.structure import Flat, Structure
 

@@ -10,8 +10,8 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.counted import Counted
-from torchstone.core.schema.memory import PeakMemory
 from torchstone.core.schema.model import LoadedModel
+from torchstone.core.schema.peak_memory import PeakMemory
 from torchstone.core.schema.phase import BACKWARD, FORWARD, OPTIMIZER
 from torchstone.core.schema.ranks import is_distributed, items_together
 from torchstone.plugins.machine_protocols import Device

@@ -24,6 +24,7 @@ from torchstone.report.document import (
 from torchstone.report.renderers.html.charts import Drawings
 from torchstone.report.renderers.html.layout import laid_out
 from torchstone.report.renderers.html.page import asset, environment, of_columns, ours
+from torchstone.report.translation.spoken import said, speaking
 
 _CHARACTERS = 40_000  # of all texts and cells: a notebook keeps what it shows in its file
 _A_PART, _A_CELL = 60, 15  # characters of the markup around them
@@ -40,9 +41,9 @@ def fragment(document: Document) -> str:
     Two fragments may stand on one page. Without vl-convert pictures are tables of their values. Raises ImportError
     without Jinja2.
     """
-    shown = _Room(_MOST_PANELS).bounded(document)
-    text = _drawn(shown)
-    return text if len(text.encode()) <= _MOST_BYTES else _drawn(_Room(0).bounded(document))
+    with speaking(document.language):
+        text = _drawn(_Room(_MOST_PANELS).bounded(document))
+        return text if len(text.encode()) <= _MOST_BYTES else _drawn(_Room(0).bounded(document))
 
 
 def _drawn(document: Document) -> str:
@@ -50,7 +51,7 @@ def _drawn(document: Document) -> str:
     drawings = Drawings(f"ts{digest[:10]}-", other_axes=0, rows=_MOST_ROWS, ratios=_MOST_ROWS)
     laid = laid_out(document, drawings, _LEVEL)
     style = f"{asset('fragment.css')}.torchstone-result {{\n{of_columns(laid.columns, '& ')}}}\n"
-    return environment().get_template("fragment.html").render(title=document.title, laid=laid, style=ours(style))
+    return environment().get_template("fragment.html").render(document=document, laid=laid, style=ours(style))
 
 
 class _Room:
@@ -65,8 +66,8 @@ class _Room:
         """Return the Document without what does not fit, which its last line tells."""
         parts = list(self._parts(document.parts))
         if self._left_out:
-            parts.append(Text(f"Left out here: {self._left_out} more parts.", Role.DETAIL))
-        return Document(_cut(document.title, _MOST_CELL), tuple(parts))
+            parts.append(Text(said("Left out here: {0} more parts.", self._left_out), Role.DETAIL))
+        return Document(_cut(document.title, _MOST_CELL), tuple(parts), language=document.language)
 
     def _parts(self, parts: Sequence[Part]) -> Iterator[Part]:
         for part in parts:
@@ -114,10 +115,13 @@ class _Room:
         affordable = max(1, self._characters // (_A_CELL * max(1, len(columns))))
         shown = min(rows, _MOST_ROWS, affordable)
         yield Table(tuple(self._column(one, shown) for one in columns))
-        if lost := [f"{rows - shown} more rows"] * (rows > shown) + (
-            [f"{len(part.columns) - len(columns)} more columns"] * (len(part.columns) > len(columns))
-        ):
-            yield Text(f"and {' and '.join(lost)}", Role.DETAIL)
+        lost_rows, lost_columns = rows - shown, len(part.columns) - len(columns)
+        if lost_rows and lost_columns:
+            yield Text(said("and {0} more rows and {1} more columns", lost_rows, lost_columns), Role.DETAIL)
+        elif lost_rows:
+            yield Text(said("and {0} more rows", lost_rows), Role.DETAIL)
+        elif lost_columns:
+            yield Text(said("and {0} more columns", lost_columns), Role.DETAIL)
 
     def _column(self, one: Column, rows: int) -> Column:
         self._characters -= _A_CELL * rows

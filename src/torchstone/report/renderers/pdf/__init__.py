@@ -22,7 +22,7 @@ class Pdf:
 
     def specifications(self, charts: Sequence[Chart]) -> Iterator[Spec]:
         """Yield what `render` draws of the charts of a Document."""
-        from torchstone.report.renderers.pdf.pictures import specifications
+        from torchstone.report.renderers.pdf.page_pictures import specifications
 
         return (spec for chart in charts for spec in specifications(chart))
 

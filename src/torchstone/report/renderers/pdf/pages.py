@@ -26,7 +26,7 @@ from torchstone.report.document import (
 from torchstone.report.renderers._forest import Row, forest, joined
 from torchstone.report.renderers._measuring import breakable, glued, lines
 from torchstone.report.renderers._typeface import shortened, typeface
-from torchstone.report.renderers.pdf.pictures import pictures
+from torchstone.report.renderers.pdf.page_pictures import pictures
 from torchstone.report.renderers.pdf.tables import ACROSS, Block, Drafting, drafted
 from torchstone.report.translation.spoken import said, speaking
 

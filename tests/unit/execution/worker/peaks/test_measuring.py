@@ -12,7 +12,7 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.execution.worker.peaks import feeding, measuring, transfers
 from torchstone.execution.worker.peaks.products import Products
-from torchstone.execution.worker.peaks.search import Shape
+from torchstone.execution.worker.peaks.shape_search import Shape
 from torchstone.plugins import registry
 
 

@@ -11,7 +11,7 @@ import torch
 from torchstone.core.errors import Unsupported
 from torchstone.execution.worker.peaks import feeding, transfers
 from torchstone.execution.worker.peaks.products import Products, _fast_accumulation
-from torchstone.execution.worker.peaks.search import Shape
+from torchstone.execution.worker.peaks.shape_search import Shape
 from torchstone.plugins import registry
 
 CLOCK = time.perf_counter

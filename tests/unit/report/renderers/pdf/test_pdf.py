@@ -180,7 +180,7 @@ def test_without_the_library_of_pictures_it_says_what_to_install(monkeypatch):
     def missing(picture):
         raise MissingError("pictures need vl-convert-python: pip install 'torchstone[charts]'")
 
-    monkeypatch.setattr("torchstone.report.renderers.pdf.pictures.as_svg", missing)
+    monkeypatch.setattr("torchstone.report.renderers.pdf.page_pictures.as_svg", missing)
     assert "(picturesneedvl-convert-python:pipinstall'torchstone[charts]')" in texts(Document("t", (CHART,)))
 
 

@@ -15,9 +15,9 @@ from torchstone.core.errors import UsageError
 from torchstone.core.flushing import flush_folder
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.codec import check_stamp, decode
-from torchstone.core.schema.document import Document, document_bytes
 from torchstone.core.schema.performance_summary import PerformanceSummary
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.run_document import Document, document_bytes
 from torchstone.storage.bounds import bounded
 from torchstone.storage.record_reader import Said, as_said, checked_id, read_bounded
 from torchstone.storage.record_writer import unwritten

@@ -13,7 +13,7 @@ from torchstone.core.schema.trial import Status
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.timing.clock import system_clock
 from torchstone.plugins.machine_protocols import Launcher
-from torchstone.storage import peaks as cache
+from torchstone.storage import stored_peaks as cache
 
 BUDGET_S = 22.0  # of measuring; starting processes takes a few seconds more, on accelerators what products keep up 12
 _MOST_S = 10.0  # times the budget: then it hangs

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.ab.request import SideRequest, sketched
+from torchstone.workflows.ab.sides import SideRequest, sketched
 
 
 def side(model: str, data: str | None = None, folder: Path | None = None) -> SideRequest:

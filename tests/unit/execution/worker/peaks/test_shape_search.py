@@ -7,7 +7,7 @@ import statistics
 import pytest
 from fakes import FakeClock
 
-from torchstone.execution.worker.peaks.search import Shape, ShapeSearch
+from torchstone.execution.worker.peaks.shape_search import Shape, ShapeSearch
 
 GIGA = 1e9
 

@@ -10,8 +10,8 @@ from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Entered, Live, PeaksMeasured, PeaksRequest
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.observer import Silent
-from torchstone.storage import peaks as cache
-from torchstone.workflows import peaks as asking
+from torchstone.storage import stored_peaks as cache
+from torchstone.workflows import peak_measurement as asking
 
 
 class Answering:

@@ -7,7 +7,7 @@ import random
 import pytest
 from stored import CARD, a_stored_run, case, machine, store
 
-from torchstone.analysis.recommend.history import Histories, history, verdict, worse
+from torchstone.analysis.recommend.case_history import Histories, history, verdict, worse
 from torchstone.analysis.recommend.reference import reference_lines
 from torchstone.core.charts.picture import Divider, Dots, Interval, Level
 from torchstone.core.errors import UsageError

@@ -7,7 +7,7 @@ from build import a_case, a_machine, a_run, a_trial
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.storage.document import read_document, write_document
+from torchstone.storage.run_document import read_document, write_document
 
 CARD = DeviceInfo("cuda", "cuda", "nvidia", 0, "H200", 141 * 2**30, "9.0")
 

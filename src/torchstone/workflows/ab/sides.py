@@ -17,7 +17,7 @@ from torchstone.core.schema.message import Inspected
 from torchstone.execution import plan
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
 
 

@@ -2,14 +2,14 @@ import msgspec
 import pytest
 from build import a_machine
 
-from torchstone.config.request import RunRequest
+from torchstone.config.run_file import RunRequest
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.request import WorkloadRequest
-from torchstone.workflows.tune.request import TuneRequest, TuneSketch
+from torchstone.workflows.tune.specification import TuneRequest, TuneSketch
 
 MACHINE = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor", memory_bytes=8 * 10**9),))
 

@@ -23,7 +23,7 @@ from torchstone.workflows.tune.scoring import OBJECTIVES
 from torchstone.workflows.tune.space import usual_axes
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
     from torchstone.core.schema.request import WorkloadRequest
 
 

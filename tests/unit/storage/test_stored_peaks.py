@@ -8,7 +8,7 @@ from build import a_machine, peaks_of
 
 from torchstone.core.errors import MissingError
 from torchstone.core.schema.machine import DeviceInfo
-from torchstone.storage import peaks as cache
+from torchstone.storage import stored_peaks as cache
 
 CPU = DeviceInfo("cpu", "cpu", "AMD", 0, "a processor")
 MACHINE = a_machine(devices=(CPU,))

@@ -9,7 +9,7 @@ import pytest
 
 from torchstone.core.schema.message import Ended, Entered, Event, Stack
 from torchstone.core.schema.trial import Outcome, Status
-from torchstone.execution.controller.nodes.trial import SpreadTrial
+from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
 from torchstone.plugins.cluster_protocol import Node
 

@@ -17,7 +17,7 @@ from torchstone.execution import plan
 from torchstone.execution.plan import Sketch
 
 if TYPE_CHECKING:
-    from torchstone.config.request import RunRequest
+    from torchstone.config.run_file import RunRequest
 
 WITHIN_S = 120.0  # where no time was given
 _RATE, _SCENARIO = "target_qps", "scenario"

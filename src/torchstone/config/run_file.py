@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from torchstone.config.fit import FitRequest, read_fit
-from torchstone.config.layout import KeyPath
 from torchstone.config.legacy_keys import translated
+from torchstone.config.positions import KeyPath
 from torchstone.config.procedure import read_procedure
 from torchstone.config.source import Source
 from torchstone.core.errors import UsageError, unknown
