@@ -17,6 +17,7 @@ from torchstone.core import units
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
@@ -134,7 +135,7 @@ def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSu
 
 
 def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
-    found = [Column(n.replace("_", " "), tuple(str(c.configuration.get(n)) for c in cases)) for n in varying]
+    found = [Column(n.replace("_", " "), tuple(_setting(c, n) for c in cases)) for n in varying]
     memory = _memory(cases)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
@@ -204,6 +205,12 @@ def _cell(estimate: Estimate | None, figure: _Figure) -> str:
         return units.significant(estimate.value, 4)
     text = units.quantity(estimate.value, estimate.unit)
     return text if estimate.supported else f"({text})"
+
+
+def _setting(case: CaseSummary, axis: str) -> str:
+    """Return the value of an axis; a dash for a rate in a scenario that has none."""
+    has_none = axis == "target_qps" and case.configuration.get("scenario") != SERVER
+    return units.MISSING if has_none else str(case.configuration.get(axis))
 
 
 def _trials(case: CaseSummary) -> str:
