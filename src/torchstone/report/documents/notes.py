@@ -18,6 +18,8 @@ from torchstone.core.schema.estimate import Verdict
 from torchstone.report.document import Role, Text
 from torchstone.report.documents.wording import point_words
 
+_MUCH_LONGER = 1.5  # a mean step ÷ the median one: skewed steps of a quiet machine stay below
+
 
 def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
     """Yield a note on each thing seen; with `every` on all Cases, not the recommended one alone."""
@@ -45,6 +47,7 @@ def _over_devices(run: RunSummary) -> Iterator[str]:
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
     valid = [c for c in cases if c.verdict != Verdict.INVALID]
     varying = varying_axes(cases)
+    yield from _long_steps(valid, varying)
     chosen = choose([choice_of(c, run.machine, varying) for c in valid], InRounds(valid))
     if chosen is not None:
         best = next(c for c in valid if c.case_id == chosen.recommended.case_id)
@@ -54,6 +57,23 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         read = (*read_single_items(case, run), *read_phases(case, run.machine), *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
+
+
+def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[str]:
+    """Yield for which Cases throughput does not follow from the median step: the one with the longest mean by that."""
+    found = [(whole.value / middle.value, case, middle.value, whole.value) for case in cases
+             if (middle := case.estimates.get("step_time")) and (whole := case.estimates.get("step_time_mean"))
+             and whole.value > _MUCH_LONGER * middle.value > 0.0]  # fmt: skip
+    if not found:
+        return
+    _, case, median_s, mean_s = max(found, key=lambda one: one[0])
+    where = f"{point_words(_values(case, varying))}: " if len(cases) > 1 and varying else ""
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    median, mean = (units.quantity(seconds, "s") for seconds in (median_s, mean_s))
+    yield (
+        f"{where}half of the steps take {median} or less, the mean is {mean}{more}: some are much longer, and "
+        "throughput counts them all, the column of step times their median"
+    )
 
 
 def _of_best(
