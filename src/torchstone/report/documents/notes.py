@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.choices import choice_of, choose
-from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
+from torchstone.analysis.advice.curves import (
+    curve_of,
+    curves,
+    phases_s,
+    ran_out,
+    read_memory,
+    read_phases,
+    read_single_items,
+)
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -55,7 +63,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
-        read = (*read_single_items(case, run), *read_phases(case, run.machine), *read_memory(case, run))
+        read = (*read_single_items(case, run), *_phases(case, run), *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
 
 
@@ -76,6 +84,19 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
     )
 
 
+def _phases(case: CaseSummary, run: RunSummary) -> Iterator[str]:
+    """Yield what the phases of a step say, and before that, where it is so, that their pass had other steps."""
+    told, whole = read_phases(case, run.machine), case.estimates.get("step_time_mean")
+    step_s = sum(phases_s(case).values())
+    if told and whole is not None and not 1.0 <= _MUCH_LONGER * step_s / whole.value <= _MUCH_LONGER**2:
+        step, mean = units.quantity(step_s, "s"), units.quantity(whole.value, "s")
+        yield (
+            f"phases are measured in a pass of their own, whose mean step took {step}, not {mean}: the machine was not "
+            "the same in both, so their shares are rough"
+        )
+    yield from map(str, told)
+
+
 def _of_best(
     run: RunSummary, best: CaseSummary, cases: Sequence[CaseSummary], varying: Sequence[str], *, every: bool
 ) -> Iterator[str]:
@@ -84,7 +105,7 @@ def _of_best(
     if curve is not None:
         yield _times(curve, best, varying)
         yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from map(str, read_phases(best, run.machine))
+    yield from _phases(best, run)
     if not every:
         return
     for case, other in curves(cases, run.machine):
