@@ -33,9 +33,13 @@ _LEVEL = 0.995
 
 def a_comparison(
     ratio: tuple[float, float, float] | None = (1.0, 0.995, 1.006), *, run_id: str = "run-1", base: str = BASE,
-    head: str = HEAD, name: str = "net:cnn", pairs: int = 12, device: str = "a processor", **found: Any,
+    head: str = HEAD, name: str = "net:cnn", pairs: int = 12, device: str = "a processor",
+    results: tuple[float, float] = (2.5, 2.5), **found: Any,
 ) -> Run:  # fmt: skip
-    """A live comparison of two revisions: (ratio of times, low, high), 12 pairs of processes in 40 s."""
+    """A live comparison of two revisions: (ratio of times, low, high), 12 pairs of processes in 40 s.
+
+    `results`: what base and change compute, as fingerprints.
+    """
     sides = [a_case(model=name, fixed={"revision": commit}) for commit in (base, head)]
     estimate = (
         Estimate(ratio[0], ratio[1], ratio[2], _LEVEL, "ratio", "pairs", pairs, 100) if ratio is not None else None
@@ -45,8 +49,9 @@ def a_comparison(
         a_trial(
             case_id=case.case_id, trial_id=f"t{pair}{side}", order=2 * pair, number=pair, duration_s=3.0,
             started_utc=f"2026-11-21T10:00:{3 * pair:02d}Z", facts={"side": side, "pair": pair, "template": 0},
+            steady={"fingerprint": [computed]},
         )
-        for pair in range(pairs) for side, case in zip("AB", sides, strict=True)
+        for pair in range(pairs) for side, case, computed in zip("AB", sides, results, strict=True)
     ]  # fmt: skip
     cases = tuple({case.case_id: case for case in sides}.values())
     run = a_run(trials, cases=cases, machine=_machine(device))
@@ -157,6 +162,7 @@ STATES: Mapping[str, Callable[[], Assessment]] = {
     "slower, within the limit": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, limit=0.10),
     "slower, the limit is undecided": lambda: assessed({"sdpa/bf16": SLOWER, **unchanged(3)}, limit=0.04),
     "faster": lambda: assessed({"sdpa/bf16": FASTER, **unchanged(3)}),
+    "faster, other results": lambda: assessed({"a": FASTER, **unchanged(3)}, more={"results": (2.5, 2.1)}),
     "unchanged": lambda: assessed(unchanged(40)),
     "undecided": lambda: assessed({"a": OPEN, "b": OPEN, **unchanged(3)}, more={"trials_to_settle": 20}, price=2.5),
     "undecided, one": lambda: assessed({"a": OPEN, **unchanged(3)}, more={"with_other_threads": _OTHER}),

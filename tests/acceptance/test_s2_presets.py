@@ -63,7 +63,7 @@ def test_s2_41_the_effective_batch_stays_1024(bench):
 def test_s2_42_what_the_seed_expects_is_told_and_whose_word_it_is(bench, name, told):
     listed = {one["name"]: one["meaning"] for one in bench.claimed("S2-42").document["recipes"]}
     entry = listed[f"preset-{name}"]
-    assert "untested here; the seed says about" in entry
+    assert "untested here; its author expects" in entry
     for figure in told:
         assert figure in entry, figure
 

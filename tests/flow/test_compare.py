@@ -114,7 +114,7 @@ def test_the_folder_of_comparisons_can_be_imported_as_before(store, capfd, tmp_p
 def test_gates(store, capfd):
     assert main(["compare", "before", "after", "--fail-on", "worse"]) == 0
     assert main(["compare", "after", "before", "--fail-on", "worse:5%,unclear"]) == 1
-    assert "train cnn: throughput 0.5 worse" in capfd.readouterr().err
+    assert "train cnn: throughput 0.5 [0.495, 0.505] worse" in capfd.readouterr().err
     assert main(["compare", "after", "before", "--fail-on", "unclear"]) == 0
     assert main(["compare", "after", "before"]) == 0, "without a gate a comparison is done when it is printed"
     assert main(["compare", "before", "after", "--baseline", "after", "--fail-on", "worse"]) == 1

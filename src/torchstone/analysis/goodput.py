@@ -23,7 +23,8 @@ class Goodput(msgspec.Struct, frozen=True):
     """What was found of one workload. `rate`: samples/s; None where no rate met the bound, or the trials do not tell.
 
     `valid`: the highest rate at which LoadGen called every replicate VALID, with how many. `lowest`: the lowest rate
-    that was tried, and `lowest_p99_s` the 99th percentile there.
+    that was measured, and `lowest_p99_s` the 99th percentile there; `lower_unanswered`: a lower one was begun,
+    without an answer.
     """
 
     workload: Workload
@@ -41,6 +42,7 @@ class Goodput(msgspec.Struct, frozen=True):
     lowest_p99_s: float | None
     alone_p50_s: float | None
     met_any: bool
+    lower_unanswered: bool = False
 
 
 def goodputs(run: RunSummary) -> tuple[Goodput, ...]:
@@ -70,7 +72,7 @@ def _of(cases: Sequence[CaseSummary]) -> Goodput:
     served = [case for case in cases if case.configuration["scenario"] == SERVER]
     first = (served or list(cases))[0]
     bound_s = float(first.configuration["latency_bound_s"] or 0.0)
-    good = [(float(c.configuration["target_qps"] or 0.0), t) for c in served for t in ended_well(c.trials)]
+    good = [(_rate(c), t) for c in served for t in ended_well(c.trials)]
     final = [(rate, t) for rate, t in good if replicates([t])]
     found = crossed([reading_of(rate, t.facts) for rate, t in final], LEVEL)
     if found is None and (rough := crossed([reading_of(rate, t.facts) for rate, t in good])) is not None:
@@ -82,8 +84,12 @@ def _of(cases: Sequence[CaseSummary]) -> Goodput:
         found.x if found is not None and met_any else None, found.low if found is not None and met_any else None,
         found.high if found is not None and met_any else None, LEVEL, len(final), len({rate for rate, _ in final}),
         _valid(served), lowest[0] if lowest is not None else None, lowest[1] if lowest is not None else None,
-        _alone_s(cases), met_any,
+        _alone_s(cases), met_any, lowest is not None and any(_rate(c) < lowest[0] for c in served),
     )  # fmt: skip
+
+
+def _rate(case: CaseSummary) -> float:
+    return float(case.configuration["target_qps"] or 0.0)
 
 
 def _valid(served: Sequence[CaseSummary]) -> tuple[float, int] | None:
@@ -92,7 +98,7 @@ def _valid(served: Sequence[CaseSummary]) -> tuple[float, int] | None:
     for case in served:
         results = [t.facts.get("loadgen_result") for t in ended_well(case.trials)]
         if results and all(result == "VALID" for result in results):
-            found.append((float(case.configuration["target_qps"] or 0.0), len(results)))
+            found.append((_rate(case), len(results)))
     return max(found, default=None)
 
 

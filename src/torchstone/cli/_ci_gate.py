@@ -10,6 +10,8 @@ from torchstone.cli._ci_options import add_event, add_result, assessment, event_
 from torchstone.core.errors import ExitCode
 from torchstone.core.plain_text import plain
 
+_SHORT = 9  # digits of a commit
+
 if TYPE_CHECKING:
     from torchstone.analysis.ci.assessment import Acceptance, Assessment
 
@@ -35,6 +37,7 @@ def run(options: argparse.Namespace) -> int:
     document = ci_document(found)
     print(plain(document.title))
     print(plain(document.headline))
+    print(_commits(found))
     if found.conclusion is Conclusion.SLOWER:
         return ExitCode.NO
     if found.conclusion is Conclusion.FAILED:
@@ -42,6 +45,12 @@ def run(options: argparse.Namespace) -> int:
     if found.conclusion is Conclusion.NO_BASELINE and not options.allow_no_baseline:
         return ExitCode.FAILED
     return ExitCode.DONE
+
+
+def _commits(found: Assessment) -> str:
+    """Return which commits the answer is of: the folder may be of an earlier one than is checked out."""
+    head, base = found.result.head[:_SHORT], found.result.base
+    return f"of {head} against {base[:_SHORT]}" if base is not None else f"of {head}"
 
 
 def _acceptance(options: argparse.Namespace, found: Assessment) -> Acceptance | None:

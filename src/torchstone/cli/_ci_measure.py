@@ -56,13 +56,15 @@ def run(options: argparse.Namespace) -> int:
 
     def say(line: str) -> None:
         if not options.quiet:
-            print(plain(f"torchstone: {line}"), file=sys.stderr, flush=True)
+            print(plain(" ".join(f"torchstone: {line}".split())), file=sys.stderr, flush=True)
 
     price, found = price_of(options), benchmarks(options.files)
     folder = writable(options.output, "--output")
     if (folder / CI_FILE).exists():
         raise UsageError(f"{folder} has a result already; give another --output, or remove it")
     asked = _asked(options, len(found) + (not options.no_control))
+    if note := _left_out(asked.head):
+        say(note)
     try:
         with answered():
             CiMeasurement(asked, found, folder, say, busy_of(options)).carry_out(Path.cwd())
@@ -103,6 +105,18 @@ def _asked(options: argparse.Namespace, tests: int) -> CiAsked:
     )  # fmt: skip
 
 
+def _left_out(head: str) -> str | None:
+    """Return that changed files are in no commit; None where there are none, or HEAD is not what is measured."""
+    from torchstone.workflows.ab.revisions import find, uncommitted
+
+    here = Path.cwd()
+    changed = uncommitted(here) if find("HEAD", here).commit == head else 0
+    if not changed:
+        return None
+    files = f"{changed} file{'s' * (changed > 1)}"
+    return f"uncommitted changes of {files} are not measured, only commits (run files count as they are)"
+
+
 def _base_word(given: str | None) -> str:
     branch = os.environ.get("GITHUB_BASE_REF")
     word = given or (f"origin/{branch}" if branch else None)
@@ -113,12 +127,14 @@ def _base_word(given: str | None) -> str:
 
 def _merge_base(word: str, head: str, here: Path) -> tuple[str | None, str | None]:
     """Return the commit to compare with; or None and why: without one nothing is measured, and nothing is green."""
-    from torchstone.workflows.ab.revisions import find, merge_base
+    from torchstone.workflows.ab.revisions import find, is_shallow, merge_base
 
     try:
         base = find(word, here).commit
     except UsageError:
-        return None, f"{word} is not in this clone: fetch the whole history (actions/checkout: fetch-depth: 0)"
+        if is_shallow(here):
+            return None, f"{word} is not in this clone: fetch the whole history (actions/checkout: fetch-depth: 0)"
+        return None, f"{word} is no branch, tag or commit of this repository (see git branch --all)"
     if base is None:
         raise UsageError(f"--base {word}: name a commit, such as origin/main")
     try:

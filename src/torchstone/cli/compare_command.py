@@ -111,11 +111,12 @@ def _closes(gate: Gate, compared: ComparedRuns) -> bool:
     """Say whether a gate closes, and on stderr what does not get through."""
     from torchstone.analysis.compare.gate import failing
     from torchstone.analysis.compare.matching import lost
+    from torchstone.core import units
 
     failed, gone = failing(compared, gate), lost(compared.participants, compared.matched) if gate.missing else {}
     for one in failed[:10]:
         found = one.comparison
-        ratio = f" {found.ratio.value:.3g}" if found.ratio is not None else ""
+        ratio = f" {units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)}" if found.ratio else ""
         which = f"{found.candidate.label}, {one.case}: {found.metric}"
         print(plain(f"torchstone: {which}{ratio} {found.verdict}"), file=sys.stderr)
     for letter, cases in gone.items():

@@ -80,6 +80,8 @@ def card(word: str) -> Card:
         return known[key]
     if (size := _SIZE.fullmatch(key)) is not None and int(size[1]) > 0:
         return Card(f"a card of {size[1]} GB", "cuda", "", float(size[1]), None, (key,), "8.0")
+    if key.isdecimal():
+        raise UsageError(f"'{word}' is no card: write a size with its unit, such as {key}gb")
     import difflib
 
     usual = {_folded(name): name for one in CARDS for name in one.names}

@@ -1,6 +1,7 @@
 """`torchstone ci comment` and `gate` as a job types them, against GitHub's API on the loopback."""
 
 import json
+import subprocess
 
 import pytest
 from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, hostile, measured, unchanged, written
@@ -144,6 +145,30 @@ def test_the_gate_works_outside_of_a_job(server, result, monkeypatch, name):
     monkeypatch.delenv(name)
     assert main(["ci", "gate", result({"a": SLOWER})]) == 1
     assert server.asked == []
+
+
+def test_the_gate_says_of_which_commits_its_answer_is(server, result, capsys):
+    main(["ci", "gate", result({"a": SAME})])
+    assert capsys.readouterr().out.splitlines()[-1] == f"of {HEAD[:9]} against {BASE[:9]}"
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    monkeypatch.chdir(tmp_path / "own")
+    (tmp_path / "own" / "bench.yaml").write_text("task: train\nmodel: builtin:mlp\n")
+    own = ("-c", "user.email=a@example.org", "-c", "user.name=a")
+    for words in (("init", "-q"), ("add", "."), (*own, "commit", "-qm", "one")):
+        subprocess.run(["git", *words], check=True)
+    return tmp_path / "own"
+
+
+def test_a_base_that_there_is_not_and_files_in_no_commit_are_told(repository, capsys):
+    (repository / "bench.yaml").write_text("task: infer\nmodel: builtin:mlp\n")
+    assert main(["ci", "measure", "bench.yaml", "--base", "mian", "--output", "found"]) == 0
+    told = capsys.readouterr()
+    assert "mian is no branch, tag or commit of this repository" in told.out, "the clone is whole"
+    assert "uncommitted changes of 1 file are not measured, only commits" in told.err
 
 
 def test_the_gate_of_what_failed_has_its_own_code(result):

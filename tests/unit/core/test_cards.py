@@ -61,6 +61,8 @@ def test_a_wrong_name_is_one_line_with_near_names(typed, near):
 
 
 def test_what_is_near_to_nothing_gets_them_all():
+    with pytest.raises(UsageError, match="'24' is no card: write a size with its unit, such as 24gb"):
+        card("24")
     with pytest.raises(UsageError, match=r"Known: .*rtx4090"):
         card("abacus")
 

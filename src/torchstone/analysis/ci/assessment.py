@@ -56,6 +56,13 @@ class Assessment(msgspec.Struct, frozen=True):
         return Counter(one.verdict for one in self.changes)
 
     @property
+    def with_other_results(self) -> list[Change]:
+        """The benchmarks that compute something else than the base; none where the base differs from itself."""
+        if self.control is not None and self.control.other is not None:
+            return []
+        return [one for one in self.changes if one.other is not None]
+
+    @property
     def is_decided(self) -> bool:
         """Whether there is something to tell people: a verdict that is proven, or that one is missing."""
         if self.conclusion not in (Conclusion.PASSED, Conclusion.UNDECIDED):

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from torchstone.analysis.ci.price import Price, price_of
+from torchstone.analysis.ci.price import Price, of_the_job, price_of
+from torchstone.analysis.compare.ab_sides import result_words, results_apart
 from torchstone.core.figures import figures
 from torchstone.core.schema.ci import CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Comparison, Judgement, Rules, judge
@@ -40,11 +41,20 @@ _VERDICTS = {
 }  # fmt: skip
 
 
+class OtherResult(msgspec.Struct, frozen=True):
+    """The first result that differs: `what` it is, of the base and of the change. A time of other work is no speed."""
+
+    what: str
+    base: float
+    head: float
+
+
 class Change(msgspec.Struct, frozen=True):
     """One benchmark. `ratio`: time of a step of the change ÷ of the base; None where it is not known.
 
     `beyond`: it is proven to be slower by more than the limit; `open`: it may be. `why`: of a failure, of no baseline,
     and of undecided without a ratio. `command`: what measures it again; `step_time_s`: the median of the change.
+    `other`: where the change computes something else; None where it does not, or nothing tells.
     """
 
     name: str
@@ -58,6 +68,7 @@ class Change(msgspec.Struct, frozen=True):
     pairs: int = 0
     device: str | None = None
     step_time_s: float | None = None
+    other: OtherResult | None = None
 
 
 def change_of(
@@ -79,7 +90,9 @@ def change_of(
     head = result.base if one is result.control else result.head
     if (fault := _of_other_commits(run, run.comparison, result.base, head)) is not None:
         return Change(one.name, Verdict.FAILED, why=fault, command=command)
-    return _measured(one.name, run, run.comparison, result.margin, limit, command, per_hour)
+    found = _measured(one.name, run, run.comparison, result.margin, limit, command, per_hour)
+    comparisons = len(result.benchmarks) + (result.control is not None)
+    return msgspec.structs.replace(found, why=of_the_job(found.why, comparisons)) if found.why is not None else found
 
 
 def ab_command(one: CiBenchmark, result: CiResult) -> tuple[str, ...]:
@@ -95,6 +108,7 @@ def _measured(
     per_hour: float | None,
 ) -> Change:  # fmt: skip
     about: dict[str, Any] = {"command": command, "device": _device(run), "step_time_s": _step_time_s(run, found)}
+    about["other"] = _other_result(run)
     if found.verdict is Judgement.NOT_COMPARABLE:
         verdict = Verdict.NO_BASELINE if _only_the_base_failed(run) else Verdict.FAILED
         return Change(name, verdict, why=found.why or "its sides are not comparable", **about)
@@ -120,6 +134,11 @@ def _of_other_commits(run: Run, found: Comparison, base: str, head: str) -> str 
         if case is None or case.workload.fixed.get("revision") != commit:
             return f"its record is of another commit than {commit[:_SHORT]}"
     return None if found.metric == "step_time" else f"its record compares {found.metric[:40]}, not the time of a step"
+
+
+def _other_result(run: Run) -> OtherResult | None:
+    apart, cases = results_apart(run.trials), run.head.plan.cases
+    return OtherResult(result_words(cases[0].workload.task), apart.one, apart.other) if apart and cases else None
 
 
 def _only_the_base_failed(run: Run) -> bool:

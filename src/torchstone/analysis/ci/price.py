@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from torchstone.analysis.compare.ab_course import course_recorded
 from torchstone.core.schema.run import Run
 
+FIRST_SHARE = 0.7  # of a job's time, for measuring each benchmark once; the rest is for what stays undecided
+_ENOUGH = re.compile(r"; --within (\d{1,6})s is enough\Z")  # what a comparison says that had too little time
 _MOST_S = 86_400.0  # a day: more is no advice
 _SECONDS_AN_HOUR = 3600.0
 
@@ -50,6 +53,15 @@ def price_of(run: Run, command: Sequence[str], per_hour: float | None = None) ->
     words = (*command, *flags, "--within", within_words(within_s)) if command else ()
     cost = per_hour * within_s / _SECONDS_AN_HOUR if per_hour is not None else None
     return Price(words, within_s, pairs, cost)
+
+
+def of_the_job(why: str, comparisons: int) -> str:
+    """Return why a comparison has no ratio, with the time of one that it names turned into that of the whole job."""
+    found = _ENOUGH.search(why)
+    if found is None:
+        return why
+    needed_s = float(found.group(1)) * comparisons / FIRST_SHARE
+    return f"{why[: found.start()]}; torchstone ci measure --within {within_words(needed_s)} is enough"
 
 
 def within_words(seconds: float) -> str:

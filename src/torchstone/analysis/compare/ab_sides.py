@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from torchstone.core.figures import figures
-from torchstone.core.fingerprints import fingerprint_of, moved
+from torchstone.core.fingerprints import Entries, fingerprint_of, moved
 from torchstone.core.schema.axis import AXES
-from torchstone.core.schema.case import portable
+from torchstone.core.schema.case import Task, portable
 from torchstone.core.schema.comparison import Comparison
 from torchstone.core.schema.trial import Status, Trial
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from torchstone.analysis.summary import CaseSummary
 
 _FIGURES = (
-    "step_time_mean", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_last",
+    "step_time_mean", "latency_per_batch_p50_s", "throughput", "peak_rss_bytes", "peak_reserved_bytes", "loss_first",
 )  # fmt: skip
 BY_PAIRS = ("step_time_mean", "throughput")  # means: steps of a loader come in bursts, which medians see alone
+_RESULTS: Mapping[str, str] = {Task.TRAIN: "loss", Task.GENERATE: "digest of the first tokens"}
 _WIDE = 1.5  # a ratio's interval that reaches further from its middle is no number yet
 
 
@@ -44,12 +45,13 @@ class OtherResults(msgspec.Struct, frozen=True):
     """The first entries of the fingerprints of A and B that differ.
 
     `expected_of`: in what the sides differ that is meant to change results; empty where that is nothing, or one is no
-    number.
+    number. `what`: what an entry is of the task.
     """
 
     a: float
     b: float
     expected_of: tuple[str, ...]
+    what: str = ""
 
 
 def is_narrow(low: float, high: float) -> bool:
@@ -86,11 +88,22 @@ def items_ratio(trials: Sequence[Trial]) -> float:
 
 def other_results(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSummary]) -> OtherResults | None:
     """Return where the sides compute something else; None where they agree. `cases`: those of the two sides."""
-    apart = moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+    apart = results_apart(trials)
     if apart is None:
         return None
     numbers = math.isfinite(apart.one) and math.isfinite(apart.other)
-    return OtherResults(apart.one, apart.other, tuple(_changing(found, cases)) if numbers else ())
+    what = next((result_words(case.workload.task) for case in cases), "result")
+    return OtherResults(apart.one, apart.other, tuple(_changing(found, cases)) if numbers else (), what)
+
+
+def results_apart(trials: Sequence[Trial]) -> Entries | None:
+    """Return the first entries in which the fingerprints of A and B differ; None where they agree or are not known."""
+    return moved(*(fingerprint_of(_of_side(side, trials)) for side in "AB"))
+
+
+def result_words(task: str) -> str:
+    """Return what an entry of a fingerprint is: the loss of a step, or a moment of the output."""
+    return _RESULTS.get(task, "mean or standard deviation of the output")
 
 
 def _of_side(side: str, trials: Sequence[Trial]) -> list[Trial]:

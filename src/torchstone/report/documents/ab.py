@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TITLES = {
     "step_time_mean": "mean step time", "latency_per_batch_p50_s": "latency p50", "throughput": "throughput",
-    "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_last": "last loss",
+    "peak_rss_bytes": "peak memory", "peak_reserved_bytes": "device memory", "loss_first": "first loss",
 }  # fmt: skip
 _MOST_S = 1e6  # a longer comparison is no advice
 _POWER = "80 % power"
@@ -200,7 +200,7 @@ def _to_mind(found: Comparison, trials: Sequence[Trial], cases: Sequence[CaseSum
         a, b = (units.significant(value, 6) for value in (other.a, other.b))
         causes = ", ".join(other.expected_of)
         expected = f", as is expected of {causes}: see that quality holds" if causes else ""
-        yield f"the sides compute different results: first {a} and {b}{expected}"
+        yield f"the sides compute different results: the first {other.what} that differs is {a} and {b}{expected}"
     failed = sum(t.outcome.status not in (Status.OK, Status.SKIPPED) for t in trials)
     if failed and found.verdict != Judgement.NOT_COMPARABLE:
         yield f"{failed} of {len(trials)} processes failed; their pairs are left out"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -14,9 +14,10 @@ from torchstone.analysis.advice.grouping import groups, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
 from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core import units
-from torchstone.core.schema.axis import Scalar
+from torchstone.core.schema.axis import AXES, AxisStage, Scalar, scalar_word
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.estimate import Estimate, Verdict, too_wide
+from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
@@ -89,6 +90,7 @@ _RATES = ("throughput", "output_token_throughput")
 _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 # Settings worth naming above a table even where they do not vary.
 _HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer")
+_STAGES = (AxisStage.HOST, AxisStage.MODEL, AxisStage.OPTIMIZER)  # whose settings are named if they are no default
 _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
 _INTERVAL = "±"
 
@@ -106,7 +108,7 @@ def case_parts(run: RunSummary) -> Iterator[Section]:
 
 def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
     first = cases[0].configuration
-    if settings := ", ".join(f"{name} {first[name]}" for name in _HEADLINE if name in first and name not in varying):
+    if settings := ", ".join(f"{name} {scalar_word(first[name])}" for name in _named(first, varying)):
         yield Text(settings, Role.DETAIL)
     yield from (Text(line, Role.DETAIL) for line in fed_words(cases, varying))
     columns = _columns(cases, varying, run.machine)
@@ -122,6 +124,17 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
         yield Section("", choices)
 
 
+def _named(configuration: Mapping[str, Scalar], varying: Sequence[str]) -> list[str]:
+    """Return the settings to name above a table: the usual ones, and of the model's own what is not the default."""
+    usual = [name for name in _HEADLINE if name in configuration]
+    other = [
+        name for name, value in configuration.items()
+        if name not in usual and (axis := AXES.get(name)) is not None and axis.stage in _STAGES and not axis.follows
+        and value is not None and value != axis.default
+    ]  # fmt: skip
+    return [name for name in (*usual, *other) if name not in varying]
+
+
 def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSummary]:
     """Sort by the axes: numbers by value, words in the order in which they came."""
     words = {n: list(dict.fromkeys(c.configuration.get(n) for c in cases)) for n in varying}
@@ -134,7 +147,7 @@ def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSu
 
 
 def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
-    found = [Column(n.replace("_", " "), tuple(str(c.configuration.get(n)) for c in cases)) for n in varying]
+    found = [Column(n.replace("_", " "), tuple(_setting(c, n) for c in cases)) for n in varying]
     memory = _memory(cases)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
@@ -204,6 +217,12 @@ def _cell(estimate: Estimate | None, figure: _Figure) -> str:
         return units.significant(estimate.value, 4)
     text = units.quantity(estimate.value, estimate.unit)
     return text if estimate.supported else f"({text})"
+
+
+def _setting(case: CaseSummary, axis: str) -> str:
+    """Return the value of an axis; a dash for a rate in a scenario that has none."""
+    has_none = axis == "target_qps" and case.configuration.get("scenario") != SERVER
+    return units.MISSING if has_none else str(case.configuration.get(axis))
 
 
 def _trials(case: CaseSummary) -> str:

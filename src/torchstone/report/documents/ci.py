@@ -12,7 +12,17 @@ from torchstone.analysis.ci.changes import Change, Verdict
 from torchstone.analysis.ci.price import within_words
 from torchstone.core import units
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
-from torchstone.report.documents.ci_wording import change, command, headline, percent, reason, remark, short, title
+from torchstone.report.documents.ci_wording import (
+    change,
+    command,
+    headline,
+    other_results,
+    percent,
+    reason,
+    remark,
+    short,
+    title,
+)
 
 _MOST_LINES = 15  # that are seen before anything is unfolded
 _MOST_ROWS = 10
@@ -38,14 +48,13 @@ def ci_document(found: Assessment, room: Room = USUAL_ROOM) -> Document:
 
 def _parts(found: Assessment, room: Room) -> Iterator[Part]:
     yield Text(headline(found), Role.HEADLINE)
-    note = remark(found)
-    if note:
-        yield Text(note)
+    notes = [note for note in (remark(found), other_results(found)) if note]
+    yield from (Text(note) for note in notes)
     seen = sorted(found.of(*_SEEN), key=lambda one: _SEEN.index(one.verdict))  # of each verdict the slowest first
     folds, typed = list(_folds(found, room)), command(found)
     most = room.seen
     if most is None:
-        lines = 4 + bool(note) + bool(typed) + len(folds)  # title, headline, titles of columns, control
+        lines = 4 + len(notes) + bool(typed) + len(folds)  # title, headline, titles of columns, control
         most = min(_MOST_ROWS, _MOST_LINES - lines)
         most -= len(seen) > most
     if len(seen) > most:

@@ -10,6 +10,7 @@ from torchstone.analysis.ci.changes import Change, Verdict
 from torchstone.core import units
 
 _LONGEST_NAME, _LONGEST_WHY = 80, 200
+_MOST_OTHERS = 3
 _ENDINGS = {
     Conclusion.PASSED: "no action needed", Conclusion.ACCEPTED: "accepted", Conclusion.SLOWER: "action needed",
     Conclusion.FAILED: "not all were measured: action needed", Conclusion.NO_BASELINE: "not all were compared",
@@ -53,6 +54,19 @@ def remark(found: Assessment) -> str:
     if given.reason:
         return f"What is slower was accepted: {reason(given.reason)}"
     return f"The label {short(given.label)} has no reason: write one into the description, as a line: Slower because: …"
+
+
+def other_results(found: Assessment) -> str:
+    """Return which benchmarks compute something else than the base: their times are of other work; or nothing."""
+    those = found.with_other_results
+    first = those[0].other if those else None
+    if first is None:
+        return ""
+    names = ", ".join(short(one.name) for one in those[:_MOST_OTHERS])
+    more = f" and {len(those) - _MOST_OTHERS} more" if len(those) > _MOST_OTHERS else ""
+    head, base = units.significant(first.head, 6), units.significant(first.base, 6)
+    told = f"{first.what} {head}, of the base {base}"
+    return f"Not the same computation: {names}{more}. First that differs: {told}. See that quality holds."
 
 
 def command(found: Assessment) -> str:

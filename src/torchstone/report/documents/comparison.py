@@ -188,17 +188,20 @@ def _around(one: Judged, *, candidate: bool) -> str:
 
 
 def _interval(found: Comparison) -> str:
-    """Return the interval of a ratio; of one that is too wide to be shown, the bound that holds all the same."""
-    if found.ratio is None or found.ratio.low is None or found.ratio.high is None:
+    """Return the interval of a ratio; nothing of one that is too wide to be shown."""
+    if found.ratio is None or found.ratio.low is None or found.ratio.high is None or found.ratio.is_wide:
         return ""
     told = units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
-    return told if found.ratio.is_wide else told[told.index("[") :]
+    return told[told.index("[") :]
 
 
 def _ratio(found: Comparison) -> str:
+    """Return a ratio; of one whose interval is too wide the bound that holds: no verdict stands beside a dash."""
     if found.ratio is None:
         return ""
-    return units.MISSING if found.ratio.is_wide else f"{found.ratio.value:.3g}"
+    if found.ratio.is_wide:
+        return units.ratio(found.ratio.value, found.ratio.low, found.ratio.high)
+    return f"{found.ratio.value:.3g}"
 
 
 def _verdict(found: Comparison) -> str:

@@ -118,7 +118,7 @@ def _columns(rows: Sequence[tuple[CaseCost, Amounts]]) -> Iterator[Column]:
     if any(one.verdict != Verdict.VALID for one in cases):
         doubts = tuple("" if one.verdict == Verdict.VALID else str(one.verdict) for one in cases)
         yield Column("verdict", doubts, 1, left=True)
-    yield from _figure("hours", [found.time_h for _, found in rows], 4)
+    yield from _figure("time", [found.time_h for _, found in rows], 4)
     yield from _figure("cost", [found.money for _, found in rows], 0)
     yield from _figure("energy", [found.energy_kwh for _, found in rows], 1)
     yield from _figure("electricity", [found.electricity for _, found in rows], 2)
@@ -193,6 +193,8 @@ def _amount(found: Estimate | None) -> str:
 def _plain(found: Estimate) -> str:
     if found.unit == "g" and found.value >= 1000.0:
         return f"{units.significant(found.value / 1000.0, 3)} kg"
+    if found.unit == "h" and found.value < 1.0:
+        return units.quantity(3600.0 * found.value, "s")
     return f"{units.significant(found.value, 3)} {found.unit}"
 
 

@@ -35,10 +35,10 @@ def _headline(one: Goodput, *, whole: bool) -> str:
     bound = f"p99 ≤ {units.quantity(one.bound_s, 's')}"
     name = f"{model_name(one.workload.model)} on {one.placement}"
     if not one.met_any:
-        none_meets = _is_slow_alone(one) or (whole and one.lowest is not None)
+        none_meets = _is_slow_alone(one) or (whole and one.lowest is not None and not one.lower_unanswered)
         if none_meets:
             return f"{name}: no rate meets {bound}. {_nearest(one)}"
-        return f"{name}: the highest rate at {bound} is not known. {_nearest(one)}"
+        return f"{name}: the highest rate at {bound} is not known. {_nearest(one)} More time: --within."
     if one.rate is None:
         known = f"{units.significant(one.valid[0], 3)} queries/s" if one.valid is not None else "no rate"
         return f"{name}: the highest rate at {bound} is not known; LoadGen calls {known} VALID. More time: --within."
@@ -58,7 +58,7 @@ def _nearest(one: Goodput) -> str:
         return f"A query that is alone takes {units.quantity(one.alone_p50_s, 's')} (median)."
     if one.lowest is None or one.lowest_p99_s is None:
         return "No rate was measured."
-    return f"At {units.significant(one.lowest, 3)} queries/s, the lowest tried, it is {_time(one.lowest_p99_s)}."
+    return f"At {units.significant(one.lowest, 3)} queries/s, the lowest measured, it is {_time(one.lowest_p99_s)}."
 
 
 def _details(one: Goodput) -> Iterator[str]:

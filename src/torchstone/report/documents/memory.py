@@ -51,7 +51,7 @@ def _parts(answer: Answer, first: str | None) -> Iterator[Part]:
     if len(answer.rows) == 1 and (peak := answer.rows[0].peak) is not None:
         yield _kinds(answer.rows[0], peak)
     elif answer.rows:
-        yield Table(tuple(_columns(answer)))
+        yield from _tables(answer)
         if words := _legend(answer.rows):
             yield Text(words)
     if (chart := memory_chart(answer)) is not None:
@@ -80,7 +80,8 @@ def _sentences(answer: Answer) -> Iterator[str]:
     yield f"{fits} of {len(answer.rows)} settings fit{more}. The largest batch that leaves a tenth of the memory free:"
     for card, task, model in dict.fromkeys((row.card, row.task, row.model) for row in told):
         rows = [row for row in told if (row.card, row.task, row.model) == (card, task, model)]
-        ways = dict.fromkeys(_way(row, answer.axes) for row in rows)
+        varied = _varied(answer, [row for row in answer.rows if (row.task, row.model) == (task, model)])
+        ways = dict.fromkeys(_way(row, varied) for row in rows)
         yield f"{card}, {task} {model_name(model)}: {'; '.join(ways)}"
 
 
@@ -120,12 +121,18 @@ def _largest(row: Row) -> str:
 
 
 def _shared(answer: Answer) -> Iterator[str]:
-    """Yield the settings that all rows have: what the figures are true of."""
+    """Yield the settings that all rows have, and those that all of one workload have: what the figures are true of."""
     first = answer.rows[0].configuration if answer.rows else {}
     aside = (*answer.axes, "batch_size")
     point = {axis: value for axis, value in first.items() if axis not in aside and value not in (None, "auto")}
     if point:
         yield f"{'All with' if len(answer.rows) > 1 else 'With'} {point_words(point)}."
+    for workload, rows in _workloads(answer).items():
+        aside = (*_varied(answer, rows), "batch_size")
+        first = rows[0].configuration
+        own = {axis: first[axis] for axis in answer.axes if axis not in aside and first.get(axis) not in (None, "auto")}
+        if own:
+            yield f"{workload} with {point_words(own)}."
 
 
 def _error(answer: Answer) -> str:
@@ -163,13 +170,31 @@ def _means(rows: Sequence[Row]) -> Mapping[str, str]:
     return {**_MEANS, **_OF_INFERENCE} if {row.task for row in rows} == {Task.INFER} else _MEANS
 
 
-def _columns(answer: Answer) -> Iterator[Column]:
-    rows = answer.rows
+def _workloads(answer: Answer) -> Mapping[str, Sequence[Row]]:
+    """Return the rows of each workload, by its name: a training has axes that an inference has not."""
+    named: dict[str, list[Row]] = {}
+    for row in answer.rows:
+        named.setdefault(f"{row.task} {model_name(row.model)}", []).append(row)
+    return named
+
+
+def _varied(answer: Answer, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the axes that have several values among the rows of one workload."""
+    return tuple(axis for axis in answer.axes if len({row.configuration.get(axis) for row in rows}) > 1)
+
+
+def _tables(answer: Answer) -> Iterator[Part]:
+    """Yield a table a workload, each with the axes that vary in it."""
+    named = _workloads(answer)
+    for workload, rows in named.items():
+        table = Table(tuple(_columns(answer, rows)))
+        yield Section(workload, (table,)) if len(named) > 1 else table
+
+
+def _columns(answer: Answer, rows: Sequence[Row]) -> Iterator[Column]:
     peaks = [row.peak for row in rows]
     yield Column("card", tuple(row.card for row in rows), left=True)
-    if len({(row.task, row.model) for row in rows}) > 1:
-        yield Column("workload", tuple(f"{row.task} {model_name(row.model)}" for row in rows), left=True)
-    for axis in (axis for axis in answer.axes if axis != "batch_size"):
+    for axis in (axis for axis in _varied(answer, rows) if axis != "batch_size"):
         yield Column(axis, tuple(scalar_word(row.configuration.get(axis, "")) for row in rows))
     yield Column("batch", tuple(scalar_word(row.configuration.get("batch_size", "")) for row in rows))
     yield Column("peak", tuple(_bytes(peak.allocated_bytes if peak else None) for peak in peaks))

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice import batch_curve
 from torchstone.analysis.advice.choices import choice_of, choose
-from torchstone.analysis.advice.curves import curve_of, curves, ran_out, read_memory, read_phases, read_single_items
+from torchstone.analysis.advice.curves import (
+    curve_of,
+    curves,
+    phases_s,
+    ran_out,
+    read_memory,
+    read_phases,
+    read_single_items,
+)
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
 from torchstone.analysis.advice.in_rounds import InRounds
@@ -17,6 +25,8 @@ from torchstone.core.schema.case import model_name
 from torchstone.core.schema.estimate import Verdict
 from torchstone.report.document import Role, Text
 from torchstone.report.documents.wording import point_words
+
+_MUCH_LONGER = 1.5  # a mean step ÷ the median one: skewed steps of a quiet machine stay below
 
 
 def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
@@ -45,6 +55,7 @@ def _over_devices(run: RunSummary) -> Iterator[str]:
 def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> Iterator[str]:
     valid = [c for c in cases if c.verdict != Verdict.INVALID]
     varying = varying_axes(cases)
+    yield from _long_steps(valid, varying)
     chosen = choose([choice_of(c, run.machine, varying) for c in valid], InRounds(valid))
     if chosen is not None:
         best = next(c for c in valid if c.case_id == chosen.recommended.case_id)
@@ -52,8 +63,38 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
-        read = (*read_single_items(case, run), *read_phases(case, run.machine), *read_memory(case, run))
+        read = (*read_single_items(case, run), *_phases(case, run), *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
+
+
+def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[str]:
+    """Yield for which Cases throughput does not follow from the median step: the one with the longest mean by that."""
+    found = [(whole.value / middle.value, case, middle.value, whole.value) for case in cases
+             if (middle := case.estimates.get("step_time")) and (whole := case.estimates.get("step_time_mean"))
+             and whole.value > _MUCH_LONGER * middle.value > 0.0]  # fmt: skip
+    if not found:
+        return
+    _, case, median_s, mean_s = max(found, key=lambda one: one[0])
+    where = f"{point_words(_values(case, varying))}: " if len(cases) > 1 and varying else ""
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    median, mean = (units.quantity(seconds, "s") for seconds in (median_s, mean_s))
+    yield (
+        f"{where}half of the steps take {median} or less, the mean is {mean}{more}: some are much longer, and "
+        "throughput counts them all, the column of step times their median"
+    )
+
+
+def _phases(case: CaseSummary, run: RunSummary) -> Iterator[str]:
+    """Yield what the phases of a step say, and before that, where it is so, that their pass had other steps."""
+    told, whole = read_phases(case, run.machine), case.estimates.get("step_time_mean")
+    step_s = sum(phases_s(case).values())
+    if told and whole is not None and not 1.0 <= _MUCH_LONGER * step_s / whole.value <= _MUCH_LONGER**2:
+        step, mean = units.quantity(step_s, "s"), units.quantity(whole.value, "s")
+        yield (
+            f"phases are measured in a pass of their own, whose mean step took {step}, not {mean}: the machine was not "
+            "the same in both, so their shares are rough"
+        )
+    yield from map(str, told)
 
 
 def _of_best(
@@ -64,7 +105,7 @@ def _of_best(
     if curve is not None:
         yield _times(curve, best, varying)
         yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from map(str, read_phases(best, run.machine))
+    yield from _phases(best, run)
     if not every:
         return
     for case, other in curves(cases, run.machine):

@@ -98,7 +98,8 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 
 
 def _alone(case: CaseSummary) -> str:
-    step = next((case.estimates[n] for n in ("step_time", "latency_per_batch_p50_s") if n in case.estimates), None)
+    # Beside a rate stands the mean: a median step contradicts it where some steps are much longer.
+    step = next((case.estimates[n] for n in ("step_time_mean", "latency_per_batch_p50_s") if n in case.estimates), None)
     held = case.peak_memory_bytes
     rate = rate_of(case)
     wide = rate is not None and rate.is_wide

@@ -43,10 +43,22 @@ def find(word: str, here: Path) -> Revision:
             _git(here, "rev-parse", "--git-dir")
         except UsageError as fault:  # there is no repository, or one that git does not trust
             raise UsageError(f"'{word}' is neither a recipe nor a file (.yaml, .json, .toml), and {fault}") from None
-        raise UsageError(
-            f"'{word}' is neither a recipe, a file, nor a revision of this repository(see git log --oneline)"
-        ) from None
+        raise UsageError(_unknown(word, here)) from None
     return Revision(word, commit, word if commit.startswith(word) else f"{word} ({commit[:9]})")
+
+
+def _unknown(word: str, here: Path) -> str:
+    """Return what is wrong with a word that means nothing in a repository, and what to type."""
+    if not _git(here, "rev-list", "--all", "--max-count=1").strip():
+        return f"'{word}': this repository has no commit yet: git add and git commit first"
+    if is_shallow(here):
+        return f"'{word}' is not in this clone, which is shallow: git fetch --unshallow"
+    return f"'{word}' is neither a recipe, a file, nor a revision of this repository (see git branch --all)"
+
+
+def is_shallow(here: Path) -> bool:
+    """Return whether the clone around `here` lacks older commits. Raises UsageError outside of a repository."""
+    return _git(here, "rev-parse", "--is-shallow-repository").strip() == "true"
 
 
 def uncommitted(here: Path) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from torchstone.analysis.ci.changes import Change, Verdict, change_of
+from torchstone.analysis.ci.price import FIRST_SHARE
 from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.core.schema.ci import CI_SCHEMA, CiBenchmark, CiResult, State
 from torchstone.core.schema.comparison import Rules
@@ -28,7 +29,6 @@ from torchstone.workflows.ab.sides import SideRequest, sketched
 from torchstone.workflows.ci.benchmarks import Benchmark
 
 USUAL_S = 90.0  # a benchmark
-_FIRST_SHARE = 0.7  # of the time, for measuring each once; the rest is for what stays undecided
 _LEAST_S = 10.0  # that a test is worth beginning
 _TESTS = 2  # a benchmark, at most
 _LONGEST_WHY = 2000
@@ -38,7 +38,7 @@ Compare = Callable[[tuple[SideRequest, SideRequest], Rules, Path], Run]
 
 def least_s(tests: int) -> float:
     """Return the least time in which so many comparisons, the control among them, can be begun."""
-    return _LEAST_S * tests / _FIRST_SHARE
+    return _LEAST_S * tests / FIRST_SHARE
 
 
 class CiAsked(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class CiMeasurement:
         count = len(self._benchmarks)
         for place, one in enumerate(self._benchmarks):
             to_come = count - place + (self._result.control is not None)
-            within_s = max(_LEAST_S, (_FIRST_SHARE * self._asked.within_s - self._spent_s()) / to_come)
+            within_s = max(_LEAST_S, (FIRST_SHARE * self._asked.within_s - self._spent_s()) / to_come)
             told = self._result.benchmarks[place]
             if base is None:
                 told = msgspec.structs.replace(told, state=State.NO_BASELINE, why=(why or "not found")[:_LONGEST_WHY])
@@ -132,7 +132,7 @@ class CiMeasurement:
         one = self._benchmarks[states.index(State.MEASURED)]
         planned = CiBenchmark("control", one.words)
         self._keep(control=planned)
-        within_s = max(_LEAST_S, _FIRST_SHARE * self._asked.within_s - self._spent_s())
+        within_s = max(_LEAST_S, FIRST_SHARE * self._asked.within_s - self._spent_s())
         told = self._measured(planned, one, (base, base), within_s)
         self._keep(control=told)
         self._tell(told, "base against itself")

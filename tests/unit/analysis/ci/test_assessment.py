@@ -7,7 +7,7 @@ import pytest
 from ci_results import BASE, FASTER, HEAD, OPEN, SAME, SLOWER, STATES, a_comparison, a_result, assessed, measured
 
 from torchstone.analysis.ci.assessment import Acceptance, Conclusion, assess
-from torchstone.analysis.ci.changes import Verdict
+from torchstone.analysis.ci.changes import OtherResult, Verdict
 from torchstone.core.schema.ci import CiBenchmark, State
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.trial import Outcome, Status
@@ -15,6 +15,7 @@ from torchstone.core.schema.trial import Outcome, Status
 CONCLUSIONS = {
     "slower": Conclusion.SLOWER, "slower, several": Conclusion.SLOWER, "slower, within the limit": Conclusion.PASSED,
     "slower, the limit is undecided": Conclusion.UNDECIDED, "faster": Conclusion.PASSED,
+    "faster, other results": Conclusion.PASSED,
     "unchanged": Conclusion.PASSED, "undecided": Conclusion.UNDECIDED, "undecided, one": Conclusion.UNDECIDED,
     "undecided, out of reach": Conclusion.UNDECIDED, "undecided, nothing is known": Conclusion.UNDECIDED,
     "no baseline": Conclusion.NO_BASELINE, "no base at all": Conclusion.NO_BASELINE, "failed": Conclusion.FAILED,
@@ -116,6 +117,16 @@ def test_the_control_s_interval_is_the_floor_and_a_control_that_differs_decides_
     assert found.is_reliable
     assert assessed({"a": SAME}, control=None).floor is None
     assert assessed({"a": SAME}, control=SLOWER).conclusion is Conclusion.UNDECIDED
+
+
+def test_a_change_that_computes_something_else_is_told_unless_the_base_differs_from_itself():
+    result, runs = measured({"a": FASTER, "b": SAME})
+    assert assess(result, runs).with_other_results == []
+    runs["run-0"] = a_comparison(FASTER, run_id="run-0", results=(2.5, 2.1))
+    (one,) = assess(result, runs).with_other_results
+    assert (one.name, one.verdict, one.other) == ("a", Verdict.FASTER, OtherResult("loss", 2.5, 2.1))
+    runs["control"] = a_comparison(SAME, run_id="control", head=BASE, results=(2.5, 2.4))
+    assert assess(result, runs).with_other_results == [], "nothing is computed twice alike"
 
 
 def test_changes_are_in_the_order_of_their_size():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from ci_results import OPEN, a_comparison
 
-from torchstone.analysis.ci.price import price_of, within_words
+from torchstone.analysis.ci.price import of_the_job, price_of, within_words
 from torchstone.core.schema.comparison import OtherThreads
 
 COMMAND = ("torchstone", "ab", "a", "b", "--config", "x.yaml")
@@ -49,6 +49,15 @@ def test_without_a_ratio_or_words_nothing_is_made_up():
     assert price_of(a_comparison(None), COMMAND).margin is None
     assert price_of(msgspec.structs.replace(a_comparison(OPEN), comparison=None), COMMAND).within_s is None
     assert price_of(a_comparison(OPEN, trials_to_settle=5), ()).words == ()
+
+
+def test_a_time_that_is_enough_is_that_of_the_whole_job():
+    why = "10.5 s are too short for a pair of processes; 6 pairs are needed; --within 15s is enough"
+    told = (
+        "10.5 s are too short for a pair of processes; 6 pairs are needed; torchstone ci measure --within 50s is enough"
+    )
+    assert of_the_job(why, 2) == told, "two comparisons of 15 s in 70 % of the time"
+    assert of_the_job("it crashed", 2) == "it crashed"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(41, "50s"), (60, "60s"), (60.1, "2m"), (360, "6m")])

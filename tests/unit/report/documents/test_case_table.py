@@ -135,6 +135,17 @@ def test_a_doubtful_or_tight_choice_says_so():
     assert re.search(r"Recommended for training: batch_size 8,.*\n.*: safe\n.*the fastest that leaves a tenth", text)
 
 
+def test_phases_of_a_pass_with_other_steps_are_called_rough():
+    def noted(of_the_step):
+        shares = {"forward": 0.5 * of_the_step, "backward": 0.5 * of_the_step}
+        run = summary([({"batch_size": 8, "feed": "resident"}, 0.03)], phases=shares)
+        return [part.text for part in note_parts(run)]
+
+    said = "phases are measured in a pass of their own, whose mean step took 10.0 ms, not 30.0 ms"
+    assert any(text.startswith(said) for text in noted(1.0 / 3.0))
+    assert not any("a pass of their own" in text for text in noted(1.1))
+
+
 def test_full_reads_every_curve_and_every_case():
     short, full = (drawn(summary(phases=PHASES), every=every) for every in (False, True))
     assert short.count("speed-up over") == 1
@@ -168,6 +179,13 @@ def test_the_document_knows_no_terminal():
 def test_a_failed_case_has_the_word_of_its_end_as_status():
     ends = {3: Status.OUT_OF_MEMORY, 4: Status.OUT_OF_MEMORY, 5: Status.TIMED_OUT}
     assert [row.split()[-1] for row in rows(drawn(summary(status=ends)))[:3]] == ["OOM", "OOM", "timeout"]
+
+
+def test_a_setting_that_is_not_the_default_stands_above_the_table():
+    """Two runs that differ in it alone must not look alike; a default, and a rate that changes no speed, is noise."""
+    asked = {"precision": "fp32", "threads": 1, "fused": "auto", "learning_rate": 0.5, "gradient_checkpointing": True}
+    points = [({"batch_size": b, "feed": "resident", **asked}, 0.01 * b) for b in (8, 64)]
+    assert drawn(summary(points)).splitlines()[1] == "  precision fp32, threads 1, gradient_checkpointing true"
 
 
 def test_axes_of_one_workload_are_columns_and_what_is_fixed_stands_above():

@@ -44,6 +44,14 @@ def sides(told: Document) -> Table:
     return table
 
 
+def test_a_verdict_whose_interval_is_wide_stands_beside_the_bound_that_holds():
+    steps = (0.010, 0.022, 0.007, 0.0125)
+    slow = [ComparedInput(letter, letter, letter, (a_stored_run([by * s for s in steps], a_case(task=Task.TRAIN),
+            minutes=minutes),)) for letter, by, minutes in (("A", 1.0, 0.0), ("B", 12.0, 90.0))]  # fmt: skip
+    (row,) = [line for line in printed(*slow, width=80).splitlines() if re.match(r" *throughput +", line)]
+    assert re.search(r"at most 0\.\d+ +worse$", row), "and no dash, at 80 columns"
+
+
 AMD, NVIDIA = side("A", "Radeon RX 7900 XTX", "amd", 1.0), side("B", "RTX 4090", "nvidia", 0.5)
 
 

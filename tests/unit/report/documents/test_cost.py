@@ -33,6 +33,12 @@ def test_the_lowest_cost_comes_first_and_every_price_has_its_date_and_source():
     assert facts.rows == (("price", "Intel Xeon: 0.36 EUR/h (2026-11-01, our own bill)"),)
 
 
+def test_a_time_below_an_hour_is_in_minutes_or_seconds():
+    text = terminal(document(items=500), 120)
+    assert " 4.62 s " in text.split("[an epoch of 500 images]")[1], "0.00128 h: 500 images, 108 a second"
+    assert " 2.57 h " in text
+
+
 def test_energy_that_was_not_measured_is_said_and_not_zero():
     prices = msgspec.structs.replace(PRICES, electricity=ELECTRICITY, carbon=CARBON)
     text = terminal(document(prices), 120)

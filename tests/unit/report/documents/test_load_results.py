@@ -37,7 +37,7 @@ def test_a_bound_that_no_rate_meets_is_the_headline():
         run.head, plan=msgspec.structs.replace(run.head.plan, cases=tuple(cases))))  # fmt: skip
     document, said = lines(run)
     assert document.headline == (
-        "cnn on cpu: no rate meets p99 ≤ 50.0 ms. At 80.0 queries/s, the lowest tried, it is 70.0 ms."
+        "cnn on cpu: no rate meets p99 ≤ 50.0 ms. At 80.0 queries/s, the lowest measured, it is 70.0 ms."
     )
     assert "Batches of at most 4, after 2.00 ms at the latest; arrivals are a Poisson process." in said
     alone, _ = lines(a_search(trials=[a_load(a_load_case(batch_size=1), p99_s=0.4)]))
@@ -60,11 +60,33 @@ def test_a_search_that_was_interrupted_says_of_no_rate_that_none_meets_the_bound
     cut = End("2026-11-21T10:01:00Z", "interrupted")
     closed = a_search(end=cut)
     document, _ = lines(msgspec.structs.replace(closed, trials=closed.trials[:1]))
-    assert document.headline == "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. No rate was measured."
+    assert (
+        document.headline
+        == "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. No rate was measured. More time: --within."
+    )
     document, _ = lines(msgspec.structs.replace(closed, trials=(closed.trials[0], closed.trials[2])))
     assert document.headline == (
-        "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 160 queries/s, the lowest tried, it is 500 ms."
+        "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 160 queries/s, the lowest measured, "
+        "it is 500 ms. More time: --within."
     )
+
+
+def test_a_lower_rate_that_was_begun_and_has_no_answer_leaves_it_open():
+    late = [a_load(a_load_case(rate), 50_000, 100_000, p99_s=0.07) for rate in (80.0, 92.0)]
+    cut = msgspec.structs.replace(late[0], outcome=Outcome(Status.INTERRUPTED, "the time had passed"), facts={})
+    document, _ = lines(a_search(trials=[cut, late[1]]))
+    assert document.headline == (
+        "cnn on cpu: the highest rate at p99 ≤ 50.0 ms is not known. At 92.0 queries/s, the lowest measured, it is "
+        "70.0 ms. More time: --within."
+    )
+
+
+def test_a_scenario_without_a_rate_has_a_dash_and_no_zero():
+    cases = [a_load_case(), a_load_case(100.0)]
+    document, _ = lines(a_run([a_load(case) for case in cases], cases=cases))
+    (table,) = [p for s in document.parts if hasattr(s, "parts") for p in s.parts if isinstance(p, Table)]
+    (column,) = [c for c in table.columns if c.title == "target qps"]
+    assert sorted(column.cells) == ["100.0", "–"]
 
 
 def test_loads_of_a_run_are_told_one_by_one_with_loadgens_verdict():

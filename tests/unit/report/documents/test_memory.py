@@ -83,6 +83,19 @@ def test_several_are_counted_and_the_table_tells_each():
     assert max(map(len, text.splitlines())) <= 100
 
 
+def test_a_training_beside_an_inference_has_axes_of_its_own_in_a_table_of_its_own():
+    train = [a_memory_row(configuration={"optimizer": "adamw", "precision": p}) for p in ("fp32", "bf16")]
+    infer = [
+        msgspec.structs.replace(a_memory_row(configuration={"precision": p}), task="infer") for p in ("fp32", "bf16")
+    ]
+    text = said(*infer, *train, axes=("precision", "optimizer"), width=80)
+    assert "\ntrain gpt2 with optimizer adamw.\n" in text
+    assert "infer gpt2: 200 (precision fp32); 200 (precision bf16)" in " ".join(text.split())
+    tables = text.split("\ninfer gpt2\n")[1].split("\ntrain gpt2\n")
+    assert [table.count("NVIDIA H100 SXM 80 GB") for table in tables] == [2, 2], "rows, not a line for each figure"
+    assert "optimizer" not in tables[0].split("hidden")[0]
+
+
 def test_why_not_and_why_one_batch_size():
     told = Row(
         "train", "py:x.py:load", "NVIDIA L4", 24 * GIB, {"batch_size": 1}, why_not="the shapes depend on its data"

@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 
 import msgspec
-from build import a_run, a_sweep
+from build import a_run, a_sweep, a_trial
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.report.document import Document, Role, Section, Text
+from torchstone.report.documents.notes import note_parts
 from torchstone.report.documents.run import run_parts
 from torchstone.report.documents.run_answer import answer_lines, answer_parts
 from torchstone.report.renderers.terminal import terminal
@@ -42,6 +43,19 @@ def test_one_case_has_its_rate_its_step_and_its_memory():
     assert text.startswith("286 images/s (95 % confidence interval 27")
     assert "28.0 ms a step, " in text
     assert text.endswith("iB.")
+
+
+def test_the_step_beside_a_rate_is_the_mean_and_a_median_far_from_it_has_a_note():
+    """Nine steps of 10 ms and one of 410 ms: a neighbour held a core. 16 images in 50 ms are 320 a second."""
+    steps_s = [0.01] * 9 + [0.41]
+    summary = summarize(
+        entry_of(a_run([a_trial(steps_s, trial_id=f"t{n}", number=n, order=n) for n in range(3)]), Path())
+    )
+    (text,) = answer_lines(summary)
+    assert text.startswith("320 images/s (95 % confidence interval 320 to 320), 50.0 ms a step")
+    (note,) = [part.text for part in note_parts(summary) if "half of the steps" in part.text]
+    assert note.startswith("half of the steps take 10.0 ms or less, the mean is 50.0 ms: some are much longer")
+    assert not [part for part in note_parts(summarize(entry_of(a_sweep(POINTS), Path()))) if "half of" in part.text]
 
 
 def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from torchstone.core.errors import UsageError
-from torchstone.workflows.ab.revisions import checked_out, committed_utc, find, merge_base
+from torchstone.workflows.ab.revisions import checked_out, committed_utc, find, is_shallow, merge_base
 
 
 def git(folder, *words):
@@ -59,6 +59,17 @@ def test_what_is_no_revision_is_said_in_one_line(repository, tmp_path):
         find("--upload-pack=x", repository)
     with pytest.raises(UsageError, match="not a git repository"):
         find("HEAD", tmp_path)
+
+
+def test_a_repository_without_a_commit_and_a_shallow_clone_are_told_apart_from_a_typing_mistake(repository, tmp_path):
+    (tmp_path / "empty").mkdir()
+    git(tmp_path / "empty", "init", "-q")
+    with pytest.raises(UsageError, match="'HEAD': this repository has no commit yet: git add and git commit first"):
+        find("HEAD", tmp_path / "empty")
+    git(tmp_path, "clone", "-q", "--depth", "1", repository.as_uri(), "shallow")
+    assert is_shallow(tmp_path / "shallow")
+    with pytest.raises(UsageError, match="'HEAD~1' is not in this clone, which is shallow: git fetch --unshallow"):
+        find("HEAD~1", tmp_path / "shallow")
 
 
 def test_a_folder_that_one_revision_lacks(repository):

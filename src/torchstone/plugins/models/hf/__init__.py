@@ -35,7 +35,8 @@ class Transformers:
 
     def names(self) -> Iterable[tuple[str, str]]:
         for name, known in families.MODELS.items():
-            line = f"{ARCHITECTURES[known.model_type].family}, {known.body / 1e6:.1f} M parameters without the head"
+            size = f"{known.body / 1e6:.{1 if known.body >= 1e6 else 2}f} M"
+            line = f"{ARCHITECTURES[known.model_type].family}, {size} parameters without the head"
             yield name, line
             yield from ((alias, f"short for {name}") for alias in known.aliases)
 
