@@ -252,13 +252,13 @@ def test_a_table_says_its_marks_and_verdicts_and_repeats_a_name_that_was_left_em
         Column("verdict", ("better", "SUSPECT, 2 OOM", "ok"), left=True),
     )),)))  # fmt: skip
     assert '<table class="titled l1 l4">' in text
-    assert re.search(r'<th scope="col" data-rank="1" data-of="1">±</th>', text)
+    assert re.search(r'<th scope="col" data-rank="1" data-of="1">±<', text)
     assert Page(text).rows == [
         ["case", "rate", "±", "verdict"], ["a", "10*", "±1 %", "better"], ["a", "9=", "", "SUSPECT, 2 OOM"],
         ["b", "8", "", "ok"],
     ]  # fmt: skip
-    assert "<td>10<b>*</b></td>" in text
-    assert '<td><span class="v open">SUSPECT</span>, 2 OOM</td>' in text
+    assert "<td>10<b>*</b><" in text
+    assert '<td><span class="v open">SUSPECT</span>, 2 OOM<' in text
 
 
 def test_a_table_without_titles_has_no_head():
@@ -274,7 +274,7 @@ def test_a_picture_is_drawn_in_the_page_with_its_name_and_a_table_of_its_values(
     names = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
     assert names[0] == "it rises cnn"
     assert page.rows == [["batch size", "images/s"], ["8", "100.0"], ["16", "1,235"]]
-    assert "batch size: 8; images/s: 100" in set(page.of("data-v"))
+    assert "batch size: 8; images/s: 100" in page.told
     assert list(page.of("data-axes")) == ["linear", "logarithmic y"]
 
 
@@ -321,7 +321,7 @@ def test_a_long_line_tells_values_along_it_and_none_for_all_of_it():
     pytest.importorskip("vl_convert")
     values = tuple({"x": n, "y": 5.0 + n % 7, "line": name} for n in range(500) for name in ("a", "b"))
     panel = Panel("", Coordinate("x", "step"), (Line(Coordinate("y", "ms")),), values, Colours("line", ("a", "b")))
-    told = list(page_of(Chart("c", "c", Picture("", (panel,)))).of("data-v"))
+    told = page_of(Chart("c", "c", Picture("", (panel,)))).told
     assert len(told) == len(set(told)) == 84
     assert "step: 0; ms: 5; line: a" in told
     assert any(one.startswith("step: 492; ") for one in told)

@@ -258,7 +258,7 @@ def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
     mark.hover(force=True)  # its interval lies above it
     tip = page.locator(".tip")
     assert tip.is_visible()
-    assert "images/s: " in tip.text_content()
+    assert re.fullmatch(r"batch size: \d+\nimages/s: [\d,. to]+\nline: .+", tip.text_content())
     svg = panel.locator(".plot svg").first
     whole = svg.get_attribute("viewBox")
     panel.get_by_role("button", name="zoom in").press("Enter")
