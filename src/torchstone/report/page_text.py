@@ -30,10 +30,10 @@ _VOID = frozenset((
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 ))  # fmt: skip
 # What an element ends that is still open, as a browser reads it (https://html.spec.whatwg.org/#optional-tags).
-_CELLS, _GROUPS = frozenset(("td", "th")), frozenset(("thead", "tbody", "tfoot"))
-_ENDED = {
-    **dict.fromkeys(_CELLS, _CELLS), "tr": _CELLS | {"tr"}, **dict.fromkeys(_GROUPS, _CELLS | {"tr"} | _GROUPS),
-}  # fmt: skip
+_CELLS = ("td", "th")
+_ROWS = (*_CELLS, "tr")
+_GROUPS = (*_ROWS, "thead", "tbody", "tfoot")
+_ENDED = dict.fromkeys(_GROUPS, _GROUPS) | {"tr": _ROWS} | dict.fromkeys(_CELLS, _CELLS)
 _DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
 _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
