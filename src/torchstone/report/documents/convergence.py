@@ -144,7 +144,7 @@ def _together(groups: Sequence[Convergence], told: Sequence[str]) -> Iterator[Pa
     for (model, device, data, item), alike in works.items():
         over = f"each group over its first {item}s, which all of its trainings saw"
         notes = dict.fromkeys(note for group in alike for note in group.notes if note not in told)
-        parts = (
+        parts: tuple[Part, ...] = (
             Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL),
             Table(tuple(_all_trainings(alike, item))),
             *_all_lines(alike),

@@ -114,8 +114,11 @@ def _is_seen(one: ET.Element, tag: str) -> bool:
 
 
 def _short(name: str, value: str, prefix: str) -> str:
-    kept = _DIGITS.sub(r"\1\2", value) if name in _GEOMETRY else value
-    return f"{prefix}{kept}" if name == "id" else _POINTED_AT.sub(rf"url(#{prefix}\1)", kept)
+    if name in _GEOMETRY:
+        return _DIGITS.sub(r"\1\2", value) if "." in value else value
+    if name == "id":
+        return f"{prefix}{value}"
+    return _POINTED_AT.sub(rf"url(#{prefix}\1)", value) if "url(" in value else value
 
 
 def _placed(about: dict[str, str], tag: str) -> dict[str, str]:
@@ -123,8 +126,8 @@ def _placed(about: dict[str, str], tag: str) -> dict[str, str]:
 
     Texts keep theirs: where a letter stands would be rounded otherwise.
     """
-    moved = _MOVED.fullmatch(about.get("transform", ""))
-    if moved is None or tag not in _ENDS:
+    moved = _MOVED.fullmatch(about.get("transform", "")) if tag in _ENDS else None
+    if moved is None:
         return about
     found = {name: value for name, value in about.items() if name != "transform"}
     for names, by in zip(_ENDS[tag], moved.groups(), strict=True):
