@@ -25,6 +25,12 @@ from torchstone.core.schema.comparison import judge
 from torchstone.report.document import Attachment, Chart, Column, Document, Ratio, Ratios, Role, Section, Table, Text
 
 VOID = frozenset(("meta", "br", "input", "link", "hr", "img"))
+CELLS, GROUPS = ("td", "th"), ("thead", "tbody")
+# What an element, or the end of one, ends that is open (https://html.spec.whatwg.org/#optional-tags).
+ENDED = {
+    **dict.fromkeys(CELLS, CELLS), "tr": (*CELLS, "tr"), **dict.fromkeys(GROUPS, (*CELLS, "tr", *GROUPS)),
+    "/table": (*CELLS, "tr", *GROUPS),
+}  # fmt: skip
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 MARGIN = 0.02
 
@@ -145,6 +151,7 @@ class Page(HTMLParser):
         self.scripts: list[Script] = []
         self.styles: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
+        self.told: list[str] = []
         self.words: list[str] = []
         self.rows: list[list[str]] = []
         self._open: list[tuple[str, dict[str, str]]] = []
@@ -154,10 +161,15 @@ class Page(HTMLParser):
             raise ValueError(f"never closed: {self._open}")
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        self._end(ENDED.get(tag, ()))
         about = {name: value or "" for name, value in attrs}
         if len(about) != len(attrs):
             raise ValueError(f"an attribute twice: {tag} {attrs}")
         self.attributes += [(tag, name, value) for name, value in about.items()]
+        if "data-v" in about:
+            values, names = about["data-v"].split("; "), self._open[-1][1].get("data-k")
+            pairs = zip(names.split("; "), values, strict=True) if names is not None else ()
+            self.told.append("; ".join(map(": ".join, pairs)) or about["data-v"])
         self.ids += [value for name, value in about.items() if name == "id"]
         if tag in HEADINGS:
             self.headings.append((int(tag[1]), ""))
@@ -178,9 +190,14 @@ class Page(HTMLParser):
             self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
+        self._end(ENDED.get(f"/{tag}", ()))
         opened, _ = self._open.pop()
         if opened != tag:
             raise ValueError(f"<{opened}> is closed by </{tag}>")
+
+    def _end(self, ended: Sequence[str]) -> None:
+        while self._open and self._open[-1][0] in ended:
+            self._open.pop()
 
     def handle_data(self, data: str) -> None:
         tags = [tag for tag, _ in self._open]

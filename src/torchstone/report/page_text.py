@@ -6,7 +6,7 @@ Only the standard library's parser reads a page here: it may be a stranger's, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from html.parser import HTMLParser
 
@@ -24,10 +24,16 @@ _UNSEEN = ("script", "style", "template")
 _PICTURES = ("figure", "svg")
 _MARKS = ("path", "rect", "circle", "line")
 _VALUES = ("aria-label", "data-v")  # the attributes by which a mark tells its value
+_NAMES = "data-k"  # and by which the group around marks tells the names of their values
 _SPOKEN = ("alt", "aria-label", "title")  # what a screen reader says
 _VOID = frozenset((
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
 ))  # fmt: skip
+# What an element ends that is still open, as a browser reads it (https://html.spec.whatwg.org/#optional-tags).
+_CELLS = ("td", "th")
+_ROWS = (*_CELLS, "tr")
+_GROUPS = (*_ROWS, "thead", "tbody", "tfoot")
+_ENDED = dict.fromkeys(_GROUPS, _GROUPS) | {"tr": _ROWS} | dict.fromkeys(_CELLS, _CELLS)
 _DEEPEST = 500  # elements in each other: of a stranger's page, every one would be looked through for every text
 _LONG = 2000  # texts that differ: of more, only how many and from where is told
 _CARRIED = re.compile(rb'(<script type="application/octet-stream"[^>]*>)[^<]*(</script>)')
@@ -140,16 +146,18 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.end_text()
+        if ended := _ENDED.get(tag):
+            self._end(ended)
         if tag == "tr":
             self.rows.append([])
-        if tag in ("td", "th"):
-            self._end_cell()
+        if tag in _CELLS:
             self._cell = []
         if tag not in _VOID:
             self._open.append(tag)
             if len(self._open) > _DEEPEST:
                 raise UsageError(f"elements nested more than {_DEEPEST} deep")
-        if tag in _MARKS and self._seen() and any(name in _VALUES for name, _ in attrs):
+        tells = _VALUES if tag in _MARKS else (_NAMES,)
+        if self._seen() and any(name in tells for name, _ in attrs):
             self.marks.append(" ".join((tag, *(f"{name}={value}" for name, value in sorted(attrs, key=str)))))
         for name, value in attrs:
             if name in _SPOKEN and value:
@@ -166,6 +174,13 @@ class _Reader(HTMLParser):
             self._end_cell()
         if tag in self._open:  # with what was left open in it
             del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
+
+    def _end(self, ended: Collection[str]) -> None:
+        """End what is open of these in the innermost table, with what was left open in it."""
+        self._end_cell()
+        within = len(self._open) - self._open[::-1].index("table") if "table" in self._open else 0
+        first = next((n for n in range(within, len(self._open)) if self._open[n] in ended), len(self._open))
+        del self._open[first:]
 
     def handle_data(self, data: str) -> None:
         if not self._open or self._open[-1] not in _UNSEEN:

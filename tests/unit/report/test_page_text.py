@@ -36,6 +36,20 @@ def test_markup_that_is_not_closed_is_read_all_the_same():
     assert page_text(b"").texts == ()
 
 
+def test_cells_and_rows_without_ends_are_those_of_a_browser():
+    page = "<table><thead><tr><th>case<th>rate<tbody>" + 600 * "<tr>\n<td>a<td>1 <b>item/s</b>" + "</table><p>after</p>"
+    found = page_text(page.encode())
+    assert found.rows == (("case", "rate"), *600 * (("a", "1 item/s"),)), "not 500 elements deep"
+    assert found.texts[-1] == Shown("text", "after")
+    assert page_text(b"<table><tr><td><table><tr><td>in</table>out<td>b</table>").texts[1] == Shown("table cell", "out")
+
+
+def test_marks_are_told_with_the_names_that_a_group_has_of_their_values():
+    page = b'<svg><g data-k="size; ms"><circle data-v="1; 2.3"/></g><g fill="red"><circle r="3"/></g></svg>'
+    assert page_text(page).marks == ("g data-k=size; ms", "circle data-v=1; 2.3")
+    assert page_text(page, pictures=False).marks == ()
+
+
 def shown(*texts: str) -> list[Shown]:
     return [Shown("text", text) for text in texts]
 

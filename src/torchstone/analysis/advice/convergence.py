@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from torchstone.analysis.advice.grouping import varying_axes
 from torchstone.analysis.advice.learning_rates import LearningRates, learning_rates
-from torchstone.analysis.advice.loss_curves import Curves, compared
+from torchstone.analysis.advice.loss_curves import AXES, Curves, compared
 from torchstone.analysis.advice.optimizers import Optimizers, optimizers
 from torchstone.analysis.advice.precisions import PrecisionEffect, precisions
 from torchstone.analysis.advice.trainings import Training, beside_each_other
@@ -18,7 +19,7 @@ from torchstone.core.schema.axis import Scalar
 class Convergence(msgspec.Struct, frozen=True):
     """The trainings of one model on one device that differ in these four axes alone, over the same number of items.
 
-    `notes`: what these losses cannot say.
+    `where`: the other axes that vary in the run, and their values here; `notes`: what these losses cannot say.
     """
 
     model: str
@@ -26,6 +27,7 @@ class Convergence(msgspec.Struct, frozen=True):
     data: str
     item: str
     batch_size: Scalar
+    where: Mapping[str, Scalar]
     horizon_items: float
     target_loss: float | None
     trainings: tuple[Training, ...]
@@ -38,7 +40,8 @@ class Convergence(msgspec.Struct, frozen=True):
 def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
     """Return a reading of each group of comparable trainings. `curves`: advice.loss_curves."""
     found = []
-    for cases in compared(run):
+    groups = compared(run)
+    for cases in groups:
         together = beside_each_other(cases, curves)
         if together is None:
             continue
@@ -50,6 +53,7 @@ def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
                 data=first.workload.data,
                 item=first.workload.item,
                 batch_size=first.configuration.get("batch_size"),
+                where=_where(first, [group[0] for group in groups]),
                 horizon_items=together.horizon,
                 target_loss=together.target,
                 trainings=together.each,
@@ -60,6 +64,13 @@ def convergence(run: RunSummary, curves: Curves) -> list[Convergence]:
             )
         )
     return found
+
+
+def _where(case: CaseSummary, others: Sequence[CaseSummary]) -> Mapping[str, Scalar]:
+    """Return what tells a group from the others, but for its batch size. `others`: a case of each group."""
+    alike = [one for one in others if (one.workload, one.placement) == (case.workload, case.placement)]
+    names = [name for name in varying_axes(alike) if name not in ("batch_size", *AXES)]
+    return {name: case.configuration[name] for name in names if name in case.configuration}
 
 
 def _by_id(cases: list[CaseSummary]) -> Mapping[str, CaseSummary]:

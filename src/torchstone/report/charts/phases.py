@@ -75,8 +75,19 @@ def _panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
     x = Coordinate("batch", "batch size", Kind.STEPS, sizes)
     shades = phase_colours({value["phase"] for value in values})
     ms = Coordinate("ms", "ms a step")
-    bars = Bars(Coordinate("ms", "share of the step"), order="place", shares=True)
+    bars = Bars(Coordinate("share", "share of the step"), order="place", shares=True)
     words = interval_words(known)
-    yield Panel("shares", x, (bars, *failed), tuple(values), shades, "means over trials", title, width=360)
+    yield Panel("shares", x, (bars, *failed), tuple(_shares(values)), shades, "means over trials", title, width=360)
     marks = (Line(ms, piece="piece"), Interval(ms), *failed)
-    yield Panel("times", x, marks, tuple(values), shades, words, title, width=360)
+    times = tuple({name: value[name] for name in ("batch", "phase", "piece", "ms", "low", "high")} for value in values)
+    yield Panel("times", x, marks, times, shades, words, title, width=360)
+
+
+def _shares(values: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield of each phase its share of the step, in place of its time: a bar tells what it is called after."""
+    whole: dict[str, float] = {}
+    for value in values:
+        whole[value["batch"]] = whole.get(value["batch"], 0.0) + value["ms"]
+    for value in values:
+        about = {name: value[name] for name in ("batch", "phase", "place")}
+        yield {**about, "share": value["ms"] / (whole[value["batch"]] or 1.0)}

@@ -40,25 +40,34 @@ def convergence_parts(run: RunSummary, *, every: bool = False, curves: Curves | 
     groups = convergence(run, read_curves(run) if curves is None else curves)
     same = [note for note in groups[0].notes if all(note in one.notes for one in groups)] if groups else []
     is_crowd = len(groups) > _MOST_OF_EVERY
-    found = tuple(_section(one, same if is_crowd else ()) for one in groups)
+    most = _MOST_OF_EVERY if every else _MOST
     if is_crowd and same:
         yield Section("convergence: of all groups", tuple(Text(note, Role.NOTE) for note in same))
-    most = _MOST_OF_EVERY if every else _MOST
-    yield from found[:most]
-    if rest := found[most:]:
+    yield from (_section(one, same if is_crowd else ()) for one in groups[:most])
+    if rest := groups[most:]:
         title = f"{len(rest)} more group{'s' * (len(rest) > 1)} of trainings"
-        yield Section(title, rest, folded=True, how=f"torchstone show {run.run_id} --full")
+        parts = tuple(_together(rest, same)) if is_crowd else tuple(_section(one, ()) for one in rest)
+        yield Section(title, parts, folded=True, how=f"torchstone show {run.run_id} --full")
 
 
 def _section(group: Convergence, told: Sequence[str]) -> Section:
     """Return what is told of one group, without the notes that were `told` of all."""
-    size = f", batch_size {group.batch_size}" if group.batch_size is not None else ""
-    title = f"convergence: {group.model} on {group.device}, data {group.data}{size}"
+    where = "".join(f", {axis} {value}" for axis, value in _settings(group).items())
+    title = f"convergence: {group.model} on {group.device}, data {group.data}{where}"
     return Section(title, tuple(_parts(group, told)))
 
 
+def _settings(group: Convergence) -> Mapping[str, Scalar]:
+    """Return what tells a group from the others of its model and device."""
+    return {**({} if group.batch_size is None else {"batch_size": group.batch_size}), **group.where}
+
+
+def _is_short(group: Convergence) -> bool:
+    return all(one.behaviour == Behaviour.SHORT for one in group.trainings)
+
+
 def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
-    if all(one.behaviour == Behaviour.SHORT for one in group.trainings):
+    if _is_short(group):
         yield from map(Text, _precisions(group))
         few = f"under {FEWEST} steps a training there is nothing to see in their losses"
         yield Text(few, Role.NOTE)
@@ -73,14 +82,7 @@ def _parts(group: Convergence, told: Sequence[str]) -> Iterator[Part]:
 def _columns(group: Convergence) -> list[Column]:
     each = group.trainings
     found = [Column(axis.replace("_", " "), tuple(str(one.point[axis]) for one in each)) for axis in each[0].point]
-    found += [
-        Column("loss start", tuple(units.significant(one.loss_start, 3) for one in each), 3),
-        Column("loss end", tuple(_value(one.loss_end) for one in each), 1),
-    ]
-    found.append(Column("±", tuple(_around(one.loss_end) for one in each), 1, of=len(found) - 1))
-    rates = [_percent(None if one.broke else one.rate_per_1000_items) for one in each]
-    found.append(Column(f"per 1,000 {group.item}s", tuple(value for value, _ in rates), 2))
-    found.append(Column("[ ]", tuple(interval for _, interval in rates), 4, of=len(found) - 1))
+    _add_losses(found, each, group.item)
     if group.target_loss is not None:
         target = units.significant(group.target_loss, 3)
         found += [
@@ -89,6 +91,17 @@ def _columns(group: Convergence) -> list[Column]:
         ]
     found.append(Column("loss", tuple(map(_did, each)), left=True))
     return found
+
+
+def _add_losses(found: list[Column], each: Sequence[Training], item: str, end_rank: int = 1) -> None:
+    found += [
+        Column("loss start", tuple(units.significant(one.loss_start, 3) for one in each), 3),
+        Column("loss end", tuple(_value(one.loss_end) for one in each), end_rank),
+    ]
+    found.append(Column("±", tuple(_around(one.loss_end) for one in each), end_rank, of=len(found) - 1))
+    rates = [_percent(None if one.broke else one.rate_per_1000_items) for one in each]
+    found.append(Column(f"per 1,000 {item}s", tuple(value for value, _ in rates), 2))
+    found.append(Column("[ ]", tuple(interval for _, interval in rates), 4, of=len(found) - 1))
 
 
 def _value(span: Span | None) -> str:
@@ -114,6 +127,63 @@ def _did(one: Training) -> str:
 
 def _count(value: float | None) -> str:
     return units.MISSING if value is None else f"{value:,.0f}"
+
+
+# ── very many groups ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _together(groups: Sequence[Convergence], told: Sequence[str]) -> Iterator[Part]:
+    """Yield for each model on each device one table of its trainings, and one of what follows of each group.
+
+    A group with too few steps has none: it is a section as where there are few groups.
+    """
+    works: dict[tuple[str, str, str, str], list[Convergence]] = {}
+    for group in groups:
+        if not _is_short(group):
+            works.setdefault((group.model, group.device, group.data, group.item), []).append(group)
+    for (model, device, data, item), alike in works.items():
+        over = f"each group over its first {item}s, which all of its trainings saw"
+        notes = dict.fromkeys(note for group in alike for note in group.notes if note not in told)
+        parts: tuple[Part, ...] = (
+            Text(f"{over}; ± and [ ] are 95 % confidence intervals over the steps of one training", Role.DETAIL),
+            Table(tuple(_all_trainings(alike, item))),
+            *_all_lines(alike),
+            *(Text(note, Role.NOTE) for note in notes),
+        )
+        yield Section(f"convergence: {model} on {device}, data {data}", parts)
+    yield from (_section(group, told) for group in groups if _is_short(group))
+
+
+def _all_trainings(groups: Sequence[Convergence], item: str) -> list[Column]:
+    rows = [(group, one) for group in groups for one in group.trainings]
+    points = [{**_settings(group), **one.point} for group, one in rows]
+    found = _of_settings(points)
+    found.append(Column(f"first {item}s", tuple(_count(group.horizon_items) for group, _ in rows), 3))
+    _add_losses(found, [one for _, one in rows], item, end_rank=0)  # settings alone would fill a phone
+    if any(group.target_loss is not None for group in groups):
+        targets = ["" if group.target_loss is None else units.significant(group.target_loss, 3) for group, _ in rows]
+        found += [
+            Column("target loss", tuple(targets), 5),
+            Column(f"{item}s to target", tuple(_count(one.items_to_target) for _, one in rows), 5),
+            Column("time to target", tuple(units.quantity(one.time_to_target_s, "s") for _, one in rows), 5),
+        ]
+    return [*found, Column("loss", tuple(_did(one) for _, one in rows), left=True)]
+
+
+def _of_settings(points: Sequence[Mapping[str, Scalar]]) -> list[Column]:
+    names = dict.fromkeys(name for point in points for name in point)
+    return [Column(name.replace("_", " "), tuple(str(point.get(name, "")) for point in points)) for name in names]
+
+
+def _all_lines(groups: Sequence[Convergence]) -> Iterator[Table]:
+    rows = [(_settings(group), line) for group in groups for line in _lines(group)]
+    if rows:
+        yield Table(
+            (*_of_settings([point for point, _ in rows]), Column("", tuple(line for _, line in rows), left=True))
+        )
+
+
+# ── what follows ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lines(group: Convergence) -> Iterator[str]:

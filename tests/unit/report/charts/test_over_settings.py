@@ -39,6 +39,17 @@ def test_phases_are_shares_and_times_of_the_fastest_setting(sweep):
     assert all(value["low"] < value["ms"] < value["high"] for value in own)
 
 
+def test_a_share_of_a_step_is_told_as_a_share_and_a_time_in_ms(sweep):
+    chart = phases_chart(sweep)
+    assert chart is not None
+    shares, times = chart.picture.panels[:2]
+    assert {name for value in shares.values for name in value} == {"batch", "phase", "place", "share"}
+    for size in {value["batch"] for value in shares.values}:
+        own = [value["share"] for value in shares.values if value["batch"] == size]
+        spent = [value["ms"] for value in times.values if value["batch"] == size]
+        assert own == pytest.approx([ms / sum(spent) for ms in spent])
+
+
 def test_without_phases_nothing_is_drawn():
     assert phases_chart(charted.summary_of(a_run())) is None
 

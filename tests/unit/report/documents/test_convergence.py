@@ -10,7 +10,7 @@ from learning import falling, of_losses, rising
 from torchstone.analysis.summary import summarize
 from torchstone.cli import main
 from torchstone.core.schema.codec import encode
-from torchstone.report.document import Document, Section
+from torchstone.report.document import Document, Section, Table
 from torchstone.report.documents.convergence import convergence_parts
 from torchstone.report.renderers.terminal import terminal
 from torchstone.storage.query import find
@@ -117,4 +117,44 @@ def test_of_very_many_groups_the_first_are_shown_and_the_others_below_one_title(
     told, *shown, rest = convergence_parts(stored(outputs, pairs), every=True)
     assert told.title == "convergence: of all groups"
     assert "every trial has the same seed" in str(told.parts[-1]), "once, not 14 times"
-    assert (len(shown), rest.title, rest.folded, len(rest.parts)) == (12, "2 more groups of trainings", True, 2)
+    assert (len(shown), rest.title, rest.folded) == (12, "2 more groups of trainings", True)
+    (together,) = rest.parts
+    assert isinstance(together, Section)
+    assert together.title == "convergence: net:cnn on cpu, data digits"
+    of_each, lines = (part for part in together.parts if isinstance(part, Table))
+    cells = {column.title: column.cells for column in of_each.columns}
+    assert cells["batch size"] == ("14", "14", "15", "15")
+    assert cells["learning rate"] == ("0.001", "0.01") * 2
+    assert cells["first images"] == ("1,600",) * 4
+    own = next(part for part in shown[0].parts if isinstance(part, Table))
+    assert len(own.columns) + len(("batch size", "first images", "target loss")) == len(of_each.columns)
+    assert lines.columns[0].cells == ("14", "15")
+    assert all(line.startswith("learning rate: ") for line in lines.columns[-1].cells)
+
+
+def test_of_very_many_groups_those_with_a_target_or_too_few_steps_have_them(outputs):
+    pairs = [
+        ({"batch_size": 2 + n, "learning_rate": rate}, falling(slope=-0.05)) for n in range(14) for rate in (1e-3, 1e-2)
+    ]
+    pairs += [({"batch_size": 99, "learning_rate": rate}, falling(3)) for rate in (1e-3, 1e-2)]
+    *_, rest = convergence_parts(stored(outputs, pairs), every=True)
+    together, short = rest.parts
+    assert isinstance(together, Section)
+    assert isinstance(short, Section)
+    assert short.title.endswith("batch_size 99")
+    table = next(part for part in together.parts if isinstance(part, Table))
+    cells = {column.title: column.cells for column in table.columns}
+    assert cells["target loss"][0] not in ("", "–")
+    assert all(cell not in ("", "–") for cell in (*cells["images to target"], *cells["time to target"]))
+
+
+def test_a_group_is_named_by_all_that_tells_it_from_the_others(outputs):
+    pairs = [
+        ({"num_workers": workers, "compile": mode, "learning_rate": rate}, falling())
+        for workers in (0, 2) for mode in ("off", "default") for rate in (1e-3, 1e-2)
+    ]  # fmt: skip
+    titles = [part.title for part in convergence_parts(stored(outputs, pairs), every=True)]
+    assert titles == [
+        f"convergence: net:cnn on cpu, data digits, batch_size 16, num_workers {workers}, compile {mode}"
+        for workers in (0, 2) for mode in ("off", "default")
+    ]  # fmt: skip

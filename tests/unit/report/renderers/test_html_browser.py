@@ -250,6 +250,18 @@ def test_rows_that_are_the_same_are_folded_and_counted(opened):
     assert same.first.is_visible()
 
 
+def test_a_word_beside_a_choice_is_not_broken_on_a_phone(opened):
+    pytest.importorskip("vl_convert")
+    page = opened(pictured(), viewport=PHONE)
+    page.evaluate(
+        "for (const one of document.querySelectorAll('option')) one.textContent += ' of a long name'.repeat(9)"
+    )
+    high = "(one) => one.getBoundingClientRect().height"
+    rows = page.locator("figcaption + .tools label").evaluate_all(f"(all) => all.map({high})")
+    assert rows
+    assert max(rows) < 40, "Show is one line, not a letter a line"
+
+
 def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
     pytest.importorskip("vl_convert")
     page = opened(pictured())
@@ -258,7 +270,7 @@ def test_a_picture_tells_its_values_can_be_zoomed_and_has_other_axes(opened):
     mark.hover(force=True)  # its interval lies above it
     tip = page.locator(".tip")
     assert tip.is_visible()
-    assert "images/s: " in tip.text_content()
+    assert re.fullmatch(r"batch size: \d+\nimages/s: [\d,. to]+\nline: .+", tip.text_content())
     svg = panel.locator(".plot svg").first
     whole = svg.get_attribute("viewBox")
     panel.get_by_role("button", name="zoom in").press("Enter")

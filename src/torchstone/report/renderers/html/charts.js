@@ -9,6 +9,13 @@
     return Math.hypot(Math.max(box.left - x, 0, x - box.right), Math.max(box.top - y, 0, y - box.bottom));
   };
 
+  /** Return the values of a mark with their names, which the group around it has where its neighbours have the same. */
+  const told = (mark) => {
+    const values = mark.dataset.v.split("; ");
+    const names = mark.parentElement.dataset.k?.split("; ");
+    return names === undefined ? values : values.map((value, n) => `${names[n]}: ${value}`);
+  };
+
   const hovered = (svg) => {
     const marks = [...svg.querySelectorAll("[data-v]")];
     const show = (event) => {
@@ -22,7 +29,7 @@
       }
       tip.hidden = nearest === null;
       if (nearest === null) return;
-      tip.textContent = nearest.dataset.v.replaceAll("; ", "\n");
+      tip.textContent = told(nearest).join("\n");
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
       tip.style.left = `${Math.max(4, left)}px`;
       tip.style.top = `${Math.max(4, event.clientY - tip.offsetHeight - 14)}px`;

@@ -23,7 +23,7 @@ from torchstone.report.translation.spoken import said
 
 _MOST_ROWS = 120  # of a table of values: of more, as many that are evenly spaced
 _WIDE = 520.0  # points: a picture that would not be readable on a phone
-_MOST_BYTES = 60_000  # of a picture: a larger one is drawn over one kind of axes only
+_MOST_BYTES = 30_000  # of a picture: a larger one is drawn over one kind of axes only
 _MOST_POINTS, _FEWEST_POINTS = 90, 10  # of a panel and of a line, which tell their values where there are no dots
 _MOST_OTHER_AXES = 6  # drawings of a page: each takes its time and place
 _MOST_PANELS = 6  # of a picture, that are seen at once: two rows on a desk, what is asked for first
@@ -157,15 +157,22 @@ def _logarithmic(spec: Spec) -> str:
 
 def _plots(picture: Picture, panel: Panel, label: str, drawn: Drawings) -> tuple[tuple[Plot, ...], bool]:
     spec = _alone(picture, panel)
-    first = inline(svg_of(spec), drawn.prefix(), label)
+    unsaid = _unsaid(panel)
+    first = inline(svg_of(spec), drawn.prefix(), label, unsaid)
     given = _logarithmic(spec)
     plots = [Plot(said(_AXES[given]), first.markup)]
     for more in _broad(panel, given) if len(first.markup) <= _MOST_BYTES else ():
         if drawn.may_offer_more():
             axes = said(_AXES["".join(sorted({*given, *more}))])
             file = svg_of(_over(spec, more))
-            plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}").markup))
+            plots.append(Plot(axes, inline(file, drawn.prefix(), f"{label}, {axes}", unsaid).markup))
     return tuple(plots), first.width > _WIDE
+
+
+def _unsaid(panel: Panel) -> frozenset[str]:
+    """Return the columns that only say how marks are joined or stacked: no value of a picture."""
+    how = (getattr(mark, name, None) for mark in panel.marks for name in ("piece", "order"))
+    return frozenset(filter(None, how))
 
 
 def _pointed(spec: Spec) -> Spec:
@@ -265,7 +272,8 @@ def _values(panel: Panel, label: str, most: int) -> tuple[Grid, int]:
     for mark in panel.marks:
         if isinstance(along := getattr(mark, "y", None), Coordinate):
             titles.setdefault(along.column, along.title)
-    names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row)])
+    unsaid = _unsaid(panel)
+    names = dict.fromkeys([panel.x.column, *(name for row in rows for name in row if name not in unsaid)])
     shown = rows
     if len(rows) > most:
         shown = [rows[n * len(rows) // most] for n in range(most)]

@@ -34,14 +34,14 @@ def gathered(parts: Sequence[Part]) -> list[Part]:
         legend = Section(said("Figures of all cases"), (_one_table(cases, words), legend))
         own = [kept for part in parts if (kept := _without_figures(part, words)) is not None]
     first = next(n for n, part in enumerate(parts) if part in cases)
-    return [*own[:first], legend, *own[first:]]
+    return [*own[:first], legend, *(own[first:] if len(cases) < _VERY_MANY else _together(own[first:]))]
 
 
 def _explained(parts: Sequence[Part]) -> dict[str, str]:
     told: dict[str, dict[str, int]] = {}
     for table in _tables(parts):
         for name, words in zip(table.columns[0].cells, table.columns[-1].cells, strict=True):
-            if words:
+            if name and words:
                 one = told.setdefault(name, {})
                 one[words] = one.get(words, 0) + 1
     return {name: next(iter(one)) for name, one in told.items() if len(one) == 1 and max(one.values()) >= _MANY}
@@ -104,3 +104,43 @@ def _without_figures(part: Part, words: Mapping[str, str]) -> Part | None:
         return None
     columns = zip(part.columns, zip(*rows, strict=True), strict=True)
     return msgspec.structs.replace(part, columns=tuple(msgspec.structs.replace(c, cells=cells) for c, cells in columns))
+
+
+# ── what is left of each ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _together(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield parts, for cases of which only explained tables are left one table of each block: a row a figure."""
+    alone = [part for part in parts if isinstance(part, Section) and part.parts and all(map(_is_block, part.parts))]
+    if len(alone) < _VERY_MANY:
+        yield from parts
+        return
+    blocks: dict[str, list[tuple[str, ...]]] = {}
+    for case in alone:
+        for block in case.parts:
+            if isinstance(block, Section):
+                told = [row for table in _tables(block.parts) for row in _joined(table)]
+                blocks.setdefault(block.title, []).extend((case.title, *row) for row in told)
+    titles = (said("case"), said("figure"), said("value"), said("what it is"))
+    for title, rows in blocks.items():
+        columns = zip(titles, zip(*rows, strict=True), strict=True)
+        yield Section(title, (Table(tuple(Column(name, cells, left=True) for name, cells in columns)),), folded=True)
+    yield from (part for part in parts if part not in alone)
+
+
+def _is_block(part: Part) -> bool:
+    return isinstance(part, Section) and all(map(_is_explained, part.parts)) and any(_tables(part.parts))
+
+
+def _joined(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a table: of one without a name, what it tells is part of the row above."""
+    row: tuple[str, str, str] | None = None
+    for name, value, words in zip(*(column.cells for column in table.columns), strict=True):
+        if row is not None and not name and not value:
+            row = (*row[:2], f"{row[2]}; {words}")
+            continue
+        if row is not None:
+            yield row
+        row = (name, value, words)
+    if row is not None:
+        yield row
