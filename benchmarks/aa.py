@@ -37,7 +37,7 @@ from torchstone.core.schema.request import WorkloadRequest
 from torchstone.core.schema.trial import Trial
 from torchstone.core.stats.student import two_sided
 from torchstone.execution import plan
-from torchstone.workflows.ab.experiment import ExperimentResult, contest
+from torchstone.workflows.ab.experiment import ExperimentResult, compare_live
 from torchstone.workflows.ab.pair import Pair, Variant
 
 DATA = Path(__file__).parent / "data" / "aa.json"
@@ -119,7 +119,7 @@ def one_run(name: str, options: argparse.Namespace, seed: int) -> dict[str, Any]
     began, began_s = time.time(), time.perf_counter()
     pin = options.all_cores and not options.no_pin_threads
     how = Procedure(seed=seed, heap=options.heap, pin_threads=pin or None)
-    ended = contest(a, b, rules, how, strict=options.all_cores, try_one_thread=options.all_cores)
+    ended = compare_live(a, b, rules, how, strict=options.all_cores, try_one_thread=options.all_cores)
     wall_s = time.perf_counter() - began_s
     ratio = ended.comparison.ratio
     return {

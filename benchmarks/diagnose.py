@@ -36,8 +36,8 @@ from torchstone.execution import plan
 from torchstone.execution.controller.observer import Silent
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
-from torchstone.workflows.diagnose.contests import LiveComparer
 from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.live_comparer import LiveComparer
 from torchstone.workflows.diagnose.probes import short as short_trial
 from torchstone.workflows.diagnose.probes import with_settings
 from torchstone.workflows.diagnose.ranking import causes_of
@@ -134,7 +134,7 @@ def case_of(plant: Plant, *, fixed: bool = False) -> Case:
 def compared(
     plant: Plant, present: Case, candidate: Case, heap: str | None, budget_s: float
 ) -> tuple[float, float | None, float | None]:
-    """Return (times as fast, low, high) of the candidate over LATER contests, each with templates of its own."""
+    """Return (times as fast, low, high) of the candidate over LATER experiments, each with templates of its own."""
     return over_trials([ratio_of(plant, present, candidate, heap, budget_s, 1_000 + n) for n in range(LATER)])[:3]
 
 
@@ -146,8 +146,8 @@ def ratio_of(plant: Plant, present: Case, candidate: Case, heap: str | None, bud
             request = TrialRequest(case, short_trial(session.procedure), 0)
             return TrialDrive(request, None, Silent()).run(session.launcher, 0)
 
-        contest = LiveComparer(present, session, probe, lambda _case, _trial: None)
-        comparison, _ = contest(candidate, heap, budget_s)
+        compare = LiveComparer(present, session, probe, lambda _case, _trial: None)
+        comparison, _ = compare(candidate, heap, budget_s)
     if comparison.ratio is None:
         raise SystemExit(f"{plant.function}: {comparison.why}")
     return 1.0 / comparison.ratio.value

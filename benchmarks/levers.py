@@ -80,10 +80,10 @@ def template_of(name: str, options: argparse.Namespace, dice: random.Random) -> 
     a = case_of(options.workload, 100)
     b = case_of(options.workload, 100, {"pad": 4096 - 192}) if options.layout else a
     began = time.perf_counter()
-    with SessionPool({None: [a.workload.model]}, procedure) as ring:
+    with SessionPool({None: [a.workload.model]}, procedure) as pool:
         opened = time.perf_counter()
         sides = [Variant("A", a), Variant("B", b)]
-        pairs = [ring.take(sides, number, plan, dice, 0) for number in range(options.pairs)]
+        pairs = [pool.take(sides, number, plan, dice, 0) for number in range(options.pairs)]
     took_s = (time.perf_counter() - opened) / options.pairs
     return {
         "lever": name, "layout": options.layout, "workload": options.workload, "pair_s": round(took_s, 3),

@@ -5,7 +5,7 @@ that `torchstone machine peaks` gives it. Both go through the same timed blocks,
 disturbed minute hits both. Two ratios of each round, search over scan:
 
 - *as reported*: the best block of the one over the best block of the other. The scan has ten times as many blocks, and
-  so more luck; on a machine that is not quiet it also has ten times as long to meet a quiet moment;
+  so the best of more; on a machine that is not quiet it also has ten times as long to meet a quiet moment;
 - *of the shapes*: the two shapes that were found, timed again in turn, equally often, best block over best block.
 
     python benchmarks/peaks.py [--rounds 6] [--precisions fp32,bf16] [--json FILE]      exit 1 if it misses 5 %

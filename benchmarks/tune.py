@@ -51,14 +51,14 @@ def main() -> None:
         cases = {case.case_id: case for run in (tuned, grid) for case in plan_of(folder, run["run_id"])}
         answer = tuned["answer"]["recommended"]["case_id"]
         best = max(measured(grid), key=lambda case: case["estimates"]["throughput"]["value"])["case_id"]
-        compared = duel(Path(folder), cases[answer], cases[best], options.rounds) if answer != best else None
+        compared = final_round(Path(folder), cases[answer], cases[best], options.rounds) if answer != best else None
     rates = {case["case_id"]: case["estimates"]["throughput"]["value"] for case in measured(grid)}
     trial_s = {run["run_id"]: sum(t["duration_s"] for c in run["cases"] for t in c["trials"]) for run in (tuned, grid)}
     result = {
         "points": len(grid["cases"]), "image_size": options.image_size,
         "answer": cases[answer].configuration, "best_of_grid": cases[best].configuration,
         "same_point": answer == best, "answer_over_best_in_grid": rates[answer] / rates[best],
-        "answer_over_best_duel": compared,
+        "answer_over_best_interleaved": compared,
         "search_share_of_trial_seconds": tuned["answer"]["searched_s"] / trial_s[grid["run_id"]],
         "tune_share_of_trial_seconds": trial_s[tuned["run_id"]] / trial_s[grid["run_id"]],
         "tune_wall_s": tune_wall_s, "grid_wall_s": grid_wall_s, "wall_share": tune_wall_s / grid_wall_s,
@@ -85,22 +85,22 @@ def measured(run: dict[str, Any]) -> list[dict[str, Any]]:
     return [case for case in run["cases"] if "throughput" in case["estimates"]]
 
 
-def duel(folder: Path, answer: Case, best: Case, rounds: int) -> dict[str, Any]:
+def final_round(folder: Path, answer: Case, best: Case, rounds: int) -> dict[str, Any]:
     """Take both in interleaved rounds, and return the ratio of the answer to the grid's best."""
-    quest = TuneSpec("throughput", "adaptive", answer, {}, duel_trials=rounds)
+    spec = TuneSpec("throughput", "adaptive", answer, {}, final_trials=rounds)
     procedure = find(folder, "latest").head.procedure
     with Session(procedure, [answer.workload.model], Silent()) as session:
         machine, _ = session.inspect()
-        head = session.head(Plan((), ()), machine, "duel", sys.argv)
+        head = session.head(Plan((), ()), machine, "final round", sys.argv)
         with RecordWriter(record_path(folder, head.run_id), head) as writer:
             found = run_rounds(
-                [answer, best], quest, ActiveRun(session, writer, Run(head, (), (), None), folder), seed=1
+                [answer, best], spec, ActiveRun(session, writer, Run(head, (), (), None), folder), seed=1
             )
         assert read_record(record_path(folder, head.run_id)).trials
-    ratio = gain(found[answer.case_id], found[best.case_id], quest)
+    ratio = gain(found[answer.case_id], found[best.case_id], spec)
     return {
         "ratio": json.loads(encode(ratio)) if ratio is not None else None,
-        "items_per_s": {"answer": worth_of(found[answer.case_id], quest), "best": worth_of(found[best.case_id], quest)},
+        "items_per_s": {"answer": worth_of(found[answer.case_id], spec), "best": worth_of(found[best.case_id], spec)},
     }
 
 

@@ -51,7 +51,7 @@ def a_case(configuration: Mapping[str, Any] | None = None, **changes: Any) -> Ca
     return Case(Workload(**fields), {"batch_size": 16, **(configuration or {})}, placement)
 
 
-def a_quest(**changes: Any) -> TuneSpec:
+def a_tune_spec(**changes: Any) -> TuneSpec:
     """A tune of a small network over batch size, workers and precision: 8 points."""
     base = {
         "batch_size": 8, "precision": "fp32", "num_workers": 0, "pin_memory": False, "prefetch_factor": 2,

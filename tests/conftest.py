@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from torchstone.core.charts import drawing
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["TORCHSTONE_WHEN_BUSY"] = "share"  # several tests run several torchstones at once
+# On a busy machine an example may take any time: that is no finding of a test about values.
+hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ def falling(
     steps: int = 100, slope: float = -0.01, start: float = 2.3, noise: float = 0.05, seed: int = 1
 ) -> list[float]:
     """Losses that shrink by a constant factor, on the same batches for the same seed."""
-    luck = random.Random(seed)
-    return [start * math.exp(slope * step + luck.gauss(0.0, noise)) for step in range(steps)]
+    chance = random.Random(seed)
+    return [start * math.exp(slope * step + chance.gauss(0.0, noise)) for step in range(steps)]
 
 
 def rising(steps: int = 100) -> list[float]:

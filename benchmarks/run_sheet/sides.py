@@ -66,7 +66,7 @@ def compared(done: Done) -> dict[str, Any]:
         raise Refused(f"nothing was compared: {found.get('why')}")
     return {
         "verdict": found["verdict"], "ratio": ratio.get("value"), "low": ratio.get("low"), "high": ratio.get("high"),
-        "pairs": (document.get("contest") or {}).get("pairs"),
+        "pairs": (document.get("experiment") or {}).get("pairs"),
     }  # fmt: skip
 
 
@@ -114,8 +114,8 @@ def _by_turns(here: Here, side: int, turn_s: float, pairs: int) -> list[float]:
     procedure, dice = in_turns(as_ab_does(how)), random.Random(0)
     turns = TurnPlan(couples=4 if here.quick else 8, turn_s=turn_s)
     sides = [Variant("A", case_of(100)), Variant("B", case_of(103))]
-    with SessionPool({None: [sides[0].case.workload.model]}, procedure) as ring:
-        taken = [ring.take(sides, number, turns, dice, 0) for number in range(pairs)]
+    with SessionPool({None: [sides[0].case.workload.model]}, procedure) as pool:
+        taken = [pool.take(sides, number, turns, dice, 0) for number in range(pairs)]
     for pair in taken:
         if not pair.logs:
             raise Refused("; ".join(str(trial.outcome.message) for trial in pair.trials if trial.outcome.message))

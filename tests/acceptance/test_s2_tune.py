@@ -26,15 +26,15 @@ def parsed(path):
     return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
 
 
-def quest_of(bench, document):
+def spec_of(bench, document):
     """What a tune was for, as its record says."""
     first, _, _ = (bench.folder / document["record"]).read_text(encoding="utf-8").partition("\n")
-    return json.loads(first)["quest"]
+    return json.loads(first)["tune"]
 
 
 def test_s2_46_the_first_benchmark_tries_what_file_and_flags_name_and_answers(bench, tuned):
     now = parsed(PRINTED / "s2_preset_80gb_large.yaml")["data"]
-    axes = quest_of(bench, tuned)["axes"]
+    axes = spec_of(bench, tuned)["axes"]
     assert axes["batch_size"] == [64, 128, 256]
     assert axes["num_workers"] == sorted({0, 2, now["num_workers"]}), "what is named, and what the config has now"
     answer = tuned["answer"]
@@ -99,7 +99,7 @@ def test_s2_48_a_quick_look_takes_five_steps_of_each(bench):
 def test_s2_48_a_quick_tune_has_short_windows_and_few_probes(bench):
     quick = bench.type(row_of("S2-48").typed[0]).document
     assert (quick["procedure"]["budget_s"], quick["procedure"]["warmup_budget_s"]) == (0.8, 0.4)
-    assert quest_of(bench, quick)["most_probes"] == 10
+    assert spec_of(bench, quick)["most_probes"] == 10
     assert quick["answer"]["probes"] <= 10
     figures = [trial["figures"]["values"] for case in quick["cases"] for trial in case["trials"]]
     assert max(one.get("total_time_s", 0.0) for one in figures) < 1.6, "a window ends with the step past its 0.8 s"

@@ -42,13 +42,13 @@ class Harness:
         self.clock, self.seed = FakeClock(), seed
         self.queue = FakeQueue(self.clock)
         self.count = 0
-        self.luck = math.exp(self.rng.gauss(0.0, 0.03))
+        self.chance = math.exp(self.rng.gauss(0.0, 0.03))
 
     # ── the parts that a bug replaces ───────────────────────────────────────────────────────────────────────
 
     def work_s(self) -> float:
         """What the device takes for the present step."""
-        return WORK_S * self.luck * math.exp(self.rng.gauss(0.0, 0.02))
+        return WORK_S * self.chance * math.exp(self.rng.gauss(0.0, 0.02))
 
     def step(self, pull: Callable[[], object], mark: Callable[[str], None]) -> None:
         """Issue one step: the host goes on before the device has finished."""

@@ -72,7 +72,7 @@ def test_the_slower_revision_is_worse_and_the_gate_fails(compared):
     assert found["baseline"]["label"].startswith("HEAD~2 (")
     assert 1.0 < found["ratio"]["low"] <= found["ratio"]["value"] <= found["ratio"]["high"]
     assert found["ratio"]["value"] > 1.5
-    course = run["contest"]
+    course = run["experiment"]
     assert course["stopped_because"] == "settled"
     assert course["pairs"] >= 6
     assert course["templates"] >= 1
@@ -84,7 +84,7 @@ def test_the_slower_revision_is_worse_and_the_gate_fails(compared):
 def test_every_process_is_in_the_record_with_its_side_and_its_turns(compared):
     run, out = compared
     record = read_run(out / "records" / f"{run['run_id']}.jsonl")
-    assert record.head.contest is not None
+    assert record.head.ab is not None
     assert len(record.trials) >= 12
     sides = {(t.facts["pair"], t.facts["side"]) for t in record.trials}
     assert len(sides) == len(record.trials)
@@ -110,10 +110,10 @@ def test_show_tells_the_answer_again(compared):
             [*TORCHSTONE, "show", run["run_id"], "--output-dir", str(out), "--json"], capture_output=True, check=True
         ).stdout
     )
-    assert {name: document["contest"][name] for name in ("pairs", "templates")} == {
-        name: run["contest"][name] for name in ("pairs", "templates")
+    assert {name: document["experiment"][name] for name in ("pairs", "templates")} == {
+        name: run["experiment"][name] for name in ("pairs", "templates")
     }
-    assert 0.0 < document["contest"]["elapsed_s"] < run["contest"]["elapsed_s"]
+    assert 0.0 < document["experiment"]["elapsed_s"] < run["experiment"]["elapsed_s"]
 
 
 @pytest.mark.long
@@ -185,7 +185,7 @@ def test_long_steps_keep_to_the_time_that_was_given(tmp_path):
         tmp_path, "one.yaml", "one.yaml", "--within", "12s", "--json", "--output-dir", str(tmp_path / "out"), code=None
     )
     run = json.loads(answer.stdout)
-    course, found = run["contest"], run["comparison"]
+    course, found = run["experiment"], run["comparison"]
     # A machine with other work may take longer than that to import torch: what goes before the first pair is its own,
     # and where no time was left for a pair nothing was measured.
     assert answer.returncode == (0 if course["pairs"] else 1), answer.stderr

@@ -137,7 +137,7 @@ def test_a_tune_of_a_data_set_of_ones_own_tunes_its_workers(project):
     answer = run["answer"]
     assert answer["present"]["point"]["num_workers"] == 0, "what the user's loader has"
     assert answer["settings"]["num_workers"] in (0, 2)
-    assert any("the loader can feed" in reason for reason in answer["why"])
+    assert any("the loader delivers" in reason for reason in answer["why"])
     assert {case["configuration"].get("feed", "loader") for case in run["cases"]} <= {"loader", "resident"}
 
 

@@ -70,14 +70,14 @@ def test_a_check_says_fit_or_not_and_why(capfd, monkeypatch, briefly, tmp_path):
     told = Estimate(1.0, 0.99, 1.01, 0.99, "ratio", "as told", 10, 100)
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
     comparison = Comparison(*sides, "step_time", told, Judgement.UNCLEAR, 1e-6)
-    contested = ExperimentResult(comparison, (), 10, 2, 15.0, "budget")
+    aa_test = ExperimentResult(comparison, (), 10, 2, 15.0, "budget")
     asked = []
 
-    def contest(a, b, *_):
+    def compare_live(a, b, *_):
         asked.append((a, b))
-        return contested
+        return aa_test
 
-    monkeypatch.setattr(examination, "contest", contest)
+    monkeypatch.setattr(examination, "compare_live", compare_live)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where locks lie: nobody else's
     code, found = said_as_json(capfd, "machine", "check", "--json", "--device", "cpu")
     seen = {condition["name"]: condition["seen"] for condition in found["conditions"]}

@@ -100,9 +100,9 @@ def test_a_model_of_ones_own_with_its_example(capfd, tmp_path):
 
 
 def test_a_model_that_falls_is_the_users_mistake(refused, tmp_path):
-    (tmp_path / "falls.py").write_text("def load():\n    raise ValueError('no such luck')\n")
+    (tmp_path / "falls.py").write_text("def load():\n    raise ValueError('no such chance')\n")
     words = ["memory", "--task", "train", "--model", f"py:{tmp_path}/falls.py:load", "--for", "l4"]
-    assert "no such luck" in refused(*words, lines=9)
+    assert "no such chance" in refused(*words, lines=9)
 
 
 @pytest.mark.long

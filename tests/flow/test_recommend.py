@@ -162,7 +162,7 @@ def test_without_the_chart_library_it_says_what_to_install(monkeypatch, tmp_path
     [
         (["recommend", "--family", "visoin"], "unknown family 'visoin'"),
         (["recommend", "--by", "price"], "--prices FILE"),
-        (["recommend", "--by", "luck"], "invalid choice: 'luck'"),
+        (["recommend", "--by", "chance"], "invalid choice: 'chance'"),
         (["recommend", "--prices", "nothing.yaml"], "nothing.yaml: no such file"),
         (["history", "nothing-like-it"], "It is no prefix of a case_id"),
         (["history", "--metric", "troughput"], "Did you mean 'throughput'"),

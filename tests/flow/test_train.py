@@ -41,9 +41,9 @@ def predict(outputs, epoch_s):
         None, 1, 1,
     )  # fmt: skip
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=a_machine(host=machine_facts.host()))
-    quest = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in SETTINGS.items()})
+    spec = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in SETTINGS.items()})
     with RecordWriter(
-        outputs / "records" / "tuned.jsonl", msgspec.structs.replace(run.head, run_id="tuned", quest=quest)
+        outputs / "records" / "tuned.jsonl", msgspec.structs.replace(run.head, run_id="tuned", tune=spec)
     ) as writer:
         for trial in run.trials:
             writer.append(trial)

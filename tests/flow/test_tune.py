@@ -63,7 +63,7 @@ def test_only_replicates_stand_behind_the_numbers(tuned):
     assert purposes.count(Purpose.REPLICATE) == 2 == case["estimates"]["throughput"]["trials"]
     assert Purpose.PROBE in {t.purpose for t in record.trials}
     assert record.answer is not None
-    assert record.head.quest is not None
+    assert record.head.tune is not None
 
 
 def test_stages_are_told_while_it_works(tuned):

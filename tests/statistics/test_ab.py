@@ -15,7 +15,7 @@ TRIAL = a_trial()
 
 
 def outcome(dice, effect, spread, between, outliers, moods):
-    """One contest: pairs of a log-ratio `effect`, templates that differ, some pairs disturbed fivefold unseen.
+    """One experiment: pairs of a log-ratio `effect`, templates that differ, some pairs disturbed fivefold unseen.
 
     `moods`: how much the spread of a pair differs from one to the next, as it does where neighbours come and go.
     """
@@ -58,7 +58,7 @@ def test_equal_code_is_seldom_called_different(spread, between, outliers, moods)
 
 @pytest.mark.parametrize("pairs", [6, 8])
 def test_few_pairs_whose_errors_are_guesses_promise_no_more(pairs):
-    """As a contest of 20 s and slow steps: the errors of pairs seen in some eight turns, and as much between pairs.
+    """As an experiment of 20 s and slow steps: the errors of pairs seen in some eight turns, and as much between pairs.
 
     Where the weights are taken for right, without the jackknife, 1.6 to 1.9 % are called different.
     """
@@ -93,9 +93,9 @@ def test_pairs_of_a_turn_or_two_promise_no_more(couples, pairs, templates, mixed
         for number in range(pairs):
             if number % -(-pairs // templates) == 0:
                 standing.new_template()
-                luck = dice.gauss(0.0, 0.003)
+                chance = dice.gauss(0.0, 0.003)
             taken = 10 if mixed and number == 0 else couples
-            centre = dice.gauss(luck, 0.01)
+            centre = dice.gauss(chance, 0.01)
             logs = [dice.gauss(centre, 0.1 if dice.random() < 0.125 else 0.02) for _ in range(taken)]
             pair = Pair(tuple(logs), (TRIAL, TRIAL)).location
             assert pair is not None

@@ -111,8 +111,8 @@ def test_processes_of_few_templates_cover_and_are_no_two_replicates(
 
 
 def _of_templates(dice: random.Random, templates: int, processes: int, between: float, within: float) -> Part:
-    luck = [dice.gauss(0.0, between) for _ in range(templates)]
-    logs = [[mean + dice.gauss(0.0, within) for _ in range(processes)] for mean in luck]
+    chance = [dice.gauss(0.0, between) for _ in range(templates)]
+    logs = [[mean + dice.gauss(0.0, within) for _ in range(processes)] for mean in chance]
     places = [[float(t * processes + p) for p in range(processes)] for t in range(templates)]
     of_each = [t for t in range(templates) for _ in range(processes)]
     flat = [log for group in logs for log in group]

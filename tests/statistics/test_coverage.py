@@ -17,7 +17,7 @@ TRUTH_S = 0.0137
 
 
 def steps_of(rng: np.random.Generator, trials: int) -> list[list[float]]:
-    """Steps of trials: each process has its own luck, and each step resembles the one before it."""
+    """Steps of trials: each process has its own chance, and each step resembles the one before it."""
     shocks = rng.normal(size=(trials, STEPS + 20)) * WITHIN_SD * np.sqrt(1 - CORRELATION**2)
     within = lfilter([1.0], [1.0, -CORRELATION], shocks, axis=1)[:, 20:]
     between = rng.normal(scale=BETWEEN_SD, size=(trials, 1))

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from torchstone.analysis.compare.ab_course import Course
 
 
-def whole(run: RunSummary, contest: Course | None = None) -> Mapping[str, Any]:
-    """Return the summary with the keys of its readings: advice, convergence, performance_…; of an ab also `contest`.
+def whole(run: RunSummary, experiment: Course | None = None) -> Mapping[str, Any]:
+    """Return the summary with the keys of its readings: advice, convergence, performance_…; of an ab also `experiment`.
 
     A search for goodput has `goodput`.
     """
-    told: dict[str, Any] = {"contest": contest} if contest is not None else {}
+    told: dict[str, Any] = {"experiment": experiment} if experiment is not None else {}
     if run.command[:1] == (SEARCH,):
         told["goodput"] = goodputs(run)
     return {**msgspec.structs.asdict(run), **msgspec.structs.asdict(readings(run)), **told}

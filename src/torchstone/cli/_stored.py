@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchstone.report.pictures import Specifications
 
 
-def contest(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
+def experiment_of(summary: RunSummary) -> tuple[tuple[Trial, ...], Course | None]:
     """Return the trials of an A/B comparison and its course; nothing of another run. Reads the record."""
     from torchstone.analysis.compare.ab_course import course_recorded
     from torchstone.storage.query import read_run
@@ -43,7 +43,7 @@ def document_of(
         from torchstone.report.pictures import begin_drawing
 
         begin_drawing(charts, drawing)
-    trials, course = contest(summary)
+    trials, course = experiment_of(summary)
     answer = None
     if summary.comparison is not None and course is not None:
         answer = ab_document(summary.comparison, trials, summary.cases, course).parts

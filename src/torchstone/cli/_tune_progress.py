@@ -33,7 +33,7 @@ class TuneProgress:
         self._verbose = verbose
         self._began_s = system_clock()
         self._stage: str | None = None
-        self._quest: TuneSpec | None = None
+        self._spec: TuneSpec | None = None
         self._best: float | None = None
         self._fought = 0
         self.run_id: str | None = None
@@ -43,15 +43,15 @@ class TuneProgress:
         self.run_id = head.run_id
         self._print(f"run {head.run_id}")
 
-    def quest(self, quest: TuneSpec, points: int) -> None:
+    def searching(self, spec: TuneSpec, points: int) -> None:
         """Say what is looked for, among how many settings."""
-        self._quest = quest
-        axes = ", ".join(f"{axis} ({len(values)})" for axis, values in quest.axes.items())
-        workload = quest.base.workload
-        self._print(f"tuning {workload.task} {workload.model} on {quest.base.placement} for {quest.objective}:")
-        self._print(f"{points} settings of {axes}; searcher {quest.searcher}")
-        if "num_workers" not in quest.axes and workload.data in ("synthetic", "example"):
-            own = workload.data == "example" and quest.base.configuration.get("feed") == "loader"
+        self._spec = spec
+        axes = ", ".join(f"{axis} ({len(values)})" for axis, values in spec.axes.items())
+        workload = spec.base.workload
+        self._print(f"tuning {workload.task} {workload.model} on {spec.base.placement} for {spec.objective}:")
+        self._print(f"{points} settings of {axes}; searcher {spec.searcher}")
+        if "num_workers" not in spec.axes and workload.data in ("synthetic", "example"):
+            own = workload.data == "example" and spec.base.configuration.get("feed") == "loader"
             none = "its batches are used as they come" if own else f"data {workload.data} has no loader to tune"
             how = "return the Dataset" if own else "name --data"
             self._print(f"{none}: {how} to tune workers, too")
@@ -105,11 +105,11 @@ class TuneProgress:
 
     def _is_rate(self, reading: ProbeResult) -> bool:
         return reading.probe.part != Part.WHOLE or (
-            self._quest is not None and self._quest.objective in ("throughput", "efficiency")
+            self._spec is not None and self._spec.objective in ("throughput", "efficiency")
         )
 
     def _objective(self, value: float | None) -> str:
-        unit = "J/item" if self._quest is not None and self._quest.objective == "energy" else "s"
+        unit = "J/item" if self._spec is not None and self._spec.objective == "energy" else "s"
         return units.quantity(1.0 / value if value else None, "s" if unit == "s" else "J")
 
     def _waits(self, reading: ProbeResult) -> bool:

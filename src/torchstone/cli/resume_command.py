@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return _resume_submitted(options, place)
     limit_s = positive_s("--time-limit", options.time_limit)
     path = locate(folder, options.run)
-    of_a_tune = read_run(path).head.quest is not None
+    of_a_tune = read_run(path).head.tune is not None
     return (_resume_tune if of_a_tune else _resume_run)(options, folder, path, limit_s)
 
 

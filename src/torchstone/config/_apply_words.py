@@ -100,7 +100,7 @@ def _precision(whole: Part, values: Sequence[tuple[str, Any]], *, hugging: bool)
     wanted, there = str(whole.value), dict(values)
     if hugging and not there.keys() & set(whole.names):
         found = [Part("precision", (flag,), wanted == flag, optional=wanted != flag) for flag in _FLAGS]
-    else:  # where both kinds stand in one file, it cannot be told which one counts
+    else:  # where both kinds stand in one file, it is ambiguous which one counts
         found = [msgspec.structs.replace(whole, names=(*whole.names, *_FLAGS) if hugging else whole.names)]
     told = any(there.get(name) in (AXES["precision"].values or ()) for name in whole.names)
     if wanted in ("fp32", "tf32") and not told:  # whether fp32 products may use TF32 is a switch of its own

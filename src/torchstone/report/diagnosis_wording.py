@@ -77,7 +77,7 @@ def gain_words(tried: Tried) -> str:
         text += f" [{_times(gain.low)}, {_times(gain.high)}]"
     verdict = tried.verdict or Judgement.UNCLEAR
     if verdict == Judgement.BETTER and gain.low is not None and gain.low <= 1.0:
-        verdict = Judgement.UNCLEAR  # faster in its contest, by less than occasions differ
+        verdict = Judgement.UNCLEAR  # faster in its comparison, by less than occasions differ
     return f"{text} {_VERDICTS.get(verdict, '')}".rstrip()
 
 

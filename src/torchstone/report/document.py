@@ -1,7 +1,7 @@
 """What a command has to say of a result, as data: no terminal, page or file format is known here.
 
 A renderer (`report/renderers/`) turns a Document into text. Whoever makes one decides what is said and in which order,
-the answer first; a renderer decides how it looks, and what there is no room for.
+the answer first; a renderer decides how it looks, and what does not fit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Column(msgspec.Struct, frozen=True):
     """One column of a Table. Where there is no room, the highest rank leaves first; rank 0 never does.
 
     `of`: the number of the column, from 0, without which this one says nothing, as an interval without its value does.
-    `shorten`: names of any length, which may lose their middle where there is no room for all of them.
+    `shorten`: names of any length, which may lose their middle where they do not all fit.
     """
 
     title: str

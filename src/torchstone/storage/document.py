@@ -35,7 +35,7 @@ def write_document(
 ) -> Path:
     """Write the run's document into `folder` and return its path. Never overwrites; readers never see half a file.
 
-    Raises MissingError if there is no room for it.
+    Raises MissingError if the disk is full.
     """
     stem = f"benchmark_{vendor_of(run)}_{_moment(run.head.started_utc)}"
     try:

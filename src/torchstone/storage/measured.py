@@ -75,7 +75,7 @@ class _Head(msgspec.Struct):
     plan: _Plan
     source: Source | None = None
     code: dict[str, str] = {}
-    contest: Any = None  # of an ab
+    ab: Any = None  # of an ab
 
 
 class _Findings(msgspec.Struct):
@@ -154,7 +154,7 @@ def _of_run(
 ) -> Iterator[Measured]:
     run_id, name, started_utc, text, noted = row
     head: _Head = decode(text.encode(), _Head)
-    if head.contest is not None:
+    if head.ab is not None:
         return
     by_case: dict[str, list[Finding]] = {}
     found: _Findings = decode(noted.encode(), _Findings)

@@ -185,7 +185,7 @@ def _label(case: Case) -> str:
 
 
 def _planned(head: Head) -> int | None:
-    open_ended = head.procedure.in_rounds or head.quest is not None or head.contest is not None
+    open_ended = head.procedure.in_rounds or head.tune is not None or head.ab is not None
     return None if open_ended else len(head.plan.slots)
 
 

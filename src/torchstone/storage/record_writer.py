@@ -151,7 +151,7 @@ def next_words(folder: Path, head: Head, what: str = "continues") -> str:
     if (fit := head.procedure.fit) is not None:
         return f"`torchstone train --resume {fit.folder}` continues"
     where = typed_run(folder, head.run_id)
-    if head.contest is not None or head.command[:1] == (SEARCH,):
+    if head.ab is not None or head.command[:1] == (SEARCH,):
         return f"`torchstone show {where}` shows what was measured; it cannot be resumed, start a new one"
     return f"`torchstone resume {where}` {what}"
 

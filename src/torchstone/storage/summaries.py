@@ -155,7 +155,7 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
     rates = rates_of([taken[case_id] for case_id in ids], head.usual.deviation if head.usual is not None else None)
     for place, (case, case_id, rate) in enumerate(zip(head.plan.cases, ids, rates, strict=True)):
         own = taken[case_id]
-        counted = len(replicates(ended_well(own))) if head.contest is None else 0
+        counted = len(replicates(ended_well(own))) if head.ab is None else 0
         yield CaseRow(
             head.run_id, place, case_id, head.started_utc, str(case.workload.task),
             model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],

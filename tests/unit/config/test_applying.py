@@ -297,7 +297,7 @@ def parsed(suffix, text):
 
 
 @pytest.mark.parametrize("suffix", SCALARS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_only_the_characters_of_the_values_change(tmp_path, suffix, data):
     pieces, names = data.draw(texts(suffix))
@@ -310,7 +310,7 @@ def test_only_the_characters_of_the_values_change(tmp_path, suffix, data):
 
 
 @pytest.mark.parametrize("suffix", SCALARS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_key_that_is_shown_as_missing_would_be_all_that_is_new(tmp_path, suffix, data):
     pieces, names = data.draw(texts(suffix))

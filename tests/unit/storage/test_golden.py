@@ -25,7 +25,7 @@ def test_records_of_every_schema_are_read(schema):
     assert entry.trials[0].figures.values["throughput"] == pytest.approx(16 / 0.0107)
     assert entry.trials[0].case_id == run.head.plan.cases[0].case_id == "a4b8d4c50555"
     if schema >= 3:
-        assert run.head.contest is not None
+        assert run.head.ab is not None
         assert run.comparison is not None
         assert entry.comparison == run.comparison
         assert run.comparison.verdict == "worse"

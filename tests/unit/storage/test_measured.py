@@ -42,10 +42,10 @@ def test_probes_and_the_turns_of_ab_are_left_out(outputs):
     one = case()
     tuned = a_stored_run(1, [(one, 100.0)], machine())
     probes = tuple(msgspec.structs.replace(t, purpose=Purpose.PROBE) for t in tuned.trials[:2])
-    dueled = a_stored_run(2, [(one, 90.0)], machine())
-    contest = msgspec.structs.replace(dueled.head, contest=Rules())
+    compared = a_stored_run(2, [(one, 90.0)], machine())
+    of_an_ab = msgspec.structs.replace(compared.head, ab=Rules())
     tuned = msgspec.structs.replace(tuned, trials=(*probes, tuned.trials[2]))
-    store(outputs, [tuned, msgspec.structs.replace(dueled, head=contest)])
+    store(outputs, [tuned, msgspec.structs.replace(compared, head=of_an_ab)])
     (found,) = measured(outputs, ("throughput",)).measured
     assert len(found.trials) == 1
 

@@ -87,7 +87,7 @@ def _times(factor: float) -> str:
     return f"{factor:.2g} times" if factor < 9.95 else f"{factor:,.0f} times"
 
 
-_BOTH_RATES = "the loader can feed {loader}, the device can take {device}: "
+_BOTH_RATES = "the loader delivers {loader}, the device processes {device}: "
 _TOLD = {
     Pace.LOADER: _BOTH_RATES + "the device waits {waits} of the step; with enough workers up to {faster} faster",
     Pace.DEVICE: _BOTH_RATES + "the loader is {ahead} as fast as it must be; more workers gain nothing",

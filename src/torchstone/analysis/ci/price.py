@@ -59,7 +59,7 @@ def within_words(seconds: float) -> str:
 
 def _longer_s(run: Run, recorded_s: float) -> float:
     """Return what the test took: a record has the time of its processes, its budget that of starting them, too."""
-    given_s = run.head.contest.budget_s if run.head.contest is not None else 0.0
+    given_s = run.head.ab.budget_s if run.head.ab is not None else 0.0
     return max(recorded_s, given_s) if 0.0 < given_s <= 2.0 * recorded_s else recorded_s
 
 

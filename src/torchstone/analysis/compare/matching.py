@@ -65,7 +65,7 @@ def match(participants: Sequence[ComparedInput]) -> list[Matched]:
 
 def _entries(run: Run) -> Iterator[_Entry]:
     cases = run.head.plan.cases
-    if run.head.contest is not None and len(cases) == 1 and any(_SIDE in trial.facts for trial in run.trials):
+    if run.head.ab is not None and len(cases) == 1 and any(_SIDE in trial.facts for trial in run.trials):
         yield from (_Entry(run, cases[0], side) for side in "AB")
         return
     yield from (_Entry(run, case) for case in cases)

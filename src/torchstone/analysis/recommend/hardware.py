@@ -100,7 +100,7 @@ def hardware(
     groups: dict[str, list[Measured]] = {}
     for one in readings:
         groups.setdefault(_what(one), []).append(one)
-    fought: list[tuple[Sequence[Measured], Sequence[Entered], int]] = []
+    compared: list[tuple[Sequence[Measured], Sequence[Entered], int]] = []
     left_out: list[str] = []
     lonely: list[Tried] = []
     for group in groups.values():
@@ -110,20 +110,20 @@ def hardware(
         kept, suspect = believed(sure)
         left_out += [*wide, *suspect]
         if len({one.offer.device for one in kept}) > 1:
-            fought.append((group, kept, len(every)))
+            compared.append((group, kept, len(every)))
         elif ran := entered(group, by, device_and_settings):
             lonely.append(Tried(ran, allowed, kept, wide))
     family, task = family_of(readings[0]), str(readings[0].case.workload.task)
-    if not fought:
+    if not compared:
         return _open(family, task, by, lonely) if lonely else None
-    best, standings = _over_models(fought, price)
+    best, standings = _over_models(compared, price)
     lean = [one for one in standings if one.could_be]
-    cautions = dict.fromkeys(said for _, kept, _ in fought for said in (*differing(kept), *_settings_differ(kept)))
-    models = tuple(_on_model(group, kept, tried, by) for group, kept, tried in fought)
+    cautions = dict.fromkeys(said for _, kept, _ in compared for said in (*differing(kept), *_settings_differ(kept)))
+    models = tuple(_on_model(group, kept, tried, by) for group, kept, tried in compared)
     return Hardware(
         family, task, by.name, tuple(standings), models,
-        _leanest(lean, fought), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
-        _again(fought, lean) if len(lean) > 1 else None,
+        _leanest(lean, compared), len(lean) == 1, best, tuple(dict.fromkeys(left_out)), tuple(cautions),
+        _again(compared, lean) if len(lean) > 1 else None,
     )  # fmt: skip
 
 
@@ -138,16 +138,16 @@ def _what(one: Measured) -> str:
 
 
 def _over_models(
-    fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], price: Callable[[str], float | None]
+    compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], price: Callable[[str], float | None]
 ) -> tuple[Lead | None, list[Standing]]:
     """Return the lead and the standings over the models that all these devices ran: the most devices first.
 
     A device enters with the best of its settings, and pays for having had many: they all count as tried.
     """
-    everywhere = set.intersection(*({one.offer.device for one in kept} for _, kept, _ in fought))
-    used = list(fought)
+    everywhere = set.intersection(*({one.offer.device for one in kept} for _, kept, _ in compared))
+    used = list(compared)
     if len(everywhere) < 2:  # no two devices ran all models: the model that most devices ran speaks
-        used = [max(fought, key=lambda one: len({e.offer.device for e in one[1]}))]
+        used = [max(compared, key=lambda one: len({e.offer.device for e in one[1]}))]
         everywhere = {one.offer.device for one in used[0][1]}
     devices = sorted(everywhere)
     parts: dict[str, list[tuple[Entrant, Entered]]] = {device: [] for device in devices}
@@ -217,13 +217,13 @@ def _settings_differ(kept: Sequence[Entered]) -> Iterator[str]:
         yield f"the best settings differ between the devices ({told}): part of the difference is due to them"
 
 
-def _leanest(lean: Sequence[Standing], fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:
+def _leanest(lean: Sequence[Standing], compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]]) -> str:
     """Return the cheapest, or the one with the least memory in use, of those that could be the best and are as good."""
     lean = [one for one in lean if one.against_best >= AS_FAST]
     if len(lean) > 1 and all(one.price_per_hour is not None for one in lean):
         return min(lean, key=lambda one: one.price_per_hour or math.inf).device
     held: dict[str, list[float]] = {}
-    for _, kept, _ in fought:
+    for _, kept, _ in compared:
         for one in kept:
             held.setdefault(one.offer.device, []).append(one.offer.memory_bytes or math.inf)
     return min(lean, key=lambda one: min(held[one.device])).device
@@ -237,9 +237,9 @@ def _open(family: str, task: str, by: Criterion, tried: Sequence[Tried]) -> Hard
     )  # fmt: skip
 
 
-def _again(fought: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:
+def _again(compared: Sequence[tuple[Sequence[Measured], Sequence[Entered], int]], lean: Sequence[Standing]) -> str:
     """Return what to type on each of the machines of no significant difference, with the best settings of one."""
     devices = {one.device for one in lean}
-    kept = [one for _, some, _ in fought for one in some if one.offer.device in devices]
+    kept = [one for _, some, _ in compared for one in some if one.offer.device in devices]
     best = max(kept, key=lambda one: one.offer.value)
     return run_command(best.readings[-1], {}, device="auto", trials=2 * max(len(one.logs) for one in kept))

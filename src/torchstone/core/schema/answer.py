@@ -33,7 +33,7 @@ class TuneSpec(msgspec.Struct, frozen=True):
     learning_rate_rule: str | None = None  # sqrt, linear: how the learning rate follows the effective batch
     most_cost_s: float | None = None
     most_probes: int | None = None
-    duel_trials: int = 3  # of each finalist
+    final_trials: int = 3  # of each finalist
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from torchstone.core.errors import UsageError
+from torchstone.core.schema.renamed import in_present_words
 from torchstone.core.schema.run import SCHEMA
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ def encode(term: Any) -> bytes:
 def decode(data: bytes, kind: type[T] | Any) -> T:
     """Return the term that `data` spells. Raises Malformed if it is not JSON, UsageError if it is not that term."""
     try:
+        data = in_present_words(data)
         if b'"nonfinite"' not in data:
             return msgspec.json.decode(data, type=kind)
         plain = msgspec.json.decode(data)

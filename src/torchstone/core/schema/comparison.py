@@ -48,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True):
 class OtherThreads(msgspec.Struct, frozen=True):
     """What a few pairs with another number of threads told beside an unclear comparison.
 
-    `pairs`: so many were taken; `pairs_needed`: so many in all would settle it, four times in five, and `within_s` is
+    `pairs`: so many were taken; `pairs_needed`: so many in all would settle it, with a power of 80 %, and `within_s` is
     what they would take.
     """
 

@@ -37,7 +37,7 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count_flops: bool = True
     phases: bool = True  # a pass of its own, after the measured windows, that tells where the time of a step goes
     time_limit_s: float | None = None  # of the whole run: what has not begun by then is left for `resume`
-    foresee: bool = True  # skip trials that cannot end well: more memory than there is, or than ran out before
+    foresee: bool = True  # skip trials that are bound to fail: more memory than there is, or than ran out before
     nvtx: bool = False  # ranges around steps and phases for NVIDIA's nsys, in the measured windows too
     fit: Fit | None = None  # train to an end instead of measuring windows
     profile: bool = False  # a torch.profiler trace of a few steps after the measured windows

@@ -18,7 +18,8 @@ from torchstone.core.schema.trial import Trial
 # 2  2026-11  cases added while a run goes on, an answer, the purpose of a trial, what was skipped
 # 3  2026-11  live comparisons: their rules in the head, their comparison as a line
 # 4  2026-11  trials without a number beforehand, `within_s`; the usual spread of the machine; why a run ended
-SCHEMA = 4
+# 5  2026-11  renamed keys of the head: quest → tune, its duel_trials → final_trials, contest → ab (renamed.py)
+SCHEMA = 5
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -67,8 +68,8 @@ class Head(msgspec.Struct, frozen=True, tag="head", tag_field="record"):
     plan: Plan
     source: Source | None = None  # the recipe or file the request came from
     code: Mapping[str, str] = {}  # the user's own model files: SHA-256 of their text, by what the model is called
-    quest: TuneSpec | None = None  # what a tune looks for
-    contest: Rules | None = None  # of an ab: its two sides are the Cases of the plan, the baseline first
+    tune: TuneSpec | None = None  # what a tune looks for
+    ab: Rules | None = None  # of a live comparison: its two sides are the Cases of the plan, the baseline first
     usual: Usual | None = None  # moderates the spread of few trials
     machines: tuple[Machine, ...] = ()  # of a run merged from jobs: all of them; a trial's fact `machine` is the place
 

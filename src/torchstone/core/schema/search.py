@@ -18,7 +18,7 @@ class Part(StrEnum):
 
     WHOLE = "whole"  # loader, transfer and device together: the only part whose value is the objective's
     DEVICE = "device"  # batches resident on the device: its own throughput; the loader's axes do not matter
-    LOADER = "loader"  # the loader alone: what it can feed; the device's axes do not matter
+    LOADER = "loader"  # the loader alone: the rate it delivers; the device's axes do not matter
 
 
 class SearchProblem(msgspec.Struct, frozen=True):

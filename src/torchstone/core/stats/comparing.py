@@ -90,7 +90,7 @@ class Difference(NamedTuple):
         return 2.0 * tail(abs(self.log) / error, df)
 
     def to_settle(self, level: float, margin: float) -> int | None:
-        """Return how many more trials of each side would settle it, four times in five; None: not in 1,000.
+        """Return how many more trials of each side would settle it, with a power of 80 %; None: not in 1,000.
 
         It is settled where the interval leaves 1 out, or lies within the margin, if the ratio is what it now seems.
         """

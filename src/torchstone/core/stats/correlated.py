@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from torchstone.core.stats.student import two_sided
 
-FEWEST = 6  # values: under these their correlation cannot be told
+FEWEST = 6  # values: with fewer their correlation is not estimated
 FEWEST_OF_A_LINE = 8
 CYCLE = 4  # a resident feed repeats 4 batches: blocks of whole cycles do not show them
 _BLOCKS = 20

@@ -95,8 +95,8 @@ class ActiveRun:
         if why is not None:
             return self._record(case, skipped(case, number, self._order, why), purpose)
         if purpose == Purpose.REPLICATE and number != self._round:
-            # Forks of one template share its address layout, so that replicates would not sample layout luck: a run has
-            # several, as many as cost little beside what they are used for.
+            # Forks of one template share its address layout, so that replicates would not sample layouts: a run has
+            # several templates, as many as cost little beside what they are used for.
             if self._round is not None and self.session.is_worth_renewing(self._until_s - self._clock()):
                 self.session.renew()
             self._round = number

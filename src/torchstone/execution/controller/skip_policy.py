@@ -71,7 +71,7 @@ class SkipPolicy:
             known.failed = msgspec.structs.replace(trial, measurements=(), series=())
 
     def objection(self, case: Case, procedure: Procedure) -> str | None:
-        """Return why a trial of that Case cannot end well, or None: it is worth a try then."""
+        """Return why a trial of that Case is bound to fail, or None: it is worth a try then."""
         if not procedure.foresee:
             return None
         alike, sizes = self._alike.get(_kind(case), {}), _sizes(case)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from torchstone.core.lifetime import end_with
 from torchstone.core.schema.message import Request
 from torchstone.execution.worker import crash_handler
 from torchstone.execution.worker.execution import carry_out
@@ -33,7 +34,7 @@ _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 def serve(descriptor: int, models: Sequence[str]) -> None:
     """Import, say "ready", then fork for every request until the socket closes."""
-    _die_with_parent()
+    end_with(os.getppid())
     control = socket.socket(fileno=descriptor)
     if _is_closed(control):  # the controller was killed before the line above could ask for the kernel's help
         return
@@ -96,20 +97,21 @@ def _fork_for_request(control: socket.socket, living: set[int], watch: PreloadWa
     if (reason := watch.reason()) is not None:
         os.close(descriptors[0])
         return _tell(control, msgspec.json.encode({"unforkable": reason}) + b"\n")
+    template = os.getpid()
     pid = os.fork()
     if pid == 0:
         control.close()
-        _be_trial(data, descriptors[0])
+        _be_trial(data, descriptors[0], template)
     os.close(descriptors[0])
     living.add(pid)
     return _tell(control, b'{"pid":%d}\n' % pid)
 
 
-def _be_trial(data: bytes, descriptor: int) -> None:
+def _be_trial(data: bytes, descriptor: int, template: int) -> None:
     status = 1
     try:
         os.setsid()  # a session of its own: a scheduler group of its own, and one signal ends all its processes
-        _die_with_parent()
+        end_with(template)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         crash_handler.prepare(descriptor)
@@ -125,14 +127,6 @@ def _is_closed(control: socket.socket) -> bool:
         return control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except BlockingIOError:  # it lives, and has asked for nothing yet
         return False
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        import ctypes
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def _report_ended(control: socket.socket, living: set[int]) -> bool:

@@ -16,11 +16,11 @@ class OwnBatches:
 
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a word where a tune could not vary what its data fix."""
-        if run.head.quest is None:
+        if run.head.tune is None:
             return
         told = next((t.facts["own_fixed"] for t in run.trials if t.facts.get("own_fixed")), None)
         if told is not None:
-            model = run.head.quest.base.workload.model
+            model = run.head.tune.base.workload.model
             yield Finding(
                 "own_batches", Severity.INFO, f"not tuned of {model}: {told}",
                 "return the Dataset, so that torchstone can build the DataLoader", "run",

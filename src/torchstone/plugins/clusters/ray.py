@@ -33,7 +33,9 @@ import ctypes, os, signal, sys
 if sys.platform == "linux":
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-os.execv(sys.executable, [sys.executable, "-m", "torchstone", *sys.argv[1:]])
+    if os.getppid() != int(sys.argv[1]):  # it was killed just before
+        raise SystemExit(1)
+os.execv(sys.executable, [sys.executable, "-m", "torchstone", *sys.argv[2:]])
 """
 
 
@@ -165,7 +167,7 @@ def carry_out(plan: bytes, share: int, attempt: str, earlier: Mapping[str, bytes
         where = msgspec.json.decode(plan)["folder"]
         words = ["run", "--plan", str(folder / "plan.json"), "--share", str(share), "--attempt", attempt, "--quiet"]
         done = subprocess.run(
-            [sys.executable, "-c", _ENDED_WITH_PARENT, *words], env=environment(os.environ, threads),
+            [sys.executable, "-c", _ENDED_WITH_PARENT, str(os.getpid()), *words], env=environment(os.environ, threads),
             cwd=where if Path(where).is_dir() else None, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, check=False,
         )  # fmt: skip

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
-import signal
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from torchstone.core.errors import Unsupported, UsageError
+from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.batch import Batch, Unreadable
 from torchstone.core.schema.model import LoadedModel
@@ -121,11 +119,7 @@ class Loaded:
 
 def _end_with(trial: int, _worker: int) -> None:
     """Have the kernel end a loader's process with its trial: torch itself looks whether it still lives every 5 s."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != trial:  # it was killed just before
-            os._exit(1)
+    end_with(trial)
 
 
 class Whole:

@@ -134,7 +134,7 @@ def _of(figure: str, scaling: Mapping[str, Estimate]) -> Callable[[CaseSummary],
 
 
 def _left_out(drawn: Sequence[tuple[Sequence[CaseSummary], Named]], found: int) -> str:
-    """Return what a picture has no room for; "": nothing."""
+    """Return what does not fit into a picture; "": nothing."""
     lost = sum(told.left_out for _, told in drawn)
     words = [f"of more than {MOST_CURVES} curves a panel the fastest; {lost} more are in the tables"] if lost else []
     words += [f"{found - _MOST_PANELS} more panels are left out"] if found > _MOST_PANELS else []

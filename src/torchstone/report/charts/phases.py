@@ -55,7 +55,7 @@ def _fastest(cases: Sequence[Placed]) -> tuple[str, Sequence[Placed]]:
 
 
 def _panels(title: str, own: Sequence[Placed]) -> Iterator[Panel]:
-    """Yield the shares, and beside them the times with their intervals: a bar of parts has no room for these."""
+    """Yield the shares, and beside them the times with their intervals: these do not fit into a bar of parts."""
     values: list[Mapping[str, Any]] = []
     known: list[Estimate] = []
     lost: list[Mapping[str, Any]] = []

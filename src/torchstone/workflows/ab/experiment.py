@@ -1,4 +1,4 @@
-"""A contest: pairs of processes until it is known whether B differs from A, or the budget is spent.
+"""An experiment: pairs of processes until it is known whether B differs from A, or the budget is spent.
 
 Both sides live at once and take short turns, so that what drifts hits both (docs/comparing-live.md). The pair is the
 replicate: fresh processes, each with a random heap offset. Templates are renewed on the way, and the interval sees
@@ -31,7 +31,7 @@ from torchstone.workflows.ab.sequential_test import Look, SequentialTest
 from torchstone.workflows.ab.session_pool import SessionPool
 from torchstone.workflows.ab.timetable import Timetable
 
-__all__ = ["ExperimentResult", "Variant", "contest"]
+__all__ = ["ExperimentResult", "Variant", "compare_live"]
 
 METHOD = "random-effects mean of pair log-ratios, pairs nested in templates, sequential"
 _WARM_UP_S = 0.1
@@ -71,7 +71,7 @@ class ExperimentResult(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a contest is, told after every pair."""
+    """How far an experiment is, told after every pair."""
 
     pairs: int
     templates: int
@@ -79,7 +79,7 @@ class Progress(msgspec.Struct, frozen=True):
     last: Look | None
 
 
-def contest(
+def compare_live(
     a: Variant,
     b: Variant,
     rules: Rules,
@@ -98,9 +98,9 @@ def contest(
     """
     began_s = system_clock()
     models = {side.folder: [one.case.workload.model for one in (a, b)] for side in (a, b)}
-    with SessionPool(models, in_turns(procedure), watcher) as ring:
-        bout = Experiment(a, b, rules, ring, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
-        return bout.run()
+    with SessionPool(models, in_turns(procedure), watcher) as pool:
+        experiment = Experiment(a, b, rules, pool, began_s, tell, keep, strict=strict, try_one_thread=try_one_thread)
+        return experiment.run()
 
 
 def in_turns(procedure: Procedure) -> Procedure:
@@ -119,7 +119,7 @@ def as_ab_does(how: Procedure) -> Procedure:
 
 
 class PairRunner(Protocol):
-    """What a bout needs of a SessionPool."""
+    """What a experiment needs of a SessionPool."""
 
     start_s: float
 
@@ -131,7 +131,7 @@ class PairRunner(Protocol):
 
 
 class Experiment:
-    """The course of one contest. `began_s`: when its budget began to run; `strict`, `say`: see Timetable.
+    """The course of one experiment. `began_s`: when its budget began to run; `strict`, `say`: see Timetable.
 
     `try_one_thread`: take a few pairs with one thread a side where all threads leave it unclear.
     """
@@ -141,7 +141,7 @@ class Experiment:
         a: Variant,
         b: Variant,
         rules: Rules,
-        ring: PairRunner,
+        pool: PairRunner,
         began_s: float,
         tell: Callable[[Progress], None] = lambda _: None,
         keep: Callable[[Trial], None] = lambda _: None,
@@ -151,7 +151,7 @@ class Experiment:
         say: Callable[[str], None] = lambda _: None,
         try_one_thread: bool = False,
     ) -> None:
-        self._sides, self._rules, self._ring = (a, b), rules, ring
+        self._sides, self._rules, self._pool = (a, b), rules, pool
         self._tell, self._keep, self._clock, self._try_one_thread = tell, keep, clock, try_one_thread
         self._time = Timetable(rules.budget_s, began_s, clock, strict=strict, say=say)
         self._standing = SequentialTest(rules.margin, rules.false_alarms)
@@ -166,14 +166,14 @@ class Experiment:
         """Take pairs until it is settled, the budget is spent, or too many of them fail."""
         self._new_template()
         self._before_s = self._time.elapsed_s
-        planned = templates_for(self._ring.start_s, self._rules.budget_s, MOST_TEMPLATES)
-        self._time.renewing_s = (planned - 1) * self._ring.start_s
+        planned = templates_for(self._pool.start_s, self._rules.budget_s, MOST_TEMPLATES)
+        self._time.renewing_s = (planned - 1) * self._pool.start_s
         while self._time.has_room(self._pairs):
             # Templates are renewed at even shares of the budget.
             due = self._time.elapsed_s >= self._templates * self._time.budget_s / planned and self._templates < planned
             # One that has no pair yet is as good as new, however long it took to start.
             if due and self._forked and self._time.renewing_s > 0.0:
-                self._time.renewing_s -= self._ring.start_s
+                self._time.renewing_s -= self._pool.start_s
                 self._new_template()
             pair = self._one_pair()
             if self._in_a_row >= _FAILED or self._failures >= max(_FAILED, _FAILED_SHARE * len(self._pairs)):
@@ -190,13 +190,13 @@ class Experiment:
 
     def _new_template(self) -> None:
         began_s = self._clock()
-        self._ring.renew()
+        self._pool.renew()
         self._templates, self._forked = self._templates + 1, 0
         self._renewing_s += self._clock() - began_s if self._templates > 1 else 0.0
         self._standing.new_template()
 
     def _one_pair(self) -> Pair:
-        pair = self._ring.take(self._sides, len(self._pairs), self._plan(), self._dice, self._templates)
+        pair = self._pool.take(self._sides, len(self._pairs), self._plan(), self._dice, self._templates)
         in_time = self._time.ready_by_s is None or self._clock() < self._time.ready_by_s
         self._pairs.append(pair)
         self._forked += 1
@@ -233,7 +233,7 @@ class Experiment:
         kept_s, self._time.reserved_s = self._time.reserved_s, 0.0
         if fewer is None or not kept_s or not self._standing.last or self._settled():
             return None
-        take: Take = lambda sides, plan: self._ring.take(sides, len(self._pairs), plan, self._dice, self._templates)
+        take: Take = lambda sides, plan: self._pool.take(sides, len(self._pairs), plan, self._dice, self._templates)
         self._beside = tried(fewer, take, self._time.left_s)
         found = forecast(self._beside, self._rules, self._standing.last.value, self._before_s)
         more = self._standing.pairs_to_settle()

@@ -16,7 +16,7 @@ _MOST_PAIRS = 1000  # further ones: more than that is no advice
 
 
 def pairs_to_settle(groups: Sequence[Pairs], level: float, margin: float, apart: float | None = None) -> int | None:
-    """Return how many further pairs would settle it, four times in five, at a look of that level; None: not in 1,000.
+    """Return how many further pairs would settle it, with a power of 80 %, at a look of that level; None: not in 1,000.
 
     `groups`: pair values (logarithms) with their errors, a group for each template. `apart`: the logarithm of the ratio
     that is taken for true; None: their mean. None of fewer than 2 pairs, too.
@@ -58,9 +58,9 @@ def _settles(apart: float, error: float, df: float, level: float, margin: float)
 
 
 class _Forecast:
-    """The error of a contest's mean after further pairs: of its two parts only one shrinks with the pairs.
+    """The error of an experiment's mean after further pairs: of its two parts only one shrinks with the pairs.
 
-    The other is what templates differ by, over their number, which a longer contest raises to MOST_TEMPLATES at most.
+    The other is what templates differ by, over their number, which more time raises to MOST_TEMPLATES at most.
     """
 
     def __init__(self, whole: Location, found: Location, pairs: int, templates: int) -> None:

@@ -1,4 +1,4 @@
-"""From two sides to a stored result: check them, rehearse what is the user's own, fight, write, index; its course."""
+"""From two sides to a stored result: check them, rehearse what is the user's own, compare, write, index; its course."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class AbCampaign:
     def carry_out(
         self, folder: Path, command: Sequence[str], began_s: float | None = None
     ) -> tuple[Results, ExperimentResult]:
-        """Compare, and write into `folder`; return the results and how the contest ended.
+        """Compare, and write into `folder`; return the results and how the experiment ended.
 
         `began_s`: when its budget began to run; None: now.
         """
         began_s = system_clock() if began_s is None else began_s
         procedure = self._sides[0].request.procedure
         models = {side.folder: [one.sketch.workload.model for one in self._sketched] for side in self._sketched}
-        with SessionPool(models, in_turns(procedure), self._watcher) as ring:
-            machine, found = ring.session(self._sketched[0].folder).inspect()
+        with SessionPool(models, in_turns(procedure), self._watcher) as pool:
+            machine, found = pool.session(self._sketched[0].folder).inspect()
             words = [side.request.device or "auto" for side in self._sides]
             a, b = (
                 _contender(side, case_of(side, word, found, machine), machine)
@@ -84,19 +84,19 @@ class AbCampaign:
             told = notes([[side.sketch.configurations[0] for side in self._sketched]], placements)
             first = self._sides[0].request
             with begun(
-                ring.session(self._sketched[0].folder), machine, placements, first.name or "ab", command, self._busy,
-                source=first.source, code=self._code(), contest=self._rules,
+                pool.session(self._sketched[0].folder), machine, placements, first.name or "ab", command, self._busy,
+                source=first.source, code=self._code(), ab=self._rules,
             ) as (draft, waited_s):  # fmt: skip
                 began_s += waited_s  # waiting for others is not part of the budget
-                a, b = self._rehearsed(ring, (a, b))
+                a, b = self._rehearsed(pool, (a, b))
                 head = msgspec.structs.replace(draft, plan=_plan_of((a, b)))
                 with RecordWriter(record_path(folder, head.run_id), head) as writer:
                     self._watcher.begins(head)
-                    bout = Experiment(
-                        a, b, self._rules, ring, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
+                    experiment = Experiment(
+                        a, b, self._rules, pool, began_s, self._tell, writer.append, strict=self._strict, say=self._say,
                         try_one_thread=True,
                     )  # fmt: skip
-                    ended = bout.run()
+                    ended = experiment.run()
                     run = _ended(writer, ended, head, told)
         return published(run, folder), ended
 
@@ -107,7 +107,7 @@ class AbCampaign:
             for model, sha256 in code_of([side.sketch]).items()
         }
 
-    def _rehearsed(self, ring: SessionPool, sides: Sequence[Variant]) -> list[Variant]:
+    def _rehearsed(self, pool: SessionPool, sides: Sequence[Variant]) -> list[Variant]:
         """Do one step of each side that is the user's own, and return the sides with what their data decide.
 
         Two sides that are one and the same are rehearsed once. Raises UsageError naming the side that cannot.
@@ -120,7 +120,7 @@ class AbCampaign:
                 case = done[what]
             elif sketch.sketch.own:
                 try:
-                    case = ring.session(side.folder).rehearsed(case, left_open).filled(case, left_open)
+                    case = pool.session(side.folder).rehearsed(case, left_open).filled(case, left_open)
                 except UsageError as fault:
                     raise UsageError(f"{side.label}: {fault}") from None
             done[what] = case

@@ -1,4 +1,4 @@
-"""One pair: a process of each side, both alive, taking turns. Its value is one number, the replicate of a contest."""
+"""One pair: a process of each side, both alive, taking turns. Its value, one number, is an experiment's replicate."""
 
 from __future__ import annotations
 

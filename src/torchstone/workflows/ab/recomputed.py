@@ -23,7 +23,7 @@ def faults(run: Run) -> Iterator[str]:
     not be narrower than where all false alarms were spent on one look; the verdict follows from the interval and the
     margin.
     """
-    found, rules = run.comparison, run.head.contest
+    found, rules = run.comparison, run.head.ab
     if found is None or rules is None:
         if found is not None:
             yield "comparison: the run has no rules for one"
@@ -78,7 +78,7 @@ def _of_ratio(found: Comparison, look: Look, false_alarms: float) -> Iterator[st
 
 def _look(run: Run, found: Comparison) -> Look | None:
     """Return what all pairs of a record say, with the narrowest interval that the rules allow."""
-    rules = run.head.contest
+    rules = run.head.ab
     if rules is None:
         return None
     cases = {case.case_id: case for case in run.head.plan.cases}

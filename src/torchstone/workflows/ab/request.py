@@ -1,4 +1,4 @@
-"""From requests to the two sides of a contest: one case each, on one device."""
+"""From requests to the two sides of an experiment: one case each, on one device."""
 
 from __future__ import annotations
 

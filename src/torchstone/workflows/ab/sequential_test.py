@@ -1,4 +1,4 @@
-"""How a contest stands: pair values so far, looked at again and again, with a bound on false alarms over all looks."""
+"""A sequential test of pair values: looked at again and again, with a bound on false alarms over all looks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SequentialTest:
         return self.last
 
     def pairs_to_settle(self) -> int | None:
-        """Return how many further pairs would settle what is unclear, four times in five; None: not in 1,000.
+        """Return how many further pairs would settle what is unclear, with a power of 80 %; None: not in 1,000.
 
         If the ratio is what it now seems. Also None where it is settled, or nothing is known of it yet.
         """

@@ -1,4 +1,4 @@
-"""Where a contest takes place: an open session for each folder that a side works in, renewed on the way."""
+"""Where an experiment takes place: an open session for each folder that a side works in, renewed on the way."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class CiMeasurement:
 
     def _longer_s(self, change: Change, one: CiBenchmark) -> float | None:
         """Return twice the time of a comparison that had no time for enough pairs; None for any other."""
-        rules = self._runs[one.run_id or ""].head.contest
+        rules = self._runs[one.run_id or ""].head.ab
         return 2.0 * rules.budget_s if change.ratio is None and rules is not None else None
 
     def _measured(self, told: CiBenchmark, one: Benchmark, folders: tuple[Path, Path], within_s: float) -> CiBenchmark:

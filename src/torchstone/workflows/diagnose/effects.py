@@ -17,7 +17,7 @@ from torchstone.workflows.diagnose.diagnosis import BROKEN_LOSS
 def effects_of(
     trials: Sequence[Trial], settings: Mapping[str, Scalar], device: str
 ) -> tuple[float | None, float | None, str | None]:
-    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from a contest's trials.
+    """Return (peak memory of side B in bytes, times that of A, what it does to the loss) from an experiment's trials.
 
     `device`: the kind (cpu, cuda, …) that they ran on.
     """

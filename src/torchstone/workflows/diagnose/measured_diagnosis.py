@@ -24,9 +24,9 @@ from torchstone.execution.controller.observer import Silent, Watcher
 from torchstone.execution.controller.room import holds_two
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.campaign import begun
-from torchstone.workflows.diagnose.contests import LiveComparer
 from torchstone.workflows.diagnose.diagnosis import Cause, Diagnosis, Tried
 from torchstone.workflows.diagnose.evidence import Evidence
+from torchstone.workflows.diagnose.live_comparer import LiveComparer
 from torchstone.workflows.diagnose.observations import patterns, questions, to_check
 from torchstone.workflows.diagnose.probes import EvidenceProbes, Listening
 from torchstone.workflows.diagnose.ranking import causes_of, ranked
@@ -109,8 +109,8 @@ class DiagnosisCampaign:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
         apart = not holds_two(found.device, peak_memory(found.figures, work.case.placement.device))
-        contest = LiveComparer(work.case, open_run.session, gathering.take, keep, apart=apart)
-        trying = RemedyTrials(work.case, gathering.take, contest, self._left_s(), self._say)
+        comparer = LiveComparer(work.case, open_run.session, gathering.take, keep, apart=apart)
+        trying = RemedyTrials(work.case, gathering.take, comparer, self._left_s(), self._say)
         work.tried = tuple(trying.all(work.causes))
         work.causes = ranked(work.causes, work.tried)
         work.applied = trying.combined(work.tried)

@@ -1,4 +1,4 @@
-"""Pairs of short trials, instead of a contest (ab/), for settings with processes that load.
+"""Pairs of short trials, instead of an experiment (ab/), for settings with processes that load.
 
 A live comparison stops the processes of a loader while it is the other side's turn (execution/worker/turns.py), but no
 campaign has shown its rates with loaders yet. So these take turns trial by trial, each alone on the machine. The pair
@@ -22,11 +22,11 @@ from torchstone.core.stats.interval import over_trials
 from torchstone.execution.timing.clock import Clock, system_clock
 
 FEWEST, MOST = 4, 8
-_LEVEL = 0.99  # as a contest's bound on false alarms
+_LEVEL = 0.99  # as an experiment's bound on false alarms
 
 
 class PairedTrials:
-    """A Contest (what_if.py) of pairs. `probe` takes one short trial of a Case; `renew` renews what they start from."""
+    """A Comparer (what_if.py) of pairs. `probe` takes one short trial of a Case; `renew` starts a new template."""
 
     def __init__(
         self,

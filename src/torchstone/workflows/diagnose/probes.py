@@ -82,7 +82,7 @@ class EvidenceProbes:
 
     def _fed(self, e: Evidence) -> Evidence:
         """Measure the loader alone and the device alone."""
-        self._say("what the device can take, what the loader can feed")
+        self._say("the device alone, the loader alone")
         device = self.take(with_settings(e.case, {"feed": "resident"}))
         loading = self.take(loader_case(e.case), host_profile=not e.setting("num_workers"))
         look = self._listening.profile()

@@ -1,4 +1,4 @@
-"""Tries what-ifs within a budget: one short trial each says which are worth a contest, and contests say what they gain.
+"""Tries what-ifs within a budget: a short trial says which are worth comparing live, and that says what they gain.
 
 Nothing is offered on the word of a single trial: it only decides which of several are compared live with the present
 settings (ab/), and in which order.
@@ -25,7 +25,7 @@ from torchstone.workflows.diagnose.diagnosis import Cause, Tried, WhatIf
 from torchstone.workflows.diagnose.effects import effects_of
 from torchstone.workflows.diagnose.probes import with_settings
 
-_CONTEST_S = 15.0  # what a contest takes at least: templates, and six pairs of processes
+_EXPERIMENT_S = 15.0  # what an experiment takes at least: templates, and six pairs of processes
 _LEAST_S = 5.0  # left of the budget: with less nothing is begun
 _COMPILING_S = 60.0
 _HOPELESS = 0.9  # of the present rate, in one short trial
@@ -48,12 +48,12 @@ class RemedyTrials:
         self,
         case: Case,
         probe: Callable[[Case], Trial],
-        contest: Comparer,
+        compare_live: Comparer,
         budget_s: float,
         say: Callable[[str], None],
         clock: Clock = system_clock,
     ) -> None:
-        self._case, self._probe, self._contest, self._say, self._clock = case, probe, contest, say, clock
+        self._case, self._probe, self._compare_live, self._say, self._clock = case, probe, compare_live, say, clock
         self._budget_s = budget_s
         self._ends_s = clock() + budget_s
 
@@ -69,7 +69,7 @@ class RemedyTrials:
             finalists.setdefault((*one[1].settings, one[1].heap), one)
         done: dict[str, Tried] = {}
         for number, (cause, what_if, rate) in enumerate(finalists.values()):
-            found = self._fight(cause.id, what_if, len(finalists) - number)
+            found = self._compare(cause.id, what_if, len(finalists) - number)
             done[what_if.name] = msgspec.structs.replace(found, first_look=rate)
         return [
             done.get(what_if.name) or Tried(cause.id, what_if, message=why or _looked(rate), first_look=rate)
@@ -92,7 +92,7 @@ class RemedyTrials:
                 taken.append(one)
         if len(taken) < 2:
             return taken[0] if taken else None
-        together = self._fight("all", WhatIf(settings, "all that helped, together", heap=heap), 1)
+        together = self._compare("all", WhatIf(settings, "all that helped, together", heap=heap), 1)
         return together if together.helps and _gained(together) >= _gained(taken[0]) else taken[0]
 
     def _asked(self, causes: Sequence[Cause]) -> list[tuple[Cause, WhatIf]]:
@@ -126,12 +126,12 @@ class RemedyTrials:
             return times, f"slower: {units.significant(times, 2)} times the rate in one short trial"
         return times, None
 
-    def _fight(self, cause: str, what_if: WhatIf, remaining: int) -> Tried:
-        share_s = max(_CONTEST_S, self._left_s() / remaining)
+    def _compare(self, cause: str, what_if: WhatIf, remaining: int) -> Tried:
+        share_s = max(_EXPERIMENT_S, self._left_s() / remaining)
         if self._left_s() < _LEAST_S and cause != "all":
             return Tried(cause, what_if, message=f"not measured: the budget of {self._budget_s:g} s is spent")
         self._say(f"{what_if.name}: live against the present settings")
-        comparison, trials = self._contest(with_settings(self._case, what_if.settings), what_if.heap, share_s)
+        comparison, trials = self._compare_live(with_settings(self._case, what_if.settings), what_if.heap, share_s)
         found = Tried(cause, what_if)
         if comparison.ratio is None:
             return msgspec.structs.replace(found, message=comparison.why or "not measured: too few pairs in its time")
@@ -157,10 +157,10 @@ def _looked(rate: float | None) -> str:
 def gain_of(ratio: Estimate) -> Estimate:
     """Return how many times as fast, from the ratio of times, with the interval that a later measurement lies in.
 
-    A later measurement has errors of its own, so the contest's variance counts twice (an interval of 95 % holds the
+    A later measurement has errors of its own, so the experiment's variance counts twice (an interval of 95 % holds the
     mean of a replication five times in six: Cumming, Williams & Fidler, Understanding Statistics 3, 2004); and ratios
     differ from occasion to occasion. Variances of logarithms add. What is added for that has the width of 95 %, so the
-    whole is stated at that level, though the contest's own is higher.
+    whole is stated at that level, though the experiment's own is higher.
     """
     if ratio.low is None or ratio.high is None:
         return msgspec.structs.replace(ratio, value=1.0 / ratio.value)

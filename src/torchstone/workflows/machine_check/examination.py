@@ -27,7 +27,7 @@ from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.trial import TrialDrive
 from torchstone.execution.host_memory import available_bytes
 from torchstone.execution.timing.clock import resolution_s, system_clock
-from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, contest
+from torchstone.workflows.ab.experiment import ExperimentResult, Variant, as_ab_does, compare_live
 from torchstone.workflows.machine_check import conditions, sensing
 from torchstone.workflows.machine_check.conditions import Condition, Fitness, worst
 
@@ -36,7 +36,7 @@ _BATCH = 64
 _SPIN_S = 1.5
 _PROCESSES = 4
 _STEADY_S, _WARM_S = 1.0, 0.5
-_CONTEST_S = 30.0
+_EXPERIMENT_S = 30.0
 _MINUTE_S = 60.0
 _FALSE_ALARMS = 0.01
 _FOUND = 1.0 + 1.645 / 2.576  # half-widths (99 %) of a difference that is found 19 times in 20
@@ -82,16 +82,16 @@ def examine(device: str, folder: Path, *, quick: bool, tell: Callable[[str], Non
             seen += _of_trials(_trials(session, case, machine))
         seen += _of_device(gauges, placement.device)
         seen += _of_host(machine, gauges, *before, folder)
-        contested: ExperimentResult | None = None
+        aa_test: ExperimentResult | None = None
         if holder is None and not quick:
             tell("an A/A test")
             # So small a margin settles nothing: the whole time is used.
-            rules = Rules(margin=1e-6, false_alarms=_FALSE_ALARMS, budget_s=_CONTEST_S)
-            contested = contest(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
-    difference = None if contested is None else settled_in_a_minute(contested)
-    if contested is not None:
-        seen.append(conditions.settled(difference, str(contested.comparison.why or contested.comparison.verdict)))
-    return Examination(worst(seen), tuple(seen), difference, None if contested is None else contested.comparison)
+            rules = Rules(margin=1e-6, false_alarms=_FALSE_ALARMS, budget_s=_EXPERIMENT_S)
+            aa_test = compare_live(Variant("A", case), Variant("A again", case), rules, as_ab_does(_procedure()))
+    difference = None if aa_test is None else settled_in_a_minute(aa_test)
+    if aa_test is not None:
+        seen.append(conditions.settled(difference, str(aa_test.comparison.why or aa_test.comparison.verdict)))
+    return Examination(worst(seen), tuple(seen), difference, None if aa_test is None else aa_test.comparison)
 
 
 def _case(placement: Placement, machine: Machine) -> Case:
@@ -105,17 +105,17 @@ def _trials(session: Session, case: Case, machine: Machine) -> list[Trial]:
     return [TrialDrive(request, info, Silent()).run(session.launcher, request.number) for request in requests]
 
 
-def settled_in_a_minute(contested: ExperimentResult) -> float | None:
-    """Return the relative difference that a contest of a minute would find 19 times in 20, from one of equal sides.
+def settled_in_a_minute(aa_test: ExperimentResult) -> float | None:
+    """Return the relative difference that an experiment of a minute would find 19 times in 20, from one of equal sides.
 
     Its interval narrows with the root of its time; a difference is found so often if it is as large as the interval's
     half-width and 1.645 standard errors more.
     """
-    ratio = contested.comparison.ratio
-    if ratio is None or ratio.low is None or ratio.high is None or contested.elapsed_s <= 0.0:
+    ratio = aa_test.comparison.ratio
+    if ratio is None or ratio.low is None or ratio.high is None or aa_test.elapsed_s <= 0.0:
         return None
     half = math.log(ratio.high / ratio.low) / 2.0
-    return math.expm1(_FOUND * half * math.sqrt(contested.elapsed_s / _MINUTE_S))
+    return math.expm1(_FOUND * half * math.sqrt(aa_test.elapsed_s / _MINUTE_S))
 
 
 def _procedure() -> Procedure:

@@ -14,7 +14,7 @@ _MOST_S = 600.0  # to follow all the steps of one request: seconds each, minutes
 
 
 def told(launcher: Launcher, request: MemoryRequest, most_s: float = _MOST_S) -> MemoryTold | str:
-    """Return the peaks, or why they cannot be told.
+    """Return the peaks, or why they are unknown.
 
     Raises UsageError where the user's own model or data is at fault, TorchstoneError where the process dies or hangs.
     """

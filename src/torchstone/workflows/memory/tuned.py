@@ -29,8 +29,8 @@ def tried_on(request: TuneRequest, card: Card) -> Tried:
     """Return what a tune of the request would try on that card. Raises UsageError for what is wrong with it."""
     sketch = TuneSketch(request)
     info = card.info()
-    quest = sketch.quest(Placement(card.kind), Machine(machine_facts.host(), (info,), {}, {}), 1)
-    space = Space(quest)
+    spec = sketch.spec(Placement(card.kind), Machine(machine_facts.host(), (info,), {}, {}), 1)
+    space = Space(spec)
     points: dict[tuple[Scalar, ...], Point] = {}
     asked: dict[tuple[Scalar, ...], Asked] = {}
     for point in space.points:

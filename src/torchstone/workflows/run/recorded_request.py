@@ -31,12 +31,12 @@ class Rechecked(msgspec.Struct, frozen=True):
 
 def asked_for(head: Head) -> Sequence[Case]:
     """Return the Cases that were asked for. Those that a search added are of the same workload, or of its parts."""
-    return head.plan.cases if head.quest is None else (head.quest.base,)
+    return head.plan.cases if head.tune is None else (head.tune.base,)
 
 
 def nodes_for(head: Head) -> int:
     """Return on how many nodes of an allocation the largest Case of a run is, or may be."""
-    searched = [{NODES: value} for value in head.quest.axes.get(NODES, ())] if head.quest is not None else []
+    searched = [{NODES: value} for value in head.tune.axes.get(NODES, ())] if head.tune is not None else []
     return most_nodes((*(case.configuration for case in asked_for(head)), *searched))
 
 

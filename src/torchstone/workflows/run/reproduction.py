@@ -137,7 +137,7 @@ def _refuse(run: Run) -> None:
     typed = shlex.join(head.command if head.command[:1] == ("torchstone",) else ("torchstone", *head.command))
     if is_imported(run):
         raise UsageError(f"{head.run_id} was measured by another tool: torchstone cannot repeat it")
-    if head.contest is not None:
+    if head.ab is not None:
         raise UsageError(f"{head.run_id} is an A/B comparison, which measures both sides at once; type `{typed}`")
     if head.procedure.fit is not None:
         raise UsageError(f"{head.run_id} is a training to an end; type `{typed}`")
@@ -154,13 +154,13 @@ def _measured(run: Run) -> list[Case]:
 def _cases(run: Run) -> list[Case]:
     """Return the Cases to measure: those of the plan that had a device; of a search those of its final round."""
     cases = run.head.plan.cases
-    return _measured(run) if run.head.quest is not None else [cases[place] for place in run.head.measurable]
+    return _measured(run) if run.head.tune is not None else [cases[place] for place in run.head.measurable]
 
 
 def _slots(run: Run) -> list[Slot]:
     """Return the order of the trials: as it was planned; of a final round, its rounds in random order."""
     head = run.head
-    if head.quest is None:
+    if head.tune is None:
         place_of = {place: n for n, place in enumerate(head.measurable)}
         return [Slot(place_of[slot.case], slot.number) for slot in head.plan.slots if slot.case in place_of]
     dice, slots = random.Random(head.procedure.seed), list[Slot]()
@@ -177,7 +177,7 @@ def _rounds(run: Run) -> int:
 
 def _procedure(run: Run) -> Procedure:
     how = run.head.procedure
-    return how if run.head.quest is None else msgspec.structs.replace(how, trials=_rounds(run), within_s=None)
+    return how if run.head.tune is None else msgspec.structs.replace(how, trials=_rounds(run), within_s=None)
 
 
 def _own_words(case: Case) -> list[str]:

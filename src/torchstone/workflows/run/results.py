@@ -35,7 +35,7 @@ def table_path(folder: Path, run_id: str) -> Path:
 
 
 def published(run: Run, folder: Path) -> Results:
-    """Write document and table, and return them with the summary. Raises MissingError if there is no room for them."""
+    """Write document and table, and return them with the summary. Raises MissingError if the disk is full."""
     summary = summarize(entry_of(run, Path()))
     rows = case_rows(run, summary)
     diverged = {finding.subject for finding in run.findings if finding.check == "loss_diverged"}

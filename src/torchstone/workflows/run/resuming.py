@@ -31,7 +31,7 @@ from torchstone.workflows.run.results import Results, published, table_path
 class Resumption:
     """One `torchstone resume`. `force`: go on even where something has changed, and say so in a finding.
 
-    `go_on` takes what is missing and ends the run; a run with a quest is given one that knows how to search.
+    `go_on` takes what is missing and ends the run; the run of a tune is given one that knows how to search.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Resumption:
                 if table_path(self._folder, head.run_id).exists():
                     raise UsageError(f"{head.run_id}: nothing is missing, all {len(so_far.trials)} trials are done")
                 return published(so_far, self._folder)  # the disk was full when it had measured everything
-            if head.contest is not None:
+            if head.ab is not None:
                 raise UsageError(f"{head.run_id} is an A/B run, which cannot be resumed; start a new one")
             if head.command[:1] == (SEARCH,):
                 raise UsageError(f"{head.run_id} looked for goodput, which cannot be resumed; start a new one")
@@ -86,7 +86,7 @@ class Resumption:
     def _taken(self, writer: RecordWriter, so_far: Run, session: Session, own: Sequence[Case]) -> Run:
         head = so_far.head
         here = [head.plan.cases[place] for place in head.measurable]
-        placements = list(dict.fromkeys(case.placement for case in (here if head.quest is None else asked_for(head))))
+        placements = list(dict.fromkeys(case.placement for case in (here if head.tune is None else asked_for(head))))
         with session:
             machine, _ = session.inspect()
             self._changes += of_devices(head.machine, machine, placements)

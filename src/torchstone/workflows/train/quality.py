@@ -15,7 +15,7 @@ _MOST_ROWS = 50_000_000
 
 
 class ClassQuality(msgspec.Struct, frozen=True):
-    """One class. `support`: how many items really are of it. None where it cannot be told: nothing to divide by."""
+    """One class. `support`: how many items really are of it. None where undefined: nothing to divide by."""
 
     name: str
     precision: float | None
@@ -52,7 +52,7 @@ def quality_of(predictions: Path, labels: Sequence[str], classes: int) -> TestMe
     truth, answers = read_predictions(predictions)
     numbers = list(range(max(classes, len(labels), *truth, *answers) if labels else max(*truth, *answers) + 1))
     names = [labels[n] if n < len(labels) else str(n) for n in numbers]
-    # zero_division=nan: what cannot be told is not 0, and no warning is needed for it.
+    # zero_division=nan: undefined is not 0, and no warning is needed for it.
     scores: Any = metrics.precision_recall_fscore_support(truth, answers, labels=numbers, zero_division=float("nan"))
     here = sorted(set(truth) | set(answers))
     macro: Any = metrics.precision_recall_fscore_support(

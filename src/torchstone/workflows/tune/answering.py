@@ -30,19 +30,19 @@ def answer_of(
     readings: Sequence[ProbeResult],
 ) -> TuneResult:
     """Return the TuneResult. `final`: trials of the final round by Case id; `ranking`: Case ids, best first."""
-    quest, head = space.quest, run.head
+    spec, head = space.spec, run.head
     summary = summarize(entry_of(run, Path()))
     cases = {case.case_id: case for case in summary.cases}
     choices = {case_id: choice_of(case, head.machine, space.axes) for case_id, case in cases.items()}
-    fought = [choices[case_id] for case_id in ranking]
-    present_id = space.case(quest.present).case_id if quest.present is not None else None
-    efficient = best_efficiency(fought)
-    best = best_of(fought, quest)
+    finalists = [choices[case_id] for case_id in ranking]
+    present_id = space.case(spec.present).case_id if spec.present is not None else None
+    efficient = best_efficiency(finalists)
+    best = best_of(finalists, spec)
     against = final.get(present_id or "", ())
     return TuneResult(
-        recommended=best, highest_throughput=highest_throughput(fought) or best, best_efficiency=efficient,
-        pareto=pareto(fought), present=choices.get(present_id or ""),
-        gain=gain(final[best.case_id], against, quest) if against and best.case_id != present_id else None,
+        recommended=best, highest_throughput=highest_throughput(finalists) or best, best_efficiency=efficient,
+        pareto=pareto(finalists), present=choices.get(present_id or ""),
+        gain=gain(final[best.case_id], against, spec) if against and best.case_id != present_id else None,
         epoch_time_s=cases[best.case_id].estimates.get("epoch_time_s"),
         settings=_settings(cases[best.case_id], space), why=tuple(_why(best, cases[best.case_id], readings)),
         searched_s=sum(reading.cost_s for reading in readings), everything_s=_everything_s(readings, len(space.points)),
@@ -50,18 +50,18 @@ def answer_of(
     )  # fmt: skip
 
 
-def best_of(ranking: Sequence[Choice], quest: TuneSpec) -> Choice:
+def best_of(ranking: Sequence[Choice], spec: TuneSpec) -> Choice:
     """Return what is recommended of the final round, best first: the first that is safe, or the most efficient."""
     efficient = best_efficiency(ranking)
-    if quest.objective == "efficiency" and efficient is not None:
+    if spec.objective == "efficiency" and efficient is not None:
         return efficient
     return next((choice for choice in ranking if is_safe(choice)), ranking[0])
 
 
 def _settings(case: CaseSummary, space: Space) -> dict[str, Scalar]:
     """Return what the search decided, and what follows from it."""
-    follows = set(followers("batch_size")) if space.quest.learning_rate_rule is not None else set()
-    if space.quest.constraints.effective_batch is not None:
+    follows = set(followers("batch_size")) if space.spec.learning_rate_rule is not None else set()
+    if space.spec.constraints.effective_batch is not None:
         follows.add("grad_accumulation")
     named = {*space.axes, *follows}
     return {name: case.configuration[name] for name in APPLIED if name in named and name in case.configuration}

@@ -23,9 +23,9 @@ _LEVEL = 0.95
 
 
 def run_rounds(
-    cases: Sequence[Case], quest: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
+    cases: Sequence[Case], spec: TuneSpec, open_run: ActiveRun, seed: int, recorded: Iterable[Trial] = ()
 ) -> dict[str, list[Trial]]:
-    """Take `quest.duel_trials` rounds of every Case, in random order within a round; return the trials by Case id.
+    """Take `spec.final_trials` rounds of every Case, in random order within a round; return the trials by Case id.
 
     The first round keeps the order of `cases`, the search's best first: where the time that was given is over before it
     is, what was measured is the answer. `recorded`: those of a run that goes on are reused, not taken again.
@@ -35,7 +35,7 @@ def run_rounds(
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     try:
-        for number in range(quest.duel_trials):
+        for number in range(spec.final_trials):
             order = list(cases)
             if number:
                 dice.shuffle(order)
@@ -51,32 +51,32 @@ def run_rounds(
     return found
 
 
-def ranked(found: Mapping[str, Sequence[Trial]], quest: TuneSpec) -> list[str]:
+def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
-    worth = {case_id: worth_of(trials, quest) for case_id, trials in found.items()}
+    worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items()}
     return sorted((c for c, value in worth.items() if value is not None), key=lambda c: worth[c] or 0.0, reverse=True)
 
 
-def worth_of(trials: Sequence[Trial], quest: TuneSpec) -> float | None:
+def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
     """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
     logs: list[float] = []
     for trial in trials:
         values = figures(trial).values
-        value = value_of(values, quest.objective)
-        if trial.outcome.status != Status.OK or value is None or shortfall(values, quest) is not None:
+        value = value_of(values, spec.objective)
+        if trial.outcome.status != Status.OK or value is None or shortfall(values, spec) is not None:
             return None
         logs.append(math.log(value))
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def gain(better: Sequence[Trial], than: Sequence[Trial], quest: TuneSpec) -> Estimate | None:
+def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Estimate | None:
     """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
 
     A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013).
     """
     ratios: list[float] = []
     for one, other in zip(better, than, strict=False):
-        a, b = (value_of(figures(t).values, quest.objective) for t in (one, other))
+        a, b = (value_of(figures(t).values, spec.objective) for t in (one, other))
         if a is not None and b is not None and one.outcome.status == other.outcome.status == Status.OK:
             ratios.append(a / b)
     if not ratios:

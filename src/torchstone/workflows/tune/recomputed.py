@@ -26,13 +26,13 @@ def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     Checked are what is recommended and what else is named, their gain, settings and every figure; not what the search
     cost, nor a Pareto front with probes on it, as earlier versions wrote it.
     """
-    answer, quest = run.answer, run.head.quest
-    if answer is None or quest is None:
+    answer, spec = run.answer, run.head.tune
+    if answer is None or spec is None:
         if answer is not None:
             yield "answer: the run is no tune"
         return
     cases = {case.case_id: case for case in summary.cases}
-    choices = {case_id: choice_of(case, summary.machine, quest.axes) for case_id, case in cases.items()}
+    choices = {case_id: choice_of(case, summary.machine, spec.axes) for case_id, case in cases.items()}
     for title, choice in _named(answer):
         if choice.case_id not in choices:
             yield f"answer: {title} is a case that the record does not have ({choice.case_id})"
@@ -42,16 +42,16 @@ def faults(run: Run, summary: RunSummary) -> Iterator[str]:
     for trial in sorted(replicates(run.trials), key=lambda trial: trial.number):
         if trial.outcome.status != Status.INTERRUPTED:
             rounds.setdefault(trial.case_id, []).append(trial)
-    ranking = [choices[case_id] for case_id in ranked(rounds, quest)]
+    ranking = [choices[case_id] for case_id in ranked(rounds, spec)]
     if not ranking:
         yield "answer: no trial of the final round succeeded and met the constraints"
         return
-    best = best_of(ranking, quest)
+    best = best_of(ranking, spec)
     if answer.recommended.case_id != best.case_id:
         yield f"answer: recommended is {_point(answer.recommended)}, the final round gives {_point(best)}"
         return
     yield from _of_others(answer, ranking)
-    yield from _of_gain(answer, rounds, quest)
+    yield from _of_gain(answer, rounds, spec)
     if not _alike(answer.epoch_time_s, cases[best.case_id].estimates.get("epoch_time_s")):
         yield "answer: the time of an epoch is not what the final round gives"
     configuration = cases[best.case_id].configuration
@@ -89,11 +89,11 @@ def _of_others(answer: TuneResult, ranking: Sequence[Choice]) -> Iterator[str]:
         yield "answer: the Pareto front is not what the final round gives"
 
 
-def _of_gain(answer: TuneResult, rounds: Mapping[str, list[Trial]], quest: TuneSpec) -> Iterator[str]:
+def _of_gain(answer: TuneResult, rounds: Mapping[str, list[Trial]], spec: TuneSpec) -> Iterator[str]:
     """Yield what is wrong with the gain over the present settings."""
     best, present = answer.recommended.case_id, answer.present
     against = rounds.get(present.case_id, []) if present is not None else []
-    found = gain(rounds[best], against, quest) if against and present is not None and present.case_id != best else None
+    found = gain(rounds[best], against, spec) if against and present is not None and present.case_id != best else None
     if not _alike(answer.gain, found):
         yield f"answer: gain {_words(answer.gain)}, the final round gives {_words(found)}"
 

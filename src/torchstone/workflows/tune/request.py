@@ -91,7 +91,7 @@ class TuneSketch:
         """Return what is to be said of settings that have no effect on that device."""
         return page_locking.notes([[{**self.base, **self._now, **self.request.fixed}]], [placement])
 
-    def quest(self, placement: Placement, machine: Machine, trials: int) -> TuneSpec:
+    def spec(self, placement: Placement, machine: Machine, trials: int) -> TuneSpec:
         """Return the TuneSpec on that device. `trials`: rounds of the final comparison."""
         request = self.request
         device = machine.device(placement.device, placement.index)
@@ -127,7 +127,7 @@ class TuneSketch:
             axes=varying, present=self._present(varying, device), exclude=tuple(map(str, request.run.exclude)),
             constraints=self._constraints(device.memory_bytes if device is not None else None),
             learning_rate_rule=self._rule(), most_cost_s=request.most_cost_s,
-            most_probes=request.most_probes, duel_trials=trials,
+            most_probes=request.most_probes, final_trials=trials,
         )  # fmt: skip
 
     def _present(

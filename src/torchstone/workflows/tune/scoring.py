@@ -27,26 +27,26 @@ def value_of(values: Mapping[str, float], objective: str) -> float | None:
     return None if found is None or found <= 0.0 else 1.0 / found if less else found
 
 
-def reading_of(trial: Trial, probe: Probe, quest: TuneSpec) -> ProbeResult:
+def reading_of(trial: Trial, probe: Probe, spec: TuneSpec) -> ProbeResult:
     """Return what a searcher is told of the trial that its probe became."""
     values = figures(trial).values
     whole = probe.part == Part.WHOLE
-    value = value_of(values, quest.objective if whole else "throughput")
+    value = value_of(values, spec.objective if whole else "throughput")
     retries, window_s = trial.values("allocator_retries"), trial.values("window_time_s", Stage.STEADY)
     return ProbeResult(
         probe=probe, status=trial.outcome.status, cost_s=trial.duration_s,
         value=value if trial.outcome.status == Status.OK else None,
-        peak_bytes=peak_memory(values, quest.base.placement.device),
+        peak_bytes=peak_memory(values, spec.base.placement.device),
         wait_share=values.get("data_wait_share"), step_s=values.get("step_time"),
-        retries=retries[0] if retries else None, allowed=not whole or shortfall(values, quest) is None,
+        retries=retries[0] if retries else None, allowed=not whole or shortfall(values, spec) is None,
         window_s=sum(window_s) or None,
     )  # fmt: skip
 
 
-def shortfall(values: Mapping[str, float], quest: TuneSpec) -> tuple[str, float] | None:
+def shortfall(values: Mapping[str, float], spec: TuneSpec) -> tuple[str, float] | None:
     """Return the constraint that figures miss most, and by which factor (above 1); None where they keep to all."""
-    constraints, missed = quest.constraints, list[tuple[str, float]]()
-    memory = peak_memory(values, quest.base.placement.device)
+    constraints, missed = spec.constraints, list[tuple[str, float]]()
+    memory = peak_memory(values, spec.base.placement.device)
     latency, throughput = _first(values, _LATENCY), values.get("throughput")
     if constraints.max_memory_bytes is not None and memory is not None:
         missed.append(("max-memory", memory / constraints.max_memory_bytes))

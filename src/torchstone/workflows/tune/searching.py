@@ -52,19 +52,19 @@ class Probes:
             self._recorded.clear()  # another torchstone searched differently: from here on everything is new
             self._open_run.add(case)
             trial = self._open_run.take(case, number, Purpose.PROBE, self._how(probe))
-        reading = reading_of(trial, probe, self._space.quest)
+        reading = reading_of(trial, probe, self._space.spec)
         self.readings.append(reading)
         self._watcher.learned(reading)
         return reading
 
     def _how(self, probe: Probe) -> Procedure:
         """Return the Procedure of a probe: its window as long as the effort says, and nothing beside the window."""
-        how, quest = self._procedure, self._space.quest
+        how, spec = self._procedure, self._space.spec
         how = msgspec.structs.replace(
             how, budget_s=how.budget_s * probe.effort, warmup_budget_s=how.warmup_budget_s * probe.effort,
             count_flops=False, phases=False, profile=False,
         )  # fmt: skip
-        return for_objective(how, quest.objective, quest.base.placement)
+        return for_objective(how, spec.objective, spec.base.placement)
 
 
 def search(brief: SearchProblem, searcher: str, probes: Probes) -> list[Point]:

@@ -51,25 +51,25 @@ def _precisions(device: DeviceInfo | None) -> tuple[Scalar, ...]:
 class Space:
     """The points of a TuneSpec, and their Cases. Raises UsageError where no point is left."""
 
-    def __init__(self, quest: TuneSpec) -> None:
-        self.quest = quest
-        self.axes = dict(quest.axes)
+    def __init__(self, spec: TuneSpec) -> None:
+        self.spec = spec
+        self.axes = dict(spec.axes)
         self.points = tuple(self._points())
-        fed = quest.base.configuration.get("feed") == "loader"
+        fed = spec.base.configuration.get("feed") == "loader"
         self._loader = fed or any(axis in self.axes for axis in LOADER_AXES)
 
     def brief(self, capacity_bytes: float | None, seed: int) -> SearchProblem:
         """Return what a searcher is given. `capacity_bytes`: what a trial's peak memory must stay below."""
-        quest = self.quest
+        spec = self.spec
         return SearchProblem(
-            axes=self.axes, points=self.points, present=quest.present if quest.present in self.points else None,
-            capacity_bytes=capacity_bytes, separable=self._loader and quest.objective in ("throughput", "efficiency"),
-            most_cost_s=quest.most_cost_s, most_probes=quest.most_probes, seed=seed,
+            axes=self.axes, points=self.points, present=spec.present if spec.present in self.points else None,
+            capacity_bytes=capacity_bytes, separable=self._loader and spec.objective in ("throughput", "efficiency"),
+            most_cost_s=spec.most_cost_s, most_probes=spec.most_probes, seed=seed,
         )  # fmt: skip
 
     def case(self, point: Point, part: Part = Part.WHOLE) -> Case:
         """Return the Case of one probe: of the whole step, of the device with resident batches, or of the loader."""
-        base, workload = self.quest.base, self.quest.base.workload
+        base, workload = self.spec.base, self.spec.base.workload
         configuration = {**base.configuration, **point}
         if part == Part.LOADER:
             loads: Engine = registry.load("engines", "load")
@@ -89,36 +89,36 @@ class Space:
         everything = [dict(zip(self.axes, values, strict=True)) for values in itertools.product(*self.axes.values())]
         kept = [point for point in everything if self._keeps_the_batch(point)]
         if not kept:
-            wanted = self.quest.constraints.effective_batch
+            wanted = self.spec.constraints.effective_batch
             sizes = self._values("batch_size")
             raise UsageError(f"--effective-batch {wanted} is not a multiple of any batch size: {sizes}")
         # A condition may speak of an axis that does not vary.
-        whole = ranks.possible([{**self.quest.base.configuration, **point} for point in kept])
-        full = without(whole, self.quest.exclude)
+        whole = ranks.possible([{**self.spec.base.configuration, **point} for point in kept])
+        full = without(whole, self.spec.exclude)
         return [{axis: configuration[axis] for axis in self.axes} for configuration in full]
 
     def _keeps_the_batch(self, point: Point) -> bool:
-        wanted = self.quest.constraints.effective_batch
-        size = self._size({**self.quest.base.configuration, **point})
+        wanted = self.spec.constraints.effective_batch
+        size = self._size({**self.spec.base.configuration, **point})
         return wanted is None or accumulation_for(size, wanted) is not None
 
     def _batch_rules(self, configuration: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Return the accumulation that keeps the effective batch, and the learning rate that goes with it."""
-        if self.quest.base.workload.task != Task.TRAIN:
+        if self.spec.base.workload.task != Task.TRAIN:
             return {}
-        size, before = self._size(configuration), self.quest.base.configuration
-        wanted = self.quest.constraints.effective_batch
+        size, before = self._size(configuration), self.spec.base.configuration
+        wanted = self.spec.constraints.effective_batch
         steps = accumulation_for(size, wanted) if wanted is not None else int(configuration["grad_accumulation"] or 1)
         found: dict[str, Scalar] = {"grad_accumulation": steps}
-        if self.quest.learning_rate_rule is not None and "learning_rate" not in self.axes and steps is not None:
-            start = {**before, **(self.quest.present or {})}
+        if self.spec.learning_rate_rule is not None and "learning_rate" not in self.axes and steps is not None:
+            start = {**before, **(self.spec.present or {})}
             effective = self._size(start) * int(start.get("grad_accumulation") or 1)
             rate = float(before["learning_rate"] or 0.0)
-            found["learning_rate"] = learning_rate_for(rate, effective, size * steps, self.quest.learning_rate_rule)
+            found["learning_rate"] = learning_rate_for(rate, effective, size * steps, self.spec.learning_rate_rule)
         return found
 
     def _values(self, axis: str) -> str:
-        return ", ".join(str(value) for value in self.axes.get(axis, (self.quest.base.configuration.get(axis),)))
+        return ", ".join(str(value) for value in self.axes.get(axis, (self.spec.base.configuration.get(axis),)))
 
     @staticmethod
     def _size(configuration: Mapping[str, Scalar]) -> int:

@@ -58,7 +58,7 @@ class TuneCampaign:
             placement = plan.place(request.device or "auto", found, machine)
             session.procedure = for_objective(session.procedure, self._objective, placement)
             if not sketch.own:
-                Space(self._sketch.quest(placement, machine, 1))  # what is wrong with it is said before anyone waits
+                Space(self._sketch.spec(placement, machine, 1))  # what is wrong with it is said before anyone waits
             with begun(
                 session, machine, [placement], request.name or "tune", command, self._busy, source=request.source,
                 code=code_of([sketch]),
@@ -66,9 +66,9 @@ class TuneCampaign:
                 if sketch.own:
                     first = plan.first_case(sketch, placement, machine)
                     self._sketch.take(session.rehearsed(first, sketch.left_open))
-                quest = self._sketch.quest(placement, machine, session.procedure.trials or _ROUNDS)
-                Space(quest)  # one without a point is refused here, before anything is written
-                head = msgspec.structs.replace(draft, quest=quest)
+                spec = self._sketch.spec(placement, machine, session.procedure.trials or _ROUNDS)
+                Space(spec)  # one without a point is refused here, before anything is written
+                head = msgspec.structs.replace(draft, tune=spec)
                 run = recorded(session, head, folder, going_on(self._watcher), self._sketch.notes(placement))
         return published(run, folder)
 
@@ -83,19 +83,19 @@ def take(open_run: ActiveRun, so_far: Run, watcher: TuneWatcher) -> Run:
 
     Trials in `so_far` are reused: the search runs again, answered from the record as far as that goes.
     """
-    head, quest = open_run.head, open_run.head.quest
-    if quest is None:
+    head, spec = open_run.head, open_run.head.tune
+    if spec is None:
         raise TorchstoneError(f"run {head.run_id} is not a tune")
-    space, seed = Space(quest), open_run.session.procedure.seed
-    watcher.quest(quest, len(space.points))
+    space, seed = Space(spec), open_run.session.procedure.seed
+    watcher.searching(spec, len(space.points))
     probes = Probes(space, open_run, open_run.session.procedure, watcher, so_far.trials)
 
     def work() -> None:
-        found = search(space.brief(_capacity_bytes(head, quest), seed), quest.searcher, probes)
+        found = search(space.brief(_capacity_bytes(head, spec), seed), spec.searcher, probes)
         cases = _finalists(space, found, probes)
-        watcher.stage(f"final round of {len(cases)}, {quest.duel_trials} trials each")
-        final = run_rounds(cases, quest, open_run, seed, so_far.trials)
-        if ranking := ranked(final, quest):
+        watcher.stage(f"final round of {len(cases)}, {spec.final_trials} trials each")
+        final = run_rounds(cases, spec, open_run, seed, so_far.trials)
+        if ranking := ranked(final, spec):
             watcher.stage("verification of the best")
             with contextlib.suppress(OutOfTime):  # the answer is known; what explains it is a bonus
                 _explain(space, probes, next(case for case in cases if case.case_id == ranking[0]))
@@ -110,10 +110,10 @@ def _finalists(space: Space, found: Sequence[Point], probes: Probes) -> list[Cas
     good = [r for r in allowed(probes.readings) if r.value is not None]
     top = max((r.value or 0.0 for r in good), default=0.0)
     near = [r for r in good if (r.value or 0.0) >= NEAR_THE_TOP * top and r.peak_bytes]
-    if near and space.quest.objective in ("throughput", "efficiency"):
+    if near and space.spec.objective in ("throughput", "efficiency"):
         points.append(max(near, key=lambda r: (r.value or 0.0) / (r.peak_bytes or 1.0)).probe.point)
-    if space.quest.present is not None:
-        points.append(space.quest.present)
+    if space.spec.present is not None:
+        points.append(space.spec.present)
     cases = {case.case_id: case for case in map(space.case, points)}
     return list(cases.values())
 
@@ -129,25 +129,25 @@ def _explain(space: Space, probes: Probes, best: Case) -> None:
             probes.take(Probe(point, part, 0.5, why))
 
 
-def _capacity_bytes(head: Head, quest: TuneSpec) -> float | None:
+def _capacity_bytes(head: Head, spec: TuneSpec) -> float | None:
     """Return what peak memory must stay below: as asked, or a tenth less than there is."""
-    if quest.constraints.max_memory_bytes is not None:
-        return quest.constraints.max_memory_bytes
-    device = head.machine.device(quest.base.placement.device, quest.base.placement.index)
+    if spec.constraints.max_memory_bytes is not None:
+        return spec.constraints.max_memory_bytes
+    device = head.machine.device(spec.base.placement.device, spec.base.placement.index)
     return SAFE_SHARE * device.memory_bytes if device is not None and device.memory_bytes else None
 
 
 def no_answer(run: Run) -> str | None:
     """Return why a tune that was not cut off has no answer: what came nearest to the limits, or how trials ended."""
-    if run.answer is not None or run.head.quest is None or run.end is None or run.end.status != "done":
+    if run.answer is not None or run.head.tune is None or run.end is None or run.end.status != "done":
         return None
-    space = Space(run.head.quest)
+    space = Space(run.head.tune)
     tried: list[tuple[float, str, Case]] = []
     cases = {case.case_id: case for case in run.head.plan.cases}
     for trial in run.trials:
         case = cases[trial.case_id]
-        if case.workload.task == space.quest.base.workload.task and trial.outcome.status == "ok":
-            missed = shortfall(figures(trial).values, space.quest)
+        if case.workload.task == space.spec.base.workload.task and trial.outcome.status == "ok":
+            missed = shortfall(figures(trial).values, space.spec)
             if missed is not None:
                 tried.append((missed[1], missed[0], case))
     if not tried:

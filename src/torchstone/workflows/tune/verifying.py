@@ -79,11 +79,11 @@ def predicted(case: CaseSummary, machine: Machine, folder: Path) -> Prediction |
 
 def _by_tune(this: Case, machine: Machine, folder: Path) -> Prediction | None:
     for told in answers(folder):
-        quest, answer = told.head.quest, told.answer
-        if quest is None or answer.epoch_time_s is None or told.head.machine.host.hostname != machine.host.hostname:
+        spec, answer = told.head.tune, told.answer
+        if spec is None or answer.epoch_time_s is None or told.head.machine.host.hostname != machine.host.hostname:
             continue
-        same_work = _work(quest.base) == _work(this)
-        same_place = quest.base.placement.canonical() == this.placement.canonical()
+        same_work = _work(spec.base) == _work(this)
+        same_place = spec.base.placement.canonical() == this.placement.canonical()
         says = all(this.configuration.get(axis) == value for axis, value in answer.settings.items())
         if answer.recommended.case_id == this.case_id or (same_work and same_place and says):
             entry = find(folder, told.head.run_id)
@@ -114,5 +114,5 @@ def _by_run(this: Case, machine: Machine, folder: Path) -> Prediction | None:
 def _said(entry: Entry, case_id: str, epoch_s: Estimate) -> Prediction:
     counts = (t.facts.get("dataset_items") for t in entry.trials if t.case_id == case_id)
     items = next((count for count in counts if isinstance(count, int)), None)
-    by = "run" if entry.head.quest is None else "tune"
+    by = "run" if entry.head.tune is None else "tune"
     return Prediction(epoch_s, by, entry.head.run_id, entry.head.started_utc, items)

@@ -12,7 +12,7 @@ from torchstone.execution.controller.observer import Silent, Watcher
 class TuneWatcher(Watcher, Protocol):
     """A Watcher that is also told what the search asks and learns."""
 
-    def quest(self, quest: TuneSpec, points: int) -> None:
+    def searching(self, spec: TuneSpec, points: int) -> None:
         """A search over so many points begins."""
 
     def probing(self, probe: Probe, number: int) -> None:
@@ -28,7 +28,7 @@ class TuneWatcher(Watcher, Protocol):
 class SilentTune(Silent):
     """A TuneWatcher that does nothing."""
 
-    def quest(self, quest: TuneSpec, points: int) -> None:
+    def searching(self, spec: TuneSpec, points: int) -> None:
         """Ignore it."""
 
     def probing(self, probe: Probe, number: int) -> None:

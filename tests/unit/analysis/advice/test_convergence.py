@@ -67,10 +67,10 @@ def test_the_best_learning_rate_and_what_is_as_good():
 
 def ended_at(level, steps=42, noise=0.02, seed=0):
     """Losses that fall to a level, whose steps resemble each other so much that they count as few."""
-    luck = random.Random(seed)
+    chance = random.Random(seed)
     wave = [0.0]
     for _ in range(steps - 1):
-        wave.append(0.9 * wave[-1] + luck.gauss(0.0, noise))
+        wave.append(0.9 * wave[-1] + chance.gauss(0.0, noise))
     return [level + (2.3 - level) * math.exp(-0.3 * step) + wave[step] for step in range(steps)]
 
 

@@ -8,7 +8,7 @@ from torchstone.analysis.advice.feeding import Pace, feeding
 def test_a_slow_loader_starves_the_device():
     told = feeding(950.0, 3100.0)
     assert told.sentence == (
-        "the loader can feed 950 items/s, the device can take 3,100: the device waits 69 % of the step; "
+        "the loader delivers 950 items/s, the device processes 3,100: the device waits 69 % of the step; "
         "with enough workers up to 3.3 times faster"
     )
     assert (told.pace, told.possible) == (Pace.LOADER, 950.0)

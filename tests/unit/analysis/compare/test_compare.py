@@ -349,7 +349,7 @@ def test_a_compiled_model_may_draw_other_numbers():
     assert "first results differ" in the(judged(*found)).why
 
 
-def two_templates(by, held, minutes=0.0, spread=0.17, contest=None, case=None):
+def two_templates(by, held, minutes=0.0, spread=0.17, ab=None, case=None):
     """One side of an `ab`: 26 processes of two templates, whose memory differs by template and hardly else."""
     dice = random.Random(f"{by} {minutes}")
     times = [0.01 * by * math.exp(dice.gauss(0.0, spread)) for _ in range(26)]
@@ -361,7 +361,7 @@ def two_templates(by, held, minutes=0.0, spread=0.17, contest=None, case=None):
         )
         for place, trial in enumerate(run.trials)
     ]  # fmt: skip
-    return msgspec.structs.replace(run, trials=tuple(trials), head=msgspec.structs.replace(run.head, contest=contest))
+    return msgspec.structs.replace(run, trials=tuple(trials), head=msgspec.structs.replace(run.head, ab=ab))
 
 
 def test_two_records_of_ab_say_what_their_processes_say_and_two_templates_are_no_two_replicates():
@@ -380,7 +380,7 @@ def test_two_records_of_ab_say_what_their_processes_say_and_two_templates_are_no
 
 def test_both_revisions_of_an_ab_are_one_case_and_are_not_thrown_together():
     def revisions(a, b, minutes):
-        run = two_templates(1.0, lambda _: 282e6, minutes, contest=Rules())
+        run = two_templates(1.0, lambda _: 282e6, minutes, ab=Rules())
         sided = [
             msgspec.structs.replace(trial, facts={**trial.facts, "side": "AB"[place % 2]},
                                     measurements=a_trial([(a, b)[place % 2]] * 10).measurements)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torchstone.core.stats.cholesky import factor, forward, log_determinant, solve
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 8), st.integers(0, 10_000), st.floats(1e-3, 1e3))
 def test_is_what_numpy_says(size, seed, scale):
     rng = np.random.default_rng(seed)

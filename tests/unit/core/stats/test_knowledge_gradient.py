@@ -14,7 +14,7 @@ GRID = np.linspace(-9.0, 9.0, 20_001)
 WEIGHTS = np.exp(-0.5 * GRID**2) / np.exp(-0.5 * GRID**2).sum()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(LINES)
 @example([(0.0, 0.0), (1.0, 5e-324)])
 @example([(0.0, 0.0), (1.0, -5e-324)])

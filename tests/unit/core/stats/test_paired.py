@@ -29,8 +29,8 @@ def test_only_common_rounds_count_and_one_is_too_few():
 def test_other_cases_of_the_run_tell_how_far_two_may_differ_by_chance():
     noise = (0.01, -0.01, 0.012, -0.008)
     cases = [shifted(0.1 * k, noise[k:] + noise[:k]) for k in range(4)]
-    lucky = [shifted(0.0), shifted(0.001), *cases]
-    alone, beside = contrast(lucky[0], lucky[1]), contrast(lucky[0], lucky[1], lucky)
+    fortunate = [shifted(0.0), shifted(0.001), *cases]
+    alone, beside = contrast(fortunate[0], fortunate[1]), contrast(fortunate[0], fortunate[1], fortunate)
     assert alone is not None
     assert beside is not None
     assert alone.half < 1e-6 < beside.half

@@ -61,7 +61,7 @@ def test_samples_say_where_the_time_goes(seen):
     assert asleep.phase == "backward"
     assert asleep.function == "Step.__call__"
     assert asleep.file == __file__
-    assert seen.step_s == pytest.approx(0.021, rel=0.5)
+    assert 0.02 <= seen.step_s < 0.2, "longer beside other work, never shorter"
     assert seen.main_busy < 0.6, "it slept most of the time"
 
 

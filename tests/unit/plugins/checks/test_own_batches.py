@@ -13,8 +13,8 @@ FIXED = {"own_fixed": "batch_size, num_workers (a list is used as it comes)"}
 
 def run_of(facts, *, tuned=True):
     run = a_run([a_trial(case_id=CASE.case_id, facts=facts)], cases=[CASE])
-    quest = TuneSpec("throughput", "adaptive", CASE, {}) if tuned else None
-    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, quest=quest))
+    spec = TuneSpec("throughput", "adaptive", CASE, {}) if tuned else None
+    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, tune=spec))
 
 
 def test_it_says_what_was_not_tuned_and_what_to_return_instead():

@@ -28,7 +28,7 @@ def taught(readings, capacity):
     return memory
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.floats(0.02, 0.9), st.floats(0.001, 0.3), st.floats(0.4, 1.0), st.lists(st.booleans(), min_size=24, max_size=24)
 )

@@ -48,7 +48,7 @@ def test_a_message_of_a_stranger_keeps_its_words_within_ours():
 
 HOSTILE = [
     "a", "ab ", " and", "; ", ": ", ", ", ". A", "(", ")", " (", "{0}", " of ", " of the ", "1 of 2 cases, ", "x (y) ",
-    " trial", "in case of ", "the loader can feed ", "; not significantly different: ", "throughput is ", "\x00", "가 ",
+    " trial", "in case of ", "the loader delivers ", "; not significantly different: ", "throughput is ", "\x00", "가 ",
 ]  # fmt: skip
 
 

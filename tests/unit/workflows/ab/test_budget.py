@@ -62,8 +62,8 @@ def test_pairs_grow_until_enough_is_measured_but_not_at_any_price():
     share = grown * QUICK.couple_s / QUICK.pair_s(grown)
     assert share >= 0.7
     assert spread.cost(grown, QUICK) <= 1.16**2 * spread.cost(best, QUICK)
-    lucky = Spread(1e-4, 25e-4)
-    assert later(QUICK, lucky, 40.0, 39.0, 6) < 40, "where processes differ, measured time is worth little"
+    fortunate = Spread(1e-4, 25e-4)
+    assert later(QUICK, fortunate, 40.0, 39.0, 6) < 40, "where processes differ, measured time is worth little"
     assert later(QUICK, spread, 40.0, 1.0, 6) == pytest.approx(best, abs=1.0), "enough is measured"
 
 

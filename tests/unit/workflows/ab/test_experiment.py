@@ -1,4 +1,4 @@
-"""The course of a contest, with pairs that are made up and a clock that is wound by hand."""
+"""The course of an experiment, with pairs that are made up and a clock that is wound by hand."""
 
 import math
 import random
@@ -18,7 +18,7 @@ from torchstone.workflows.ab.pair import Pair, Spans, Variant
 from torchstone.workflows.ab.sequential_test import SequentialTest
 
 
-class FakeRing:
+class FakePool:
     """Pairs of a given true ratio on a clock that is wound by hand: a start, then turns of a step each.
 
     Two first steps, and one more of each side where they are short, go before a pair's turns; templates take two
@@ -68,21 +68,21 @@ class FakeRing:
         return Pair(tuple(logs), (sides_of[0], sides_of[1]), Spans(warm_s, turns_s, turns_s, 0.1))
 
 
-def bout(ring, budget_s=60.0, margin=0.02, strict=False, said=None):
+def experiment(pool, budget_s=60.0, margin=0.02, strict=False, said=None):
     kept: list[Any] = []
     told: list[Any] = []
     before, after = (Variant(label, a_case()) for label in ("before", "after"))
     rules = Rules(margin, 0.01, budget_s)
     say = said.append if said is not None else lambda _: None
-    fight = Experiment(
-        before, after, rules, ring, 0.0, told.append, kept.append, ring.clock, strict=strict, say=say,
+    whole = Experiment(
+        before, after, rules, pool, 0.0, told.append, kept.append, pool.clock, strict=strict, say=say,
         try_one_thread=True,
     )  # fmt: skip
-    return fight.run(), kept, told
+    return whole.run(), kept, told
 
 
 def test_a_clear_difference_ends_early():
-    ended, kept, told = bout(FakeRing(1.05))
+    ended, kept, told = experiment(FakePool(1.05))
     assert ended.comparison.verdict == Judgement.WORSE
     assert ended.stopped_because == "settled"
     assert ended.elapsed_s < 25.0
@@ -98,34 +98,34 @@ def test_a_clear_difference_ends_early():
 
 
 def test_equal_code_is_the_same():
-    ended, *_ = bout(FakeRing(1.0))
+    ended, *_ = experiment(FakePool(1.0))
     assert ended.comparison.verdict == Judgement.SAME
 
 
 def test_noise_ends_with_the_budget_and_templates_were_renewed(monkeypatch):
     monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: 41)
-    ring = FakeRing(1.01, spread=0.5)
-    ended, *_ = bout(ring)
+    pool = FakePool(1.01, spread=0.5)
+    ended, *_ = experiment(pool)
     assert ended.comparison.verdict == Judgement.UNCLEAR
     assert ended.stopped_because == "budget"
     assert 50.0 <= ended.elapsed_s <= 60.0
-    assert ended.templates == ring.renewed == 3
+    assert ended.templates == pool.renewed == 3
     assert ended.comparison.trials_to_settle == 41
-    own = [plan for plan, threads in zip(ring.plans, ring.threads, strict=True) if threads is None]
+    own = [plan for plan, threads in zip(pool.plans, pool.threads, strict=True) if threads is None]
     assert {plan.patience_s for plan in own} == {120.0}, "whoever hangs does so for twice the budget at most"
 
 
 def test_a_template_that_took_its_whole_share_to_start_is_used():
-    ring = FakeRing(1.01, spread=0.5)
-    ring.start_s = 11.0
-    ended, *_ = bout(ring)
-    assert ended.templates == ring.renewed == 2
+    pool = FakePool(1.01, spread=0.5)
+    pool.start_s = 11.0
+    ended, *_ = experiment(pool)
+    assert ended.templates == pool.renewed == 2
     assert ended.elapsed_s <= 60.0
 
 
 @pytest.mark.parametrize("step_s", [0.005, 0.028, 0.13, 0.5])
 def test_most_of_the_time_is_measured(step_s):
-    ended, *_ = bout(FakeRing(1.0, spread=0.1, between=0.003, step_s=step_s), margin=0.0)
+    ended, *_ = experiment(FakePool(1.0, spread=0.1, between=0.003, step_s=step_s), margin=0.0)
     assert ended.stopped_because == "budget"
     assert ended.spent is not None
     assert ended.spent.measured_s / ended.elapsed_s >= 0.70
@@ -136,7 +136,7 @@ def test_most_of_the_time_is_measured(step_s):
 @pytest.mark.parametrize("budget_s", [8.0, 12.0, 45.0, 60.0])
 def test_the_time_that_was_given_is_kept(step_s, budget_s):
     said: list[str] = []
-    ended, *_ = bout(FakeRing(1.0, spread=0.3, step_s=step_s), budget_s, strict=True, said=said)
+    ended, *_ = experiment(FakePool(1.0, spread=0.3, step_s=step_s), budget_s, strict=True, said=said)
     assert ended.elapsed_s <= 1.1 * budget_s + step_s
     if ended.pairs < 6:
         assert ended.comparison.verdict == Judgement.UNCLEAR
@@ -148,22 +148,22 @@ def test_the_time_that_was_given_is_kept(step_s, budget_s):
 
 def test_what_six_pairs_take_is_said_and_is_enough():
     said: list[str] = []
-    ended, *_ = bout(FakeRing(1.0, step_s=1.8), 30.0, strict=True, said=said)
+    ended, *_ = experiment(FakePool(1.0, step_s=1.8), 30.0, strict=True, said=said)
     assert ended.pairs < 6
     assert ended.needed_s is not None
     assert f"--within {ended.needed_s:.0f}s" in said[0]
     assert f"--within {ended.needed_s:.0f}s is enough" in str(ended.comparison.why)
-    longer, *_ = bout(FakeRing(1.0, step_s=1.8), ended.needed_s, strict=True)
+    longer, *_ = experiment(FakePool(1.0, step_s=1.8), ended.needed_s, strict=True)
     assert longer.pairs >= 6
     assert longer.comparison.ratio is not None
 
 
 def test_without_a_limit_of_the_users_the_fewest_pairs_are_taken_and_their_time_is_said():
     said: list[str] = []
-    ring = FakeRing(1.0, spread=0.05, step_s=3.0)
-    ended, *_ = bout(ring, 60.0, said=said)
+    pool = FakePool(1.0, spread=0.05, step_s=3.0)
+    ended, *_ = experiment(pool, 60.0, said=said)
     assert ended.pairs == 6
-    assert set(ring.couples) == {1}
+    assert set(pool.couples) == {1}
     assert ended.elapsed_s > 60.0
     assert len(said) == 1
     assert "more than 60 s" in said[0]
@@ -172,44 +172,44 @@ def test_without_a_limit_of_the_users_the_fewest_pairs_are_taken_and_their_time_
 
 def test_turns_become_fewer_where_steps_are_long():
     said: list[str] = []
-    ring = FakeRing(1.0, step_s=1.2)
-    ended, *_ = bout(ring, 45.0, strict=True, said=said)
+    pool = FakePool(1.0, step_s=1.2)
+    ended, *_ = experiment(pool, 45.0, strict=True, said=said)
     assert ended.pairs >= 6
-    assert max(ring.couples) < 4
+    assert max(pool.couples) < 4
     assert "turn" in said[0]
 
 
 def test_what_is_unclear_with_all_threads_is_tried_with_one(monkeypatch):
     monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: None)
-    ring = FakeRing(1.0, spread=0.02, between=0.04)
-    take = ring.take
+    pool = FakePool(1.0, spread=0.02, between=0.04)
+    take = pool.take
 
     def calmer(sides, *about):
-        ring._between = 0.001 if sides[0].case.configuration.get("threads") == 1 else 0.04
+        pool._between = 0.001 if sides[0].case.configuration.get("threads") == 1 else 0.04
         return take(sides, *about)
 
-    monkeypatch.setattr(ring, "take", calmer)
-    ended, kept, _ = bout(ring)
+    monkeypatch.setattr(pool, "take", calmer)
+    ended, kept, _ = experiment(pool)
     other = ended.comparison.with_other_threads
     assert other is not None
     assert (other.threads, other.pairs) == (1, 3)
     assert other.pairs_needed >= 6
     assert 5.0 < other.within_s < 60.0
-    assert ring.threads[-3:] == [1, 1, 1]
+    assert pool.threads[-3:] == [1, 1, 1]
     assert len(kept) == 2 * ended.pairs, "they are no part of the comparison"
     assert ended.elapsed_s <= 60.0
 
 
 def test_one_thread_that_would_not_settle_it_either_is_not_recommended(monkeypatch):
     monkeypatch.setattr(SequentialTest, "pairs_to_settle", lambda _: None)
-    ring = FakeRing(1.0, spread=0.02, between=0.3)
-    ended, *_ = bout(ring)
-    assert 1 in ring.threads
+    pool = FakePool(1.0, spread=0.02, between=0.3)
+    ended, *_ = experiment(pool)
+    assert 1 in pool.threads
     assert ended.comparison.with_other_threads is None
 
 
 def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
-    ended, kept, _ = bout(FakeRing(1.0, fails=lambda number: number >= 2))
+    ended, kept, _ = experiment(FakePool(1.0, fails=lambda number: number >= 2))
     assert ended.stopped_because == "failed"
     assert ended.comparison.verdict == Judgement.NOT_COMPARABLE
     assert ended.comparison.ratio is None
@@ -218,33 +218,33 @@ def test_a_side_that_fails_again_and_again_ends_it_and_is_named():
 
 
 def test_a_side_that_fails_in_every_second_pair_has_failed():
-    ended, *_ = bout(FakeRing(1.0, fails=lambda number: number % 2 == 1))
+    ended, *_ = experiment(FakePool(1.0, fails=lambda number: number % 2 == 1))
     assert (ended.stopped_because, ended.pairs) == ("failed", 6)
     assert ended.comparison.verdict == Judgement.NOT_COMPARABLE
 
 
 def test_a_side_that_begins_to_fail_late_is_not_waited_for():
-    ended, *_ = bout(FakeRing(1.01, spread=0.5, fails=lambda number: number >= 12))
+    ended, *_ = experiment(FakePool(1.01, spread=0.5, fails=lambda number: number >= 12))
     assert (ended.stopped_because, ended.pairs) == ("failed", 15)
 
 
 def test_a_failure_now_and_then_only_leaves_its_pair_out():
-    ended, *_ = bout(FakeRing(1.01, spread=0.5, fails=(3, 9).__contains__))
+    ended, *_ = experiment(FakePool(1.01, spread=0.5, fails=(3, 9).__contains__))
     assert ended.stopped_because == "budget"
     assert ended.comparison.ratio is not None
     assert ended.comparison.ratio.trials <= ended.pairs - 2
 
 
 def test_a_turn_may_take_longer_than_a_short_budget():
-    ring = FakeRing(1.0)
-    bout(ring, budget_s=1.0)
-    assert {plan.patience_s for plan in ring.plans} == {60.0}
+    pool = FakePool(1.0)
+    experiment(pool, budget_s=1.0)
+    assert {plan.patience_s for plan in pool.plans} == {60.0}
 
 
 def test_pairs_learn_how_many_turns_are_worth_it():
-    ring = FakeRing(1.0, spread=0.02)
-    bout(ring, margin=0.0001)
-    assert len(set(ring.couples)) > 1
+    pool = FakePool(1.0, spread=0.02)
+    experiment(pool, margin=0.0001)
+    assert len(set(pool.couples)) > 1
 
 
 @pytest.mark.parametrize(("given", "taken"), [(3.0, 0.1), (0.05, 0.05)])
@@ -256,7 +256,7 @@ def test_pairs_warm_up_shortly_and_without_gauges(given, taken):
 
 @pytest.mark.parametrize(("device", "turn_s"), [("cpu", 0.01), ("cuda", 0.2)])
 def test_turns_are_as_long_as_the_device_needs(device, turn_s):
-    ring = FakeRing(1.05)
+    pool = FakePool(1.05)
     side = Variant("a side", a_case(placement=Placement(device)))
-    Experiment(side, side, Rules(0.02, 0.01, 20.0), ring, 0.0, clock=ring.clock).run()
-    assert {plan.turn_s for plan in ring.plans} == {turn_s}
+    Experiment(side, side, Rules(0.02, 0.01, 20.0), pool, 0.0, clock=pool.clock).run()
+    assert {plan.turn_s for plan in pool.plans} == {turn_s}

@@ -1,4 +1,4 @@
-"""A live comparison from its request to its contest, with a ring and a lock that are made up."""
+"""A live comparison from its request to its experiment, with a pool and a lock that are made up."""
 
 from contextlib import contextmanager
 from typing import Any
@@ -23,7 +23,7 @@ A = SideRequest("A", RunRequest(name="x", workloads=(WorkloadRequest("infer", "b
 
 
 class SessionPool:
-    """A ring and its only session."""
+    """A pool and its only session."""
 
     def __init__(self, *_: object) -> None:
         """Nothing to open."""
@@ -46,7 +46,7 @@ class SessionPool:
 
 
 class Stopped(Exception):
-    """The contest was to begin now."""
+    """The experiment was to begin now."""
 
 
 def put(monkeypatch: pytest.MonkeyPatch, **fakes: Any) -> None:
@@ -66,11 +66,11 @@ def test_waiting_for_the_device_is_no_part_of_the_budget(tmp_path, monkeypatch):
         clock.sleep(300.0)
         yield
 
-    def bout(*given: Any, **_how: Any):
+    def experiment(*given: Any, **_how: Any):
         began_s.append(given[4])
         raise Stopped
 
-    put(monkeypatch, SessionPool=SessionPool, held=waits, system_clock=clock, Experiment=bout)
+    put(monkeypatch, SessionPool=SessionPool, held=waits, system_clock=clock, Experiment=experiment)
     with pytest.raises(Stopped):
         live_comparison.AbCampaign((A, A), Rules()).carry_out(tmp_path, ("ab",))
     assert began_s == [300.0]
@@ -100,7 +100,7 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
 ):
     sides: list[Any] = []
 
-    def bout(*given: Any, **_how: Any):
+    def experiment(*given: Any, **_how: Any):
         sides.extend(given[:2])
         raise Stopped
 
@@ -108,7 +108,7 @@ def test_page_locked_memory_without_effect_is_left_out_unless_it_is_what_is_comp
     def free(*_: object):
         yield
 
-    put(monkeypatch, SessionPool=SessionPool, held=free, Experiment=bout)
+    put(monkeypatch, SessionPool=SessionPool, held=free, Experiment=experiment)
     works = [WorkloadRequest("train", "builtin:mlp", axes={"pin_memory": (pinned,)}) for pinned in asked]
     a, b = (msgspec.structs.replace(A.request, workloads=(one,)) for one in works)
     with pytest.raises(Stopped):
@@ -126,14 +126,14 @@ class OnCards(SessionPool):
 
 @pytest.mark.parametrize(("devices", "refused"), [(("cuda", "cuda:0"), True), (("cuda:0", "cuda:1"), False)])
 def test_two_sides_on_a_card_for_one_process_are_refused_before_the_first(tmp_path, monkeypatch, devices, refused):
-    def bout(*_: object, **__: object):
+    def experiment(*_: object, **__: object):
         raise Stopped
 
     @contextmanager
     def held(*_: object):
         yield
 
-    put(monkeypatch, SessionPool=OnCards, held=held, Experiment=bout)
+    put(monkeypatch, SessionPool=OnCards, held=held, Experiment=experiment)
     monkeypatch.setattr(room, "room_of", lambda device: Room(False, 1, 1))
     sides = [SideRequest("x", msgspec.structs.replace(A.request, device=device)) for device in devices]
     with pytest.raises(MissingError if refused else Stopped):

@@ -64,7 +64,7 @@ def compared(trials: list[Trial], case_b=A, share: float = 1.0, **changes) -> Ru
     made = Comparison(*sides, "step_time", ratio, verdict, 0.02)
     cases = [A] if case_b is A else [A, case_b]
     run = a_run(trials, cases=cases, comparison=msgspec.structs.replace(made, **changes))
-    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, contest=rules))
+    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=rules))
 
 
 def test_what_was_recorded_follows():
@@ -97,7 +97,7 @@ def forged(**ratio) -> Run:
 
 
 def without_rules(run: Run) -> Run:
-    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, contest=None))
+    return msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, ab=None))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a contest stands after so many pairs."""
+"""How an experiment stands after so many pairs."""
 
 import math
 import random
@@ -64,9 +64,9 @@ def test_so_many_further_pairs_settle_it_four_times_in_five():
         longer = SequentialTest(0.02, 0.01)
         for number in range(MOST_TEMPLATES):
             longer.new_template()
-            luck = dice.gauss(0.0, ASSUMED_SPREAD)
+            chance = dice.gauss(0.0, ASSUMED_SPREAD)
             for _ in range(number, pairs, MOST_TEMPLATES):
-                longer.add(dice.gauss(fmean(values) + luck, stdev(values)), 0.001)
+                longer.add(dice.gauss(fmean(values) + chance, stdev(values)), 0.001)
         look = longer.look(1.0)
         return look is not None and look.settled
 

@@ -17,11 +17,11 @@ CASE = a_case({**SETTINGS, "feed": "loader"})
 
 
 class World:
-    """A machine on which settings have known rates. A trial takes 1 s, a contest 15 s."""
+    """A machine on which settings have known rates. A trial takes 1 s, an experiment 15 s."""
 
     def __init__(self, rates, *, spread=0.01, fails=()):
         self.rates, self.spread, self.fails = rates, spread, fails
-        self.now_s, self.fought, self.probed = 0.0, [], []
+        self.now_s, self.compared, self.probed = 0.0, [], []
 
     def rate(self, case, heap=None):
         """Times the present rate."""
@@ -37,9 +37,9 @@ class World:
             return a_trial(status=Status.OUT_OF_MEMORY, measurements=())
         return a_trial([0.01 / self.rate(case)] * 10)
 
-    def contest(self, case, heap, budget_s):
+    def compare_live(self, case, heap, budget_s):
         self.now_s += 15.0
-        self.fought.append((dict(case.configuration), heap, budget_s))
+        self.compared.append((dict(case.configuration), heap, budget_s))
         ratio = 1.0 / self.rate(case, heap)
         low, high = ratio * (1 - self.spread), ratio * (1 + self.spread)
         verdict = judge(low, high, 0.02, higher_is_better=False)
@@ -49,7 +49,7 @@ class World:
         return Comparison(*sides, "step_time", found, verdict, 0.02), trials
 
     def trying(self, budget_s=60.0):
-        return RemedyTrials(CASE, self.probe, self.contest, budget_s, lambda _: None, clock=lambda: self.now_s)
+        return RemedyTrials(CASE, self.probe, self.compare_live, budget_s, lambda _: None, clock=lambda: self.now_s)
 
 
 def a_cause(name, *what_ifs, share=0.5, **changes):
@@ -69,8 +69,8 @@ PRECISION = a_cause("precision", what_if(precision="bf16"), share=0.3)
 def test_the_best_value_of_an_axis_is_fought_and_the_ceiling_after_what_can_be_taken():
     world = World({"num_workers=2": 1.5, "num_workers=4": 2.0, "feed=resident": 4.0, "precision=bf16": 1.3})
     tried = {one.what_if.name: one for one in world.trying(budget_s=90).all([LOADER, PRECISION])}
-    assert [c["num_workers"] for c, _, _ in world.fought] == [4, 0, 0]
-    assert world.fought[1][0]["feed"] == "resident"
+    assert [c["num_workers"] for c, _, _ in world.compared] == [4, 0, 0]
+    assert world.compared[1][0]["feed"] == "resident"
     assert tried["num_workers=4"].helps
     assert tried["num_workers=4"].gain.value == pytest.approx(2.0)
     assert tried["num_workers=2"].gain is None
@@ -83,7 +83,7 @@ def test_what_is_much_slower_in_a_first_look_is_not_fought():
     (one,) = world.trying().all([PRECISION])
     assert one.gain is None
     assert one.message.startswith("slower: 0.40 times")
-    assert not world.fought
+    assert not world.compared
 
 
 def test_what_fails_says_how():
@@ -116,7 +116,7 @@ def test_all_that_helped_is_measured_once_more_together():
     together = trying.combined(trying.all([LOADER, PRECISION]))
     assert dict(together.what_if.settings) == {"num_workers": 4, "precision": "bf16"}, "no ceiling is among them"
     assert together.gain.value == pytest.approx(3.0)
-    assert len(world.fought) == 4
+    assert len(world.compared) == 4
 
 
 def test_one_that_helped_alone_is_not_measured_twice():
@@ -160,7 +160,7 @@ def test_a_heap_goes_to_the_contest_unseen():
     cause = a_cause("thrashing", WhatIf({}, "keeps", heap="fixed"))
     (one,) = world.trying().all([cause])
     assert one.helps
-    assert world.fought[0][1] == "fixed"
+    assert world.compared[0][1] == "fixed"
     assert one.what_if.name == "heap=fixed"
 
 

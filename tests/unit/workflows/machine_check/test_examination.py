@@ -19,7 +19,7 @@ from torchstone.workflows.machine_check import examination
 from torchstone.workflows.machine_check.conditions import Fitness
 
 
-def contested(low, high, elapsed_s):
+def aa_test(low, high, elapsed_s):
     sides = (Side("A", "", "c"), Side("A again", "", "c"))
     ratio = None if low is None else Estimate(math.sqrt(low * high), low, high, 0.99, "ratio", "told", 10, 100)
     return ExperimentResult(
@@ -33,12 +33,12 @@ def contested(low, high, elapsed_s):
 )
 def test_what_a_minute_settles_follows_from_the_width_and_the_root_of_the_time(elapsed_s, expected):
     """Of an interval of ±2 %: what took longer than a minute to get so narrow is wider after one."""
-    found = examination.settled_in_a_minute(contested(math.exp(-0.02), math.exp(0.02), elapsed_s))
+    found = examination.settled_in_a_minute(aa_test(math.exp(-0.02), math.exp(0.02), elapsed_s))
     assert found == pytest.approx(math.expm1(expected))
 
 
 def test_a_contest_that_came_to_no_end_settles_nothing():
-    assert examination.settled_in_a_minute(contested(None, None, 30.0)) is None
+    assert examination.settled_in_a_minute(aa_test(None, None, 30.0)) is None
 
 
 def test_the_spread_between_processes_is_not_that_of_their_steps():
@@ -77,7 +77,7 @@ class AtRest:
 
 def test_another_torchstone_is_left_in_peace(monkeypatch, tmp_path):
     monkeypatch.setattr(examination, "Session", AtRest)
-    monkeypatch.setattr(examination, "contest", None)
+    monkeypatch.setattr(examination, "compare_live", None)
     monkeypatch.setattr(examination, "_SPIN_S", 0.01)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where locks lie
     with device_lock.held([Placement("cpu")], a_machine(), "somebody's run", WhenBusy("refuse")):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from build import a_case, a_quest, a_run, a_trial
+from build import a_case, a_run, a_trial, a_tune_spec
 from comparable import a_gpu, a_stored_run
 
 from torchstone.core.errors import UsageError
@@ -32,7 +32,7 @@ def with_head(run: Run, **changes) -> Run:
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (with_head(a_run(), contest=Rules()), "is an A/B comparison, .*; type `torchstone run cnn`"),
+        (with_head(a_run(), ab=Rules()), "is an A/B comparison, .*; type `torchstone run cnn`"),
         (a_run(procedure=Procedure(trials=1, fit=Fit())), "is a training to an end; type `torchstone run cnn`"),
         (a_run(procedure=Procedure(trials=1, isolation=IMPORTED)), "was measured by another tool"),
         (a_run([]), "has no successful trial"),
@@ -90,7 +90,7 @@ def test_of_a_search_its_final_round_is_repeated():
     final = [
         a_trial(case_id=case.case_id, trial_id=f"{case.case_id}{n}", number=n) for n in range(2) for case in cases[1:]
     ]
-    run = with_head(a_run([probe, *final], cases=cases, procedure=Procedure(within_s=60.0)), quest=a_quest())
+    run = with_head(a_run([probe, *final], cases=cases, procedure=Procedure(within_s=60.0)), tune=a_tune_spec())
     assert reproduction._cases(run) == cases[1:]
     slots = reproduction._slots(run)
     assert sorted((slot.number, slot.case) for slot in slots) == [(0, 0), (0, 1), (1, 0), (1, 1)]

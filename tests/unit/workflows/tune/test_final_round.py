@@ -11,7 +11,7 @@ from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.execution.controller.session import Session
 from torchstone.workflows.tune.final_round import gain, ranked, run_rounds
 
-QUEST = TuneSpec("throughput", "grid", a_case(), {}, duel_trials=3)
+SPEC = TuneSpec("throughput", "grid", a_case(), {}, final_trials=3)
 
 
 def timed(step_s, status=Status.OK, **changes):
@@ -37,7 +37,7 @@ def two_cases():
 
 def test_every_round_has_every_case_once():
     cases, run = two_cases(), FakeRun()
-    found = run_rounds(cases, QUEST, run, seed=0)
+    found = run_rounds(cases, SPEC, run, seed=0)
     assert [number for _, number in run.taken] == [0, 0, 1, 1, 2, 2]
     assert all({c for c, n in run.taken if n == number} == {case.case_id for case in cases} for number in range(3))
     assert [len(trials) for trials in found.values()] == [3, 3]
@@ -49,7 +49,7 @@ def test_what_the_record_holds_is_not_taken_again():
         timed(0.02, case_id=one.case_id, number=0),
         timed(0.02, case_id=two.case_id, number=0, purpose=Purpose.PROBE),  # of the search: no replicate
     ]
-    found = run_rounds((one, two), QUEST, run, 0, recorded)
+    found = run_rounds((one, two), SPEC, run, 0, recorded)
     assert (one.case_id, 0) not in run.taken
     assert (two.case_id, 0) in run.taken
     assert found[one.case_id][0] is recorded[0]
@@ -61,20 +61,20 @@ def test_a_case_that_failed_once_or_missed_a_limit_cannot_win():
         "slow": [timed(0.01)] * 2,
         "slower": [timed(0.02)] * 2,
     }
-    assert ranked(found, QUEST) == ["slow", "slower"]
-    limited = msgspec.structs.replace(QUEST, constraints=Constraints(max_latency_s=0.005))
+    assert ranked(found, SPEC) == ["slow", "slower"]
+    limited = msgspec.structs.replace(SPEC, constraints=Constraints(max_latency_s=0.005))
     assert ranked(found, limited) == []
 
 
 def test_gain_is_the_ratio_of_rounds():
-    estimate = gain([timed(0.010), timed(0.020)], [timed(0.020), timed(0.040)], QUEST)
+    estimate = gain([timed(0.010), timed(0.020)], [timed(0.020), timed(0.040)], SPEC)
     assert estimate is not None
     assert estimate.value == pytest.approx(2.0)  # the machine slowed down to half between the rounds, and it cancels
     assert estimate.low == pytest.approx(2.0)
-    lone = gain([timed(0.010)], [timed(0.020)], QUEST)
+    lone = gain([timed(0.010)], [timed(0.020)], SPEC)
     assert lone is not None
     assert (lone.low, lone.note) == (None, "one round: no interval")
-    assert gain([timed(0.010)], [timed(0.020, Status.CRASHED)], QUEST) is None
+    assert gain([timed(0.010)], [timed(0.020, Status.CRASHED)], SPEC) is None
 
 
 class ShortOfTime(FakeRun):
@@ -94,12 +94,12 @@ class ShortOfTime(FakeRun):
 
 def test_where_the_time_that_was_given_is_over_what_was_measured_is_the_answer():
     (best, other), run = two_cases(), ShortOfTime(1, within_s=70.0)
-    found = run_rounds((best, other), QUEST, run, seed=0)
+    found = run_rounds((best, other), SPEC, run, seed=0)
     assert run.taken == [(best.case_id, 0)], "the search's best is the first"
-    assert ranked(found, QUEST) == [best.case_id]
+    assert ranked(found, SPEC) == [best.case_id]
 
 
 @pytest.mark.parametrize(("trials", "within_s"), [(0, 70.0), (1, None)])
 def test_without_a_trial_or_a_time_for_the_whole_of_it_resume_goes_on(trials, within_s):
     with pytest.raises(OutOfTime):
-        run_rounds(two_cases(), QUEST, ShortOfTime(trials, within_s), seed=0)
+        run_rounds(two_cases(), SPEC, ShortOfTime(trials, within_s), seed=0)

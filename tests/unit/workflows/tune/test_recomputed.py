@@ -25,10 +25,10 @@ BASE = {
     "grad_accumulation": 1,
     "learning_rate": 1e-3,
 }
-QUEST = TuneSpec(
-    "throughput", "grid", a_case(BASE), {"batch_size": (8, 32, 64)}, present={"batch_size": 8}, duel_trials=3
+SPEC = TuneSpec(
+    "throughput", "grid", a_case(BASE), {"batch_size": (8, 32, 64)}, present={"batch_size": 8}, final_trials=3
 )
-SPACE = Space(QUEST)
+SPACE = Space(SPEC)
 CASES = [SPACE.case({"batch_size": size}) for size in (8, 32, 64)]
 STEPS_S = {8: 0.010, 32: 0.020, 64: 0.050}  # 800, 1600, 1280 items/s
 
@@ -49,11 +49,11 @@ def tuned() -> Run:
     """The run with the answer that `tune` records."""
     machine = a_machine(devices=(DeviceInfo("cpu", "cpu", "Intel", 0, "a processor", 64 * 10**9),))
     run = a_run(the_trials(), cases=CASES, machine=machine)
-    run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, quest=QUEST))
+    run = msgspec.structs.replace(run, head=msgspec.structs.replace(run.head, tune=SPEC))
     rounds: dict[str, list[Trial]] = {}
     for trial in run.trials:
         rounds.setdefault(trial.case_id, []).append(trial)
-    return msgspec.structs.replace(run, answer=answer_of(run, SPACE, rounds, ranked(rounds, QUEST), ()))
+    return msgspec.structs.replace(run, answer=answer_of(run, SPACE, rounds, ranked(rounds, SPEC), ()))
 
 
 def found(run: Run) -> list[str]:
@@ -78,7 +78,7 @@ def test_what_was_recorded_follows():
 def test_a_lucky_probe_is_not_on_the_front():
     run = tuned()
     probed = SPACE.case({"batch_size": 128})
-    fast = a_trial([0.010] * 10, items=128, case_id=probed.case_id, trial_id="lucky", purpose=Purpose.PROBE,
+    fast = a_trial([0.010] * 10, items=128, case_id=probed.case_id, trial_id="fortunate", purpose=Purpose.PROBE,
                    steady={"peak_rss_bytes": [9e9]})  # fmt: skip
     plan = msgspec.structs.replace(run.head.plan, cases=(*run.head.plan.cases, probed))
     run = msgspec.structs.replace(
@@ -87,7 +87,7 @@ def test_a_lucky_probe_is_not_on_the_front():
     rounds: dict[str, list[Trial]] = {}
     for trial in run.trials[:-1]:
         rounds.setdefault(trial.case_id, []).append(trial)
-    answer = answer_of(run, SPACE, rounds, ranked(rounds, QUEST), ())
+    answer = answer_of(run, SPACE, rounds, ranked(rounds, SPEC), ())
     assert answer.pareto[-1].throughput == answer.highest_throughput.throughput, "the two agree"
     assert all(one.trials for one in answer.pareto)
 

@@ -1,5 +1,5 @@
 import pytest
-from build import a_case, a_quest, a_trial
+from build import a_case, a_trial, a_tune_spec
 
 from torchstone.core.schema.answer import Constraints
 from torchstone.core.schema.case import Placement
@@ -19,7 +19,7 @@ def test_the_constraint_that_is_missed_most_is_named():
     values = {"peak_rss_bytes": 20.0, "latency_per_batch_p50_s": 0.3, "throughput": 50.0}
 
     def missed(**limits):
-        return shortfall(values, a_quest(constraints=Constraints(**limits)))
+        return shortfall(values, a_tune_spec(constraints=Constraints(**limits)))
 
     assert missed(max_memory_bytes=20.0, max_latency_s=0.3, min_throughput=50.0) is None
     assert missed(max_memory_bytes=10.0, max_latency_s=0.1) == pytest.approx(("max-latency", 3.0))
@@ -32,16 +32,16 @@ def test_device_memory_counts_before_the_hosts():
     reserved = Measurement("peak_reserved_bytes", Stage.STEADY, (7e9,))
     resident = Measurement("peak_rss_bytes", Stage.STEADY, (1e9,))
     probe = Probe({"batch_size": 8})
-    assert reading_of(a_trial(more=[reserved, resident]), probe, a_quest()).peak_bytes == 7e9
-    assert reading_of(a_trial(more=[resident]), probe, a_quest()).peak_bytes == 1e9
-    on_a_card = a_quest(base=a_case(a_quest().base.configuration, placement=Placement("cuda")))
+    assert reading_of(a_trial(more=[reserved, resident]), probe, a_tune_spec()).peak_bytes == 7e9
+    assert reading_of(a_trial(more=[resident]), probe, a_tune_spec()).peak_bytes == 1e9
+    on_a_card = a_tune_spec(base=a_case(a_tune_spec().base.configuration, placement=Placement("cuda")))
     assert reading_of(a_trial(more=[resident]), probe, on_a_card).peak_bytes is None, "the host's is not the card's"
 
 
 def test_a_trial_that_failed_has_no_value_and_a_part_keeps_to_every_constraint():
-    failed = reading_of(a_trial(status=Status.OUT_OF_MEMORY), Probe({}), a_quest())
+    failed = reading_of(a_trial(status=Status.OUT_OF_MEMORY), Probe({}), a_tune_spec())
     assert failed.value is None
     assert failed.status == Status.OUT_OF_MEMORY
-    strict = a_quest(constraints=Constraints(min_throughput=1e12))
+    strict = a_tune_spec(constraints=Constraints(min_throughput=1e12))
     assert not reading_of(a_trial(), Probe({}), strict).allowed
     assert reading_of(a_trial(), Probe({}, Part.LOADER), strict).allowed, "a limit is on the whole step"

@@ -30,9 +30,9 @@ def tuned(folder, run_id, *, settings=SETTINGS, epoch_s=10.0, machine=HERE, day=
         epoch_time_s=Estimate(epoch_s, 0.9 * epoch_s, 1.1 * epoch_s, 0.95, "s", "t", 3, 300), settings=settings,
         why=(), searched_s=1.0, everything_s=None, points=1, probes=1,
     )  # fmt: skip
-    quest = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in settings.items()})
+    spec = TuneSpec("throughput", "adaptive", case, {name: (value,) for name, value in settings.items()})
     run = a_run([a_trial(case_id=case.case_id)], cases=[case], machine=machine)
-    head = msgspec.structs.replace(run.head, run_id=run_id, quest=quest, started_utc=f"2026-11-0{day}T10:00:00Z")
+    head = msgspec.structs.replace(run.head, run_id=run_id, tune=spec, started_utc=f"2026-11-0{day}T10:00:00Z")
     with RecordWriter(folder / "records" / f"{run_id}.jsonl", head) as writer:
         for trial in run.trials:
             writer.append(trial)

@@ -49,7 +49,7 @@ class Products:
                 self._seconds[shape] = self._timed(shape, 1)  # chooses a kernel, and warms the caches
             count = max(1, min(_MOST_IN_BLOCK, math.ceil(_BLOCK_S / self._seconds[shape])))
             seconds = self._timed(shape, count)
-        except RuntimeError:  # no kernel for such sizes, or no room for its workspace: another shape will do
+        except RuntimeError:  # no kernel for such sizes, or no memory for its workspace: another shape will do
             return 0.0
         self._seconds[shape] = min(self._seconds[shape], seconds)
         return shape.flops / seconds

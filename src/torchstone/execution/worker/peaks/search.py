@@ -22,7 +22,7 @@ _STEPS = (2.0, 1.5, 1.25, 1.125)  # of one size at a time, then of all three tog
 _HALVING_SHARE = 0.3  # of the budget
 _FINAL_SHARE = 0.22
 _FINALISTS = 3
-_NEAR = 0.85  # of the best: a shape that may be as good, had it had its luck
+_NEAR = 0.85  # of the best: so near, a shape may be as good: its blocks were few
 _TILE = 32
 
 
@@ -130,7 +130,7 @@ class ShapeSearch:
                 for shape in _neighbours(top, factor):
                     if self._clock() >= until_s:
                         return
-                    # The top has had luck in its blocks: whoever comes near gets as many, and so does the top.
+                    # The best of many blocks reads high: a shape that comes near gets as many, and so does the top.
                     if self._try(shape) and self._best[shape] > 0.97 * self._best[top]:
                         self._again(shape)
                         self._again(top)

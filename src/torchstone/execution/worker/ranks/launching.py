@@ -80,7 +80,7 @@ def _elastic(request: TrialRequest, descriptor: int, roll: Roll, work: Work) -> 
     if request.case.configuration[STRATEGY] == "fsdp2":
         import torch.distributed.fsdp  # noqa: F401  a second that every rank would take for itself
     descriptors = [roll.descriptor(rank) for rank in range(size)]
-    elastic_launch(config, be_rank)(msgspec.json.encode(request), descriptor, descriptors, work)
+    elastic_launch(config, be_rank)(os.getpid(), msgspec.json.encode(request), descriptor, descriptors, work)
 
 
 def _alone_here() -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import datetime
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from torchstone.core.lifetime import end_with
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement
 from torchstone.core.schema.message import Ended, Event, Request, TrialRequest
@@ -39,13 +38,14 @@ class _SilentPipe(EventPipe):
         """Send nothing."""
 
 
-def be_rank(encoded: bytes, descriptor: int, roll: Sequence[int], work: Work) -> None:
+def be_rank(trial: int, encoded: bytes, descriptor: int, roll: Sequence[int], work: Work) -> None:
     """Carry a request out as the rank that the environment says; return when that went well, else end the process.
 
-    `descriptor`: of the trial's events, for rank 0. `roll`: of every rank of this node, to say how it ended.
+    `trial`: the pid of the process that forks it. `descriptor`: of the trial's events, for rank 0. `roll`: of every
+    rank of this node, to say how it ended.
     """
     local_rank, rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "LOCAL_WORLD_SIZE"))
-    _die_with(os.getppid())
+    end_with(trial)
     own = roll[local_rank]
     crash_handler.prepare(descriptor)
     hello(own)
@@ -66,14 +66,6 @@ def be_rank(encoded: bytes, descriptor: int, roll: Sequence[int], work: Work) ->
     if end.outcome.status != Status.OK:
         os._exit(1)  # at once: tearing down torch may wait for the others
     _leave()
-
-
-def _die_with(parent: int) -> None:
-    """Have the kernel end this rank with the process that started it."""
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:  # it was killed just before
-        os._exit(1)
 
 
 def _bind(local_rank: int, local_size: int) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ class _Room:
         self._left_out = 0  # parts
 
     def bounded(self, document: Document) -> Document:
-        """Return the Document without what there is no room for, which its last line tells."""
+        """Return the Document without what does not fit, which its last line tells."""
         parts = list(self._parts(document.parts))
         if self._left_out:
             parts.append(Text(f"Left out here: {self._left_out} more parts.", Role.DETAIL))

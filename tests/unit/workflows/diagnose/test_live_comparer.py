@@ -1,4 +1,4 @@
-"""Where a contest is live, and where it is taken trial by trial."""
+"""Where an experiment is live, and where it is taken trial by trial."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,19 +7,19 @@ import pytest
 from build import a_case, a_trial
 
 from torchstone.core.schema.procedure import Procedure
-from torchstone.workflows.diagnose import contests
-from torchstone.workflows.diagnose.contests import LiveComparer
+from torchstone.workflows.diagnose import live_comparer
+from torchstone.workflows.diagnose.live_comparer import LiveComparer
 
 PRESENT, OTHER, LOADS = a_case({"batch_size": 8}), a_case({"batch_size": 16}), {"feed": "loader", "num_workers": 2}
 
 
 class Experiment:
-    """A contest that is over as it begins."""
+    """An experiment that is over as it begins."""
 
-    fought = 0
+    runs = 0
 
     def __init__(self, *_: object, **__: object) -> None:
-        Experiment.fought += 1
+        Experiment.runs += 1
 
     def run(self):
         return SimpleNamespace(comparison=None, trials=())
@@ -35,14 +35,14 @@ class Experiment:
 )  # fmt: skip
 def test_two_processes_are_live_at_once_only_where_there_is_room(monkeypatch, apart, heap, other, live):
     taken = []
-    monkeypatch.setattr(contests, "Experiment", Experiment)
-    monkeypatch.setattr(Experiment, "fought", 0)
+    monkeypatch.setattr(live_comparer, "Experiment", Experiment)
+    monkeypatch.setattr(Experiment, "runs", 0)
     session: Any = SimpleNamespace(procedure=Procedure(heap="huge"), renew=lambda: None, launcher=None, watcher=None)
 
     def probe(case):
         taken.append(case)
         return a_trial()
 
-    contest = LiveComparer(PRESENT, session, probe, lambda case, trial: None, apart=apart)
-    contest(other, heap, 0.1)
-    assert (Experiment.fought, bool(taken)) == (int(live), not live)
+    compare = LiveComparer(PRESENT, session, probe, lambda case, trial: None, apart=apart)
+    compare(other, heap, 0.1)
+    assert (Experiment.runs, bool(taken)) == (int(live), not live)

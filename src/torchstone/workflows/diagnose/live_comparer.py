@@ -1,4 +1,4 @@
-"""Contests of what-ifs with the present settings, all from one session: a template serves probes and pairs alike."""
+"""Comparisons of what-ifs with the present settings, all from one session: a template serves probes and pairs alike."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Sessions:
 
 
 class LiveComparer:
-    """A Contest (what_if.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
+    """A Comparer (what_if.py) with the present Case: live (ab/), or trial by trial where processes load beside a side.
 
-    `probe` takes one short trial; `keep` is given every trial of a live contest with its Case as soon as it is taken.
-    `apart`: the device has no room for two processes at once, so that settings are compared trial by trial.
+    `probe` takes one short trial; `keep` is given every trial of a live one with its Case as soon as it is taken.
+    `apart`: the device's memory does not hold two processes at once, so that settings are compared trial by trial.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LiveComparer:
         self._paired = PairedTrials(present, probe, session.renew, MARGIN, self._seed)
 
     def __call__(self, case: Case, heap: str | None, budget_s: float) -> tuple[Comparison, Sequence[Trial]]:
-        """Fight one contest, within about `budget_s`."""
+        """Compare it with the present Case, live, within about `budget_s`."""
         if heap is None and (self._apart or any(_loads_beside(one) for one in (self._present, case))):
             return self._paired(case, heap, budget_s)
         began_s = system_clock()
@@ -81,9 +81,11 @@ class LiveComparer:
             if heap is not None and heap != other.procedure.heap:
                 how = msgspec.structs.replace(other.procedure, heap=heap)
                 other = stack.enter_context(Session(how, [case.workload.model], self._session.watcher))
-            arena = Sessions(self._session, other)
-            bout = Experiment(a, b, rules, arena, began_s, keep=lambda trial: self._keep(cases[trial.case_id], trial))
-            ended = bout.run()
+            sessions = Sessions(self._session, other)
+            experiment = Experiment(
+                a, b, rules, sessions, began_s, keep=lambda trial: self._keep(cases[trial.case_id], trial)
+            )
+            ended = experiment.run()
         return ended.comparison, ended.trials
 
 
