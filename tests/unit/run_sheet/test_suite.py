@@ -1,4 +1,5 @@
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from run_sheet import suite
@@ -47,9 +48,9 @@ FAILED tests/unit/plugins/test_b.py::test_no_device - assert 'cuda' == 'cpu'
 [gw2] [  3%] PAS"""
 
 
-def test_a_run_that_was_cut_tells_what_was_counted(tmp_path, monkeypatch):
-    noted = {}
-    here = SimpleNamespace(
+def test_a_run_that_was_cut_tells_what_was_counted(tmp_path):
+    noted: dict[str, Any] = {}
+    here: Any = SimpleNamespace(
         folder=tmp_path, quick=False, note=noted.__setitem__,
         python=lambda *_, **__: SimpleNamespace(code=-9, out=CUT, took_s=160.2, last_line=""),
     )  # fmt: skip
