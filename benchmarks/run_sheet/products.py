@@ -118,7 +118,7 @@ def gauges(here: Here, pid: int | None, info: Any) -> dict[str, Any]:
     """Return the device's gauges by metric, as torchstone's telemetry has them. Raises NotHere without any."""
     from torchstone.plugins import registry
 
-    source = {"cuda": "nvml", "rocm": "amd_smi"}.get(here.device)
+    source = {"cuda": "nvml", "rocm": "amd_smi", "xpu": "intel_gpu"}.get(here.device)
     found = registry.load("telemetry", source).open(pid, info) if source is not None else ()
     if not found:
         raise NotHere(f"no telemetry source of torchstone reads a {here.device} device here")

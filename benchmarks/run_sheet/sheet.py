@@ -33,7 +33,6 @@ PART_S = 535.0  # a part is done in less than nine minutes, or says what is left
 
 _BUT_CUDA = ("rocm", "xpu", "mps", "cpu")
 _NO_COUNTERS = {
-    "xpu": "torchstone reads no energy or clock of an Intel device",
     "mps": "macOS tells energy and clock to root alone", "cpu": "an accelerator's counters are meant",
 }  # fmt: skip
 _SHARED_MEMORY = {

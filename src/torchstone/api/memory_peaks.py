@@ -20,9 +20,10 @@ def reset_peaks(torch_device: Any) -> None:
     gc.collect()
     if torch_device.type != "cpu":
         module = torch.get_device_module(torch_device)
-        for name in ("empty_cache", "reset_peak_memory_stats"):
-            if hasattr(module, name):
-                getattr(module, name)()
+        if hasattr(module, "empty_cache"):
+            module.empty_cache()
+        if hasattr(module, "reset_peak_memory_stats"):
+            module.reset_peak_memory_stats(torch_device)  # which device is the current one is the user's to change
     try:
         _CLEAR.write_text(_HIGH_WATER, encoding="ascii")
     except OSError:  # another system, or a sandbox that does not let us

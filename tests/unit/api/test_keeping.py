@@ -321,7 +321,7 @@ class FakeAccelerator:
 
 def test_a_device_that_wakes_meanwhile_is_kept_from_then_on(monkeypatch):
     awake: list[tuple[str, Any]] = []
-    monkeypatch.setattr(process, "_awake", lambda: iter(awake))
+    monkeypatch.setattr(process, "awake", lambda: iter(awake))
     fake, keeper = FakeAccelerator(), kept()
     awake.append(("cuda", fake))
     fake.state = [torch.ones(2)]  # which the user's own seed gave, when it woke

@@ -1,3 +1,7 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from run_sheet import suite
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
@@ -31,3 +35,38 @@ def test_the_suite_is_called_without_the_pins_of_its_own_environment(tmp_path):
     assert "minversion=6.0" in words
     assert "filterwarnings=" in words
     assert "not alone and not long" in words
+
+
+CUT = """
+tests/unit/plugins/test_a.py::test_name
+[gw0] [  1%] PASSED tests/unit/plugins/test_a.py::test_good[a-b]
+[gw3] [  1%] SKIPPED tests/unit/plugins/test_a.py::test_left_out
+[gw1] [  2%] FAILED tests/unit/plugins/test_b.py::test_no_device
+[gw1] [  2%] ERROR tests/unit/plugins/test_b.py::test_no_fixture
+tests/contract/test_c.py::test_alone PASSED                              [  3%]
+FAILED tests/unit/plugins/test_b.py::test_no_device - assert 'cuda' == 'cpu'
+[gw2] [  3%] PAS"""
+
+
+def test_a_run_that_was_cut_tells_what_was_counted(tmp_path):
+    noted: dict[str, Any] = {}
+    here: Any = SimpleNamespace(
+        folder=tmp_path, quick=False, note=noted.__setitem__,
+        python=lambda *_, **__: SimpleNamespace(code=-9, out=CUT, took_s=160.2, last_line=""),
+    )  # fmt: skip
+    suite.run(here)
+    assert (noted["passed"], noted["failed"], noted["skipped"]) == (2, 2, 1)
+    assert noted["failures"].split("; ")[0] == "tests/unit/plugins/test_b.py::test_no_device"
+    assert noted["cut"] == "after 160 s"
+    nothing = SimpleNamespace(code=4, out="ERROR: usage: no such option", took_s=1.0, last_line="no such option")
+    here.python = lambda *_, **__: nothing
+    with pytest.raises(RuntimeError, match="no such option"):
+        suite.run(here)
+
+
+def test_what_a_device_concerns_comes_first_and_nothing_twice():
+    folders = suite.whole(suite.ROOT)
+    assert folders[:3] == ["tests/unit/plugins", "tests/unit/execution", "tests/contract"]
+    assert len(folders) == len(set(folders))
+    there = {f"tests/unit/{path.name}" for path in (suite.ROOT / "tests/unit").iterdir() if any(path.glob("**/test_*"))}
+    assert there <= set(folders)

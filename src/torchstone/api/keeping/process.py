@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchstone.api.keeping.contents import Undo
+from torchstone.execution.worker.awake import awake
 
 Switch = tuple[Callable[[], Any], Callable[[Any], object]]  # what reads it, what sets it
 
@@ -42,7 +43,7 @@ class RandomStates:
 
     def look_at_devices(self) -> None:
         """Keep the states of devices initialised since: their generators were not used before."""
-        for kind, module in _awake():
+        for kind, module in awake():
             if kind not in self._devices:
                 self._devices[kind] = module
                 self._undo.append(_device_undo(module))
@@ -173,20 +174,8 @@ def _flag(holder: Any, name: str) -> Switch:
     return lambda: getattr(holder, name), lambda value: None if value is _Unreadable else setattr(holder, name, value)
 
 
-def _awake() -> Iterator[tuple[str, Any]]:
-    """Yield (kind, module) of the accelerators that this process has initialised, without initialising any."""
-    import torch
-
-    for kind in ("cuda", "xpu"):
-        module = getattr(torch, kind, None)
-        if module is not None and module.is_initialized():
-            yield kind, module
-    if torch.backends.mps.is_available():
-        yield "mps", torch.mps
-
-
 def _with_current() -> Iterator[tuple[str, Any]]:
-    yield from ((kind, module) for kind, module in _awake() if hasattr(module, "set_device"))
+    yield from ((kind, module) for kind, module in awake() if hasattr(module, "set_device"))
 
 
 def _device_undo(module: Any) -> Undo:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from torchstone.core.errors import MissingError, UsageError
+from torchstone.execution.worker.awake import awake
 from torchstone.plugins.protocols import Trainable
 
 STATE = "training_state.safetensors"
@@ -51,8 +52,8 @@ def save_state(prepared: Trainable, schedule: Any, progress: Mapping[str, Any], 
     import torch
 
     tensors: dict[str, Any] = {"generator/cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        tensors["generator/cuda"] = torch.cuda.get_rng_state()
+    # Each accelerator has random numbers of its own, as dropout draws them.
+    tensors.update({f"generator/{kind}": module.get_rng_state() for kind, module in awake()})
     optimizer = prepared.optimizer.state_dict()
     plain: dict[str, dict[str, Any]] = {}
     for number, values in optimizer["state"].items():
@@ -97,8 +98,9 @@ def load_state(prepared: Trainable, schedule: Any, file: Path) -> Mapping[str, A
         version, numbers, gauss = told["python"]
         random.setstate((version, tuple(numbers), gauss))
         torch.set_rng_state(tensors["generator/cpu"])
-        if "generator/cuda" in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors["generator/cuda"])
+        for kind, module in awake():
+            if f"generator/{kind}" in tensors:
+                module.set_rng_state(tensors[f"generator/{kind}"])
     except UsageError:
         raise
     except Exception as error:  # whatever is wrong in a file from outside: none of it is this training's state
@@ -112,7 +114,8 @@ def _lay_out(optimizer: Any) -> None:
 
     for parameter, values in optimizer.state.items():
         for name, value in values.items():
-            if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
+            # The count of steps stays where torch has put it: for a weight that is one number, its shape is the same.
+            if isinstance(value, torch.Tensor) and value.dim() and value.shape == parameter.shape:
                 values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 

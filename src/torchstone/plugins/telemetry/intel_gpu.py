@@ -50,11 +50,21 @@ def _gauges(card: Path) -> Sequence[Reading]:
     for metric, folder, names, scale in (
         ("device_power_limit_w", sensors, _LIMIT, 1e-6),
         ("device_temperature_c", sensors, _TEMPERATURE, 1e-3),
-        ("device_clock_hz", card, _CLOCK, _HERTZ_A_MEGAHERTZ),
     ):
         if (file := _first(folder, names)) is not None:
             found.append(file_gauge(metric, file, scale))
-    return present(found)
+    clock = next((card / name for name in _CLOCK if first_line(card / name).isdigit()), None)
+    return [*present(found), *([_clock(clock)] if clock is not None else [])]
+
+
+def _clock(path: Path) -> Reading:
+    """Return the gauge of the clock, which is 0 while the card sleeps (RC6), as before a trial: then there is none."""
+    file = KeptOpen(path)
+
+    def read() -> float | None:
+        return (file.number() or 0) * _HERTZ_A_MEGAHERTZ or None
+
+    return Reading("device_clock_hz", read)
 
 
 def _counter(path: Path) -> Reading:

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.fit import Fit
-from torchstone.execution.worker.checkpoints import load_state, load_weights, save_state, save_weights
+from torchstone.execution.worker.checkpoints import _lay_out, load_state, load_weights, save_state, save_weights
 from torchstone.execution.worker.fit_schedule import schedule_of
 
 
@@ -111,3 +111,45 @@ def test_the_state_of_images_laid_out_as_nhwc_comes_back_in_that_layout(tmp_path
     for one in (whole, rest):
         learns(one.module, one.optimizer, 2)
     assert torch.equal(whole.module.weight, rest.module.weight), "a fused kernel walks weight and state as they lie"
+
+
+class Generator:
+    """The random numbers of a device that is not here."""
+
+    def __init__(self, *, there):
+        self.state, self.there = torch.zeros(4, dtype=torch.uint8), there
+
+    def is_available(self):
+        return self.there
+
+    is_initialized = is_available
+
+    def get_rng_state(self):
+        return self.state.clone()
+
+    def set_rng_state(self, state):
+        self.state = state
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu", "mps"])
+def test_the_random_numbers_of_the_device_go_on_where_they_were(tmp_path, monkeypatch, kind):
+    devices = {name: Generator(there=name == kind) for name in ("cuda", "xpu", "mps")}
+    for name, device in devices.items():
+        monkeypatch.setattr(torch, name, device)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: kind == "mps")
+    one, schedule = prepared(torch.nn.Linear(4, 2), torch.optim.SGD)
+    devices[kind].state += 7
+    save_state(one, schedule, {"epochs": 1}, tmp_path / "s.safetensors")
+    devices[kind].state = torch.zeros(4, dtype=torch.uint8)
+    load_state(one, schedule, tmp_path / "s.safetensors")
+    assert devices[kind].state.tolist() == [7] * 4
+    assert all(not other.state.any() for name, other in devices.items() if name != kind)
+
+
+def test_the_count_of_steps_stays_on_the_host_where_a_weight_is_a_single_number():
+    scale = torch.nn.Parameter(torch.empty((), device="meta"))
+    optimizer = torch.optim.AdamW([scale, torch.nn.Parameter(torch.empty(2, device="meta"))])
+    for parameter in optimizer.param_groups[0]["params"]:
+        optimizer.state[parameter] = {"step": torch.tensor(3.0), "exp_avg": torch.empty_like(parameter)}
+    _lay_out(optimizer)
+    assert [state["step"].device.type for state in optimizer.state.values()] == ["cpu", "cpu"]

@@ -65,3 +65,11 @@ def test_other_kinds_and_no_driver(tmp_path):
     assert IntelGpu(tmp_path).open(1, None) == ()
     card(tmp_path)
     assert read(tmp_path) == {}
+
+
+def test_a_card_that_sleeps_when_it_is_found_has_its_clock_later(tmp_path):
+    folder = card(tmp_path, **{**I915, "gt/gt0/rps_act_freq_mhz": "0"})
+    (clock,) = [gauge for gauge in IntelGpu(tmp_path).open(1, info()) if gauge.metric == "device_clock_hz"]
+    assert clock.read() is None, "no clock is another thing than one of 0 Hz"
+    (folder / "gt/gt0/rps_act_freq_mhz").write_text("2400\n", encoding="ascii")
+    assert clock.read() == 2.4e9

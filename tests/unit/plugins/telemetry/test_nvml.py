@@ -274,3 +274,13 @@ def test_the_energy_counter_can_say_how_often_it_moves():
     (counter,) = [gauge for gauge in Nvml(FakeNvml()).open(None, info()) if gauge.metric == "device_energy_j"]
     assert isinstance(counter, Ticking)
     assert counter.read() == pytest.approx(123_456.789)
+
+
+def test_a_driver_that_has_lost_the_older_name_of_the_temperature():
+    nvml = FakeNvml(
+        nvmlDeviceGetTemperature=pynvml.NVMLError_FunctionNotFound(),
+        nvmlDeviceGetTemperatureV=lambda handle, sensor: {pynvml.NVML_TEMPERATURE_GPU: 62}[sensor],
+    )
+    assert read(nvml)["device_temperature_c"] == 62.0
+    neither = FakeNvml(nvmlDeviceGetTemperature=NOT_SUPPORTED, nvmlDeviceGetTemperatureV=NOT_SUPPORTED)
+    assert "device_temperature_c" not in read(neither)

@@ -70,7 +70,12 @@ def room_bytes(device: Device) -> int | None:
     import torch
 
     free = getattr(torch.get_device_module(device.torch_device), "mem_get_info", None)
-    return int(free(device.torch_device)[0]) if free is not None else None
+    if free is None:
+        return None
+    try:
+        return int(free(device.torch_device)[0])
+    except RuntimeError:  # Intel devices whose driver does not tell (SYCL's aspect ext_intel_free_memory)
+        return None
 
 
 def launch(device: Device, budget_s: float, clock: Clock) -> Rate:

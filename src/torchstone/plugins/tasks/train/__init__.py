@@ -61,8 +61,7 @@ class PreparedTraining:
         else:
             self.optimizer, fused = optimizers.build(self.module.parameters(), configuration)
             self._passes = optimizers.PASSES[str(configuration["optimizer"])]
-        kind = torch.device(device.torch_device).type
-        self.scaler = torch.amp.GradScaler(device=kind) if configuration.get("precision") == "fp16" else None
+        self.scaler = optimizers.scaler(configuration, device, fused=fused)
         self._accumulation = int(configuration.get("grad_accumulation") or 1)
         self._clip = float(configuration.get("grad_clip") or 0.0)
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]

@@ -99,10 +99,18 @@ def _gauges(nvml: Any, handle: Any) -> Sequence[Reading]:
     if reasons.read() is None:
         reasons = guarded("device_throttled", lambda: _held(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
         capped = guarded("device_power_capped", lambda: _capped(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)))
+    # The newer name: pynvml 13 says that the older one goes with CUDA 14.
+    heat = guarded(
+        "device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0
+    )
+    if heat.read() is None:
+        heat = guarded(
+            "device_temperature_c", lambda: nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0
+        )
     return (
         guarded("device_utilization", lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100.0),
         guarded("device_memory_used_bytes", lambda: float(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
-        guarded("device_temperature_c", lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU) * 1.0),
+        heat,
         power,
         guarded("device_power_limit_w", lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) * 1e-3 or None),
         Ticking(guarded("device_energy_j", lambda: _energy_j(nvml, handle), cumulative=True)),

@@ -199,3 +199,14 @@ def test_on_a_cpu_a_lap_is_one_copy(cpu):
     _, passes = transfers._best(cpu, lambda: done.append(1), 0.0, CLOCK, 10)
     assert passes == 1
     assert len(done) == 2, "the first is not timed"
+
+
+def test_a_driver_that_does_not_tell_its_free_memory(monkeypatch):
+    def refuse(_device):
+        raise RuntimeError("The device (Intel) doesn't support querying the available free memory.")
+
+    device = SimpleNamespace(torch_device=SimpleNamespace(type="xpu"))
+    monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(mem_get_info=refuse))
+    assert transfers.room_bytes(device) is None
+    monkeypatch.setattr(torch, "get_device_module", lambda _: SimpleNamespace(mem_get_info=lambda _: (3, 8)))
+    assert transfers.room_bytes(device) == 3
