@@ -18,6 +18,8 @@ from torchstone.core.schema.estimate import Verdict
 from torchstone.report.document import Role, Text
 from torchstone.report.documents.wording import point_words
 
+_PHASES = 2  # of a step that are told without being asked, the largest first
+
 
 def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
     """Yield a note on each thing seen; with `every` on all Cases, not the recommended one alone."""
@@ -52,7 +54,9 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
-        read = (*read_single_items(case, run), *read_phases(case, run.machine), *read_memory(case, run))
+        single = read_single_items(case, run)  # with larger batches, the phases have other shares
+        phases = read_phases(case, run.machine)[: 1 if single else _PHASES]
+        read = (*single, *phases, *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
 
 
