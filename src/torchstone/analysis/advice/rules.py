@@ -165,8 +165,7 @@ def _checkpointed(s: Setting) -> Iterator[Remedy]:
 
 def _optimizer_usual(s: Setting) -> Iterator[str]:
     parameters = s.facts.get("parameters")
-    known = isinstance(parameters, int | float)
-    if parameters >= _LARGE_MODEL if known else not _is_small_batch(s):
+    if parameters >= _LARGE_MODEL if isinstance(parameters, int | float) else not _is_small_batch(s):
         yield "large model"
     yield from ("small batch", "AdamW")
 

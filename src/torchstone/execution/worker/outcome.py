@@ -104,7 +104,7 @@ def own_lines(error: BaseException) -> str:
     notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
     shown = [frame for frame in frames if is_own(frame.filename)] or ([] if notes else frames[-3:])
     told = traceback.TracebackException.from_exception(error)
-    told.__notes__ = None  # type: ignore[attr-defined]  # of no stub yet
+    told.__notes__ = None
     lines = [*traceback.format_list(shown), *(f"  {note}\n" for note in notes), *told.format_exception_only()]
     return "".join(lines).strip("\n")
 

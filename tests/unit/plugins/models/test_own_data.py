@@ -81,6 +81,7 @@ def test_batches_of_the_size_asked_for_go_through_module_and_loss(data, names, h
         assert set(batch.tensors) == names
         assert model.forward(model.module, batch.tensors).shape == (4, 10)
         assert model.loss is not None
+        assert model.loss is not None
         assert model.loss(model.module, batch.tensors).dim() == 0
     batches.close()
 
@@ -218,7 +219,7 @@ def test_data_that_cannot_be_used_says_why(data, says):
     ids=["none", "none inside", "text", "sizes", "object", "keys"],
 )
 def test_items_that_make_no_batch_are_named(items, says):
-    class list_of(Dataset):  # noqa: N801 - it is quoted in the message
+    class list_of(Dataset[Any]):  # noqa: N801 - it is quoted in the message
         def __len__(self):
             return len(items)
 
@@ -242,6 +243,7 @@ def test_a_module_may_take_the_targets_itself_and_a_loss_may_be_a_dictionary():
     for model in (adopted(PAIRS, loss=None, module=Gives()), adopted(PAIRS, loss=loss, module=Gives())):
         batch = feed(model).next()
         assert set(model.forward(model.module, batch.tensors)) == {"prediction"}
+        assert model.loss is not None
         assert model.loss(model.module, batch.tensors).dim() == 0
 
 
@@ -251,6 +253,7 @@ def test_an_error_tells_what_the_model_and_the_loss_were_given():
         (Y, nn.Linear(5, 10), r"the model was given input float32 \(4, 4\)"),
     ):
         model = adopted(TensorDataset(X, target), module=module)
+        assert model.loss is not None
         with pytest.raises((IndexError, RuntimeError)) as caught:
             model.loss(model.module, feed(model).next().tensors)
         (note,) = caught.value.__notes__
