@@ -80,7 +80,7 @@ def settings_of(case: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("name", "settings", "least_share", "told"),
     [
-        ("dataset", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Slow of dataset(), no workers"),
+        ("dataset", ("loader", 16, 0), 0.5, "fed by a DataLoader over the Slow of dataset(), no workers"),
         ("loader", ("loader", 4, 2), None, "fed by the DataLoader of loader(), 2 workers"),
         ("collated", ("loader", 8, 0), 0.8, "fed by the DataLoader of collated(), no workers"),
         ("flow", ("loader", 1, 0), 0.5, "fed by a DataLoader over the Flow of flow(), no workers"),

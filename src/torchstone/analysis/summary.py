@@ -30,7 +30,7 @@ from torchstone.storage.stored_peaks import with_kept
 
 # What `print(summary)` shows of a Case; `torchstone show` shows all.
 _SHOWN = (
-    "throughput", "step_time", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "data_wait_share",
+    "throughput", "step_time_mean", "latency_per_batch_p50_s", "latency_per_batch_p95_s", "data_wait_share",
     "peak_reserved_bytes", "energy_per_item_j", "achieved_flops", "loss_last",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from torchstone.core import units
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import LOADER_AXES
 from torchstone.core.schema.message import Entered
-from torchstone.core.schema.search import Part
+from torchstone.core.schema.search import PATIENCE_S, Part
 from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.timing.clock import system_clock
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _STAGES = {
     Part.LOADER: "loader-only throughput", Part.DEVICE: "device-only throughput", Part.WHOLE: "whole step",
 }  # fmt: skip
+
+
+def _may_take_long(spec: TuneSpec) -> bool:
+    return spec.searcher == "adaptive" and spec.most_cost_s is None and spec.most_probes is None
 
 
 class TuneProgress:
@@ -49,7 +53,8 @@ class TuneProgress:
         axes = ", ".join(f"{axis} ({len(values)})" for axis, values in spec.axes.items())
         workload = spec.base.workload
         self._print(f"tuning {workload.task} {workload.model} on {spec.base.placement} for {spec.objective}:")
-        self._print(f"{points} settings of {axes}; searcher {spec.searcher}")
+        most = f", at most {PATIENCE_S / 60:g} min of probes (--within T for all of it)" * _may_take_long(spec)
+        self._print(f"{points} settings of {axes}; searcher {spec.searcher}{most}")
         if "num_workers" not in spec.axes and workload.data in ("synthetic", "example"):
             own = workload.data == "example" and spec.base.configuration.get("feed") == "loader"
             none = "its batches are used as they come" if own else f"data {workload.data} has no loader to tune"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from torchstone.analysis.advice import batch_curve, phases, rules, usual
 from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.batch_curve import BatchPoint, Curve
@@ -20,6 +22,7 @@ from torchstone.core.schema.phase import PHASES
 from torchstone.core.schema.trial import Status
 from torchstone.core.stats.ratio import log_mean
 
+_APART = 1.5  # how far the mean steps of two passes may lie apart before shares of one are no times of the other
 _FOLLOWING = ("batch_size", *followers("batch_size"))
 
 
@@ -43,7 +46,14 @@ def phases_s(case: CaseSummary) -> dict[str, float]:
 
 def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
     """Return what the phases of a Case's step say; nothing where they were not measured."""
-    return phases.advise(phases_s(case), setting_of(case, machine))
+    found = phases.advise(phases_s(case), setting_of(case, machine))
+    mean, apart_s = case.estimates.get("step_time_mean"), sum(phases_s(case).values())
+    if not found or mean is None or not mean.value > 0.0 or 1.0 / _APART <= apart_s / mean.value <= _APART:
+        return found
+    steps_s = units.quantity(apart_s, "s"), units.quantity(mean.value, "s")
+    why = f"the steps with phases took {steps_s[0]}, the others {steps_s[1]}: the machine was not equally busy"
+    seen = f"{found[0].seen}; {why}"
+    return [msgspec.structs.replace(found[0], seen=seen), *found[1:]]
 
 
 def read_memory(case: CaseSummary, run: RunSummary) -> list[Advice]:

@@ -124,7 +124,12 @@ def _transfer(s: Setting) -> Iterator[Remedy]:
 
 
 def _computing_usual(s: Setting) -> Iterator[str]:
-    yield from ("complex model", "large batch" if s.idle is None else "batch too small", "inefficient operations")
+    yield "complex model"
+    if s.idle is not None:
+        yield "batch too small"
+    elif not _is_small_batch(s):
+        yield "large batch"
+    yield "inefficient operations"
     if s.trains:
         yield "complex graph of the backward pass"
 
@@ -160,7 +165,7 @@ def _checkpointed(s: Setting) -> Iterator[Remedy]:
 
 def _optimizer_usual(s: Setting) -> Iterator[str]:
     parameters = s.facts.get("parameters")
-    if not _is_small_batch(s) or (isinstance(parameters, int | float) and parameters >= _LARGE_MODEL):
+    if parameters >= _LARGE_MODEL if isinstance(parameters, int | float) else not _is_small_batch(s):
         yield "large model"
     yield from ("small batch", "AdamW")
 

@@ -95,8 +95,8 @@ _NAMED: Named = {
     MetricGroup.THROUGHPUT: (
         ("throughput", "throughput", 1), ("token_throughput", "token throughput", 17),
         ("output_token_throughput", "output token throughput", 1),
-        ("prompt_token_throughput", "prompt token throughput", None), ("step_time", "step time", 5),
-        ("step_time_mean", "mean step time", None), ("step_time_min", "fastest step", None),
+        ("prompt_token_throughput", "prompt token throughput", None), ("step_time", "median step time", 5),
+        ("step_time_mean", "step time", 5), ("step_time_min", "fastest step", None),
         ("step_time_max", "slowest step", None), ("step_time_std", "std of step time", None),
         ("time_per_item_s", "time per item", None), ("data_wait_share", "data wait", 16),
         ("data_wait_s", "data wait per step", None), ("epoch_time_s", "epoch time", None),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from torchstone.core.schema.axis import DATALOADER_AXES, Scalar
-from torchstone.core.schema.case import Case
+from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.model import LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.core.schema.page_locking import IN_HOST_MEMORY, PIN
@@ -23,6 +23,7 @@ SETTING = "setting_"  # what the names of these facts begin with
 DEVICE = "device"
 
 # The word that leaves an axis to the device, and what leaves it as torch has it.
+_BATCH = 32  # of a training on a Dataset, where nobody says; the most that Masters & Luschi advise (arXiv:1804.07612)
 _LEFT: Mapping[str, Scalar] = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto"}
 _TORCHS: Mapping[str, Scalar] = {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto"}
 
@@ -62,6 +63,8 @@ def brought(model: LoadedModel, case: Case) -> OwnData:
         return OwnData(settings={"batch_size": len(next(iter(example.values())))}) if example else OwnData()
     # What is the loader's own is among the facts of its model, as plugins/models/py/own_data.py finds it.
     own = {axis: model.facts.get(f"own_{axis}") for axis in DATALOADER_AXES}
+    if own["batch_size"] is None and hasattr(samples, "__getitem__") and case.workload.task == Task.TRAIN:
+        own["batch_size"] = min(_BATCH, max(1, len(samples) // 4))  # a Dataset has none, and few train on single items
     fixed: Mapping[str, Scalar] = getattr(samples, "fixed", None) or {}
     settings = {axis: value for axis, value in {**own, **fixed}.items() if value is not None}
     if case.placement.device in IN_HOST_MEMORY and PIN in settings:

@@ -96,10 +96,17 @@ def place(frames: Iterable[tuple[str, int, str]]) -> str:
 
 
 def own_lines(error: BaseException) -> str:
-    """Return the traceback without the frames of torchstone and of installed libraries, unless nothing else is left."""
+    """Return the traceback without the frames of torchstone and of installed libraries, unless nothing else is left.
+
+    What an error's notes say stands before its own line, each note a line.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    shown = [frame for frame in frames if is_own(frame.filename)] or frames[-3:]
-    return "".join(traceback.format_list(shown)) + "".join(traceback.format_exception_only(error)).strip()
+    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
+    shown = [frame for frame in frames if is_own(frame.filename)] or ([] if notes else frames[-3:])
+    told = traceback.TracebackException.from_exception(error)
+    told.__notes__ = None
+    lines = [*traceback.format_list(shown), *(f"  {note}\n" for note in notes), *told.format_exception_only()]
+    return "".join(lines).strip("\n")
 
 
 def _told(error: BaseException) -> tuple[str, str, list[tuple[str, int, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from torchstone.core.schema.trial import Trial
 from torchstone.plugins.checks._cases import setting, taken
 from torchstone.plugins.protocols import Check
 
+_INPUTS = "it never was a number: check the inputs for NaN (`x.isnan().any()`), and the loss for a division by zero"
 _CLAIMED = ("loss_first", "loss_last", "loss_min", "loss_max", "loss_mean")
 
 
@@ -29,7 +31,8 @@ class NanLoss:
             lost = [values for values in losses if not all(map(math.isfinite, values))]
             if lost:
                 message = f"the loss became NaN or infinite in {len(lost)} of {sum(map(bool, losses))} trials"
-                yield Finding("nan_loss", Severity.ERROR, message, _advice(case, run), case_id)
+                never = not any(map(math.isfinite, itertools.chain(*lost)))
+                yield Finding("nan_loss", Severity.ERROR, message, _INPUTS if never else _advice(case, run), case_id)
 
 
 def _losses(trial: Trial) -> list[float]:

@@ -55,6 +55,7 @@ _FIGURES = (
     _Figure("phase_backward_s", ms=True),
     _Figure("phase_optimizer_s", ms=True),
     _Figure("phase_rest_s", ms=True),
+    _Figure("step_time_mean", ms=True),  # to which the phases sum, and which goes with the rate
     _Figure("step_time", ms=True),
     _Figure("throughput", interval=True),
     _Figure("token_throughput"),
@@ -149,9 +150,10 @@ def _sorted(cases: Sequence[CaseSummary], varying: Sequence[str]) -> list[CaseSu
 def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Machine) -> list[Column]:
     found = [Column(n.replace("_", " "), tuple(_setting(c, n) for c in cases)) for n in varying]
     memory = _memory(cases)
+    has_mean = any("step_time_mean" in c.estimates for c in cases)
     for figure in _figures_with(memory, cases[0].workload.task):
         estimates = [c.estimates.get(figure.name) for c in cases]
-        if not any(estimates):
+        if not any(estimates) or (has_mean and figure.name == "step_time"):
             continue
         marked = _marked(cases, figure.name, memory)
         rank = _MEMORY_RANK if figure.name == memory else FIGURES[figure.name].rank or 0

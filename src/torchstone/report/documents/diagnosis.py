@@ -38,6 +38,7 @@ from torchstone.workflows.diagnose.ranking import refuted
 
 _WORTH = 0.05  # of the step: causes below are not worth a line
 _MOST_OBSERVATIONS = 6
+_FASTER = 1.2  # times the present rate in a first look, which is one short trial
 
 Row = tuple[str, str]
 
@@ -163,6 +164,8 @@ def _gain(diagnosis: Diagnosis) -> Iterator[Row]:
             yield "", f"it changes what is computed ({applied.loss}): check that {still}"
     elif first.own_code:
         yield "gain", f"only a change of the code brings it; {limit_words(first)}"
+    elif any(one.gain is None and (one.first_look or 0.0) > _FASTER for one in diagnosis.tried):
+        yield "gain", "not known: what was faster at a first look was not measured live; --budget 5m gives it the time"
     elif any(one.gain is not None or one.first_look is not None for one in diagnosis.tried):
         yield "gain", "no setting that was tried is faster"
 

@@ -27,6 +27,7 @@ from torchstone.report.document import Role, Text
 from torchstone.report.documents.wording import point_words
 
 _MUCH_LONGER = 1.5  # a mean step ÷ the median one: skewed steps of a quiet machine stay below
+_PHASES = 2  # of a step that are told without being asked, the largest first
 
 
 def note_parts(run: RunSummary, *, every: bool = False) -> Iterator[Text]:
@@ -63,7 +64,9 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
         return
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
-        read = (*read_single_items(case, run), *_phases(case, run), *read_memory(case, run))
+        single = read_single_items(case, run)  # with larger batches, the phases have other shares
+        phases = _phases(case, run, 1 if single else _PHASES)
+        read = (*single, *phases, *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
 
 
@@ -80,12 +83,12 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
     median, mean = (units.quantity(seconds, "s") for seconds in (median_s, mean_s))
     yield (
         f"{where}half of the steps take {median} or less, the mean is {mean}{more}: some are much longer, and "
-        "throughput counts them all, the column of step times their median"
+        "throughput counts them all"
     )
 
 
-def _phases(case: CaseSummary, run: RunSummary) -> Iterator[str]:
-    """Yield what the phases of a step say, and before that, where it is so, that their pass had other steps."""
+def _phases(case: CaseSummary, run: RunSummary, most: int) -> Iterator[str]:
+    """Yield what at most so many phases of a step say; before that, where it is so, that their pass had other steps."""
     told, whole = read_phases(case, run.machine), case.estimates.get("step_time_mean")
     step_s = sum(phases_s(case).values())
     if told and whole is not None and not 1.0 <= _MUCH_LONGER * step_s / whole.value <= _MUCH_LONGER**2:
@@ -94,7 +97,7 @@ def _phases(case: CaseSummary, run: RunSummary) -> Iterator[str]:
             f"phases are measured in a pass of their own, whose mean step took {step}, not {mean}: the machine was not "
             "the same in both, so their shares are rough"
         )
-    yield from map(str, told)
+    yield from map(str, told[:most])
 
 
 def _of_best(
@@ -105,7 +108,7 @@ def _of_best(
     if curve is not None:
         yield _times(curve, best, varying)
         yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from _phases(best, run)
+    yield from _phases(best, run, _PHASES)
     if not every:
         return
     for case, other in curves(cases, run.machine):

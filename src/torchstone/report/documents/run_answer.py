@@ -98,16 +98,29 @@ def _without(case: CaseSummary, rate: Estimate) -> str:
 
 
 def _alone(case: CaseSummary) -> str:
-    # Beside a rate stands the mean: a median step contradicts it where some steps are much longer.
-    step = next((case.estimates[n] for n in ("step_time_mean", "latency_per_batch_p50_s") if n in case.estimates), None)
+    # The mean, as the rate is all items over all time: a median may be far from what the two say together.
+    names = ("step_time_mean", "step_time", "latency_per_batch_p50_s")
+    step = next((case.estimates[name] for name in names if name in case.estimates), None)
     held = case.peak_memory_bytes
     rate = rate_of(case)
     wide = rate is not None and rate.is_wide
     told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
-    told += [f"{units.quantity(step.value, 's')} a step"] if step is not None else []
+    told += [_step(case, units.quantity(step.value, "s"))] if step is not None else []
     told += [units.quantity(held, "bytes")] if held is not None else []
     why = f"; {too_wide(rate.trials)}" if rate and wide else ""
     return f"{', '.join(told)}{why}."
+
+
+def _step(case: CaseSummary, time: str) -> str:
+    """Return the time of a step with how many items it takes, so that it can be held against the rate."""
+    size = case.configuration.get("batch_size")
+    if not isinstance(size, int):
+        return f"{time} a step"
+    return (
+        f"{time} a step of {size:,} {case.workload.item}s"
+        if size != 1
+        else f"{time} a step of one {case.workload.item}"
+    )
 
 
 def _fastest(chosen: Chosen, cases: Sequence[CaseSummary]) -> str:

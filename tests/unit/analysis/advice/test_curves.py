@@ -88,6 +88,16 @@ def test_a_training_of_single_items_is_told_so_where_no_larger_batch_was_measure
     assert all("Try: --batch-sizes 8,32,128; torchstone tune" in str(one) for one in said)
 
 
+@pytest.mark.parametrize(("faster", "told"), [(1.0, False), (1.4, False), (4.0, True), (0.25, True)])
+def test_phases_of_other_steps_than_those_of_the_rate_are_said_to_be_so(faster, told):
+    run = summary([({"batch_size": 8}, 0.1)], phases={"data": 0.5, "forward": 0.5})
+    (case,) = run.cases
+    mean = case.estimates["step_time_mean"]
+    estimates = {**case.estimates, "step_time_mean": msgspec.structs.replace(mean, value=mean.value / faster)}
+    first, *_ = read_phases(msgspec.structs.replace(case, estimates=estimates), run.machine)
+    assert ("the machine was not equally busy" in first.seen) is told
+
+
 def test_a_batch_that_ran_out_is_not_advised():
     points = [
         ({"batch_size": b, "precision": p}, 0.01 + 1e-4 * b) for p in ("bf16", "fp32") for b in (8, 64, 512, 1024)

@@ -8,7 +8,7 @@ import torch
 from build import a_case
 from torch import nn
 
-from torchstone.core.schema.case import Placement
+from torchstone.core.schema.case import Placement, Task
 from torchstone.core.schema.model import InputSpec, LoadedModel
 from torchstone.core.schema.own_data import OwnData
 from torchstone.execution.worker.auto_settings import brought, settle
@@ -157,6 +157,21 @@ def test_what_the_users_own_loader_has_is_told_by_its_rehearsal():
     assert apple.settings["pin_memory"] is False, "nor an Apple GPU"
     card = brought(a_model(samples=samples, facts=facts), own_case(placement=Placement("cuda")))
     assert card.settings["pin_memory"] is True
+
+
+@pytest.mark.parametrize(
+    ("items", "own", "task", "batch"),
+    [(1000, None, Task.TRAIN, 32), (40, None, Task.TRAIN, 10), (3, None, Task.TRAIN, 1), (1000, 1, Task.TRAIN, 1),
+     (1000, None, Task.INFER, None)],
+    ids=["many", "few", "next to none", "of its loader", "inference"],
+)  # fmt: skip
+def test_a_training_on_a_dataset_without_a_batch_size_has_a_usual_one(items, own, task, batch):
+    facts = {} if own is None else {"own_batch_size": own}
+    case = own_case(task=task)
+    assert brought(a_model(samples=list(range(items)), facts=facts), case).settings.get("batch_size") == batch
+    assert brought(a_model(samples=list(range(items)), facts=facts), case).filled(case, ()) == case, (
+        "what was named stays"
+    )
 
 
 def test_an_example_brings_the_rows_that_it_has():

@@ -1,5 +1,6 @@
 """loss_diverged and loss_spikes: what they say of a training, and what they advise that is not done already."""
 
+import math
 from typing import Any
 
 import pytest
@@ -24,6 +25,19 @@ def test_a_loss_that_diverged_is_doubtful_and_says_how_far_it_went():
     assert "diverged in 3 of 3 trials" in found.message
     assert found.message.endswith("minimum 1.32, last 37.5")
     assert not look("loss_spikes", of_losses([({}, rising())]))
+
+
+@pytest.mark.parametrize(
+    ("losses", "says"),
+    [
+        ([math.nan] * 20, "it never was a number: check the inputs for NaN"),
+        ([2.0] * 10 + [math.nan] * 10, "measure again with --axis learning_rate=0.0001 (it was 0.001)"),
+    ],
+    ids=["from the first step", "later"],
+)
+def test_a_loss_that_never_was_a_number_is_not_blamed_on_the_learning_rate(losses, says):
+    (found,) = look("nan_loss", of_losses([({}, losses)]))
+    assert found.advice.startswith(says)
 
 
 def test_spikes_are_a_remark():

@@ -1,5 +1,6 @@
 """Data that a user's function returns: what becomes of a Dataset, a DataLoader, an iterable of batches."""
 
+import re
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSam
 
 from torchstone.core.errors import Unsupported, UsageError
 from torchstone.core.schema.model import LoadedModel
+from torchstone.execution.worker.outcome import own_lines
 from torchstone.plugins import registry
 from torchstone.plugins.tasks._batches import Loaded, Resident, open_batches
 
@@ -78,6 +80,7 @@ def test_batches_of_the_size_asked_for_go_through_module_and_loss(data, names, h
         assert batch.items == 4
         assert set(batch.tensors) == names
         assert model.forward(model.module, batch.tensors).shape == (4, 10)
+        assert model.loss is not None
         assert model.loss is not None
         assert model.loss(model.module, batch.tensors).dim() == 0
     batches.close()
@@ -198,6 +201,64 @@ def test_without_a_loss_the_target_that_a_module_does_not_take_is_left_out():
 def test_data_that_cannot_be_used_says_why(data, says):
     with pytest.raises(UsageError, match=says):
         adopted(data)
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        ([None, None], r"f: list_of\[0\] is None: its __getitem__ returns nothing there"),
+        ([(X[0], 1), (X[1], None)], r"list_of\[1\]\[1\] is None"),
+        ([{"text": "good"}, {"text": "bad"}], r"list_of\[0\]\['text'\] is a str, not a tensor: return its tokens"),
+        (
+            [(X[0], 1), (X[1][:2], 1)],
+            r"\[0\]\[0\] has the shape \(4,\), list_of\[1\]\[0\] \(2,\): bring all to one size",
+        ),
+        ([(object(), 1)] * 2, r"is a object, not a tensor or an array: make it one in __getitem__"),
+        ([{"x": X[0]}, {"x": X[0], "y": 1}], r"list_of\[1\] has other parts than list_of\[0\]"),
+    ],
+    ids=["none", "none inside", "text", "sizes", "object", "keys"],
+)
+def test_items_that_make_no_batch_are_named(items, says):
+    class list_of(Dataset[Any]):  # noqa: N801 - it is quoted in the message
+        def __len__(self):
+            return len(items)
+
+        def __getitem__(self, index):
+            return items[index]
+
+    with pytest.raises(UsageError, match=says):
+        adopted(list_of())
+
+
+class Gives(nn.Module):
+    """Returns a dictionary, with its own loss where it is called with the targets."""
+
+    def forward(self, x, y=None):
+        found = {"prediction": x.sum(1)}
+        return found if y is None else {**found, "loss": ((found["prediction"] - y) ** 2).mean()}
+
+
+def test_a_module_may_take_the_targets_itself_and_a_loss_may_be_a_dictionary():
+    loss = lambda output, target: {"loss": (output["prediction"] - target).abs().mean(), "other": 1}
+    for model in (adopted(PAIRS, loss=None, module=Gives()), adopted(PAIRS, loss=loss, module=Gives())):
+        batch = feed(model).next()
+        assert set(model.forward(model.module, batch.tensors)) == {"prediction"}
+        assert model.loss is not None
+        assert model.loss(model.module, batch.tensors).dim() == 0
+
+
+def test_an_error_tells_what_the_model_and_the_loss_were_given():
+    for target, module, says in (
+        (Y + 10, nn.Linear(4, 10), r"the loss was given output float32 \(4, 10\), target int64 \(4,\) from 1\d to 1\d"),
+        (Y, nn.Linear(5, 10), r"the model was given input float32 \(4, 4\)"),
+    ):
+        model = adopted(TensorDataset(X, target), module=module)
+        assert model.loss is not None
+        with pytest.raises((IndexError, RuntimeError)) as caught:
+            model.loss(model.module, feed(model).next().tensors)
+        (note,) = caught.value.__notes__
+        assert re.match(says, note)
+        assert f"  {note}\n" in own_lines(caught.value)
 
 
 @pytest.mark.parametrize("data", [PAIRS, DataLoader(PAIRS)], ids=["dataset", "loader"])

@@ -129,6 +129,37 @@ def test_a_mistake_while_importing_and_an_exit_are_told_too(tmp_path: Path) -> N
         load(f"{tmp_path}/mine.py:load")
 
 
+def test_an_exit_while_importing_is_told_without_the_interpreters_lines(tmp_path: Path) -> None:
+    own = "p = argparse.ArgumentParser(); p.add_argument('--lr', required=True); p.parse_args([])"
+    (tmp_path / "mine.py").write_text(f"import argparse\n{own}\ndef load(): ...\n")
+    with pytest.raises(UsageError) as caught:
+        load(f"{tmp_path}/mine.py:load")
+    assert str(caught.value).splitlines()[1:] == [f"  {tmp_path}/mine.py:2 in <module>: {own}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def load(): ...\nfor _ in range(9):\n    loss.backward()\n", 2),
+        ("def fit():\n    for _ in range(9):\n        loss.backward()\ndef load(): ...\nfit()\n", 5),
+        ("def load(): ...\nif __name__ == '__main__':\n    for _ in range(9):\n        load().backward()\n", None),
+        ("def load():\n    for _ in range(9):\n        loss.backward()\n", None),
+    ],
+    ids=["loop", "call", "guarded", "function"],
+)
+def test_a_file_that_trains_where_it_is_imported_is_refused_before_it_runs(
+    tmp_path: Path, text: str, line: int | None
+) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    if line is None:
+        assert PY.card(f"{tmp_path}/mine.py:load", {}).own
+        return
+    with pytest.raises(
+        UsageError, match=rf"mine.py:{line}: trains as soon as it is imported; put that below `if __name"
+    ):
+        PY.card(f"{tmp_path}/mine.py:load", {})
+
+
 def test_running_out_of_memory_is_the_trials_outcome(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def load(): raise MemoryError\n")
     with pytest.raises(MemoryError):

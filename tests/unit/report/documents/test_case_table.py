@@ -193,3 +193,12 @@ def test_axes_of_one_workload_are_columns_and_what_is_fixed_stands_above():
     assert lines[0] == "train net:cnn on cuda:0, data synthetic"
     assert lines[1] == "  precision bf16, compile off"
     assert lines[2].startswith("  fed by a DataLoader over synthetic data, num_workers as in its column")
+
+
+def test_of_a_training_of_single_items_the_larger_batch_comes_first_and_the_largest_phase_after_it():
+    phases = {"data": 0.2, "forward": 0.2, "backward": 0.2, "optimizer": 0.4}
+    notes = [text.text for text in note_parts(summary([({"batch_size": 1}, 0.1)], phases=phases))]
+    first, largest, *memory = notes
+    assert first.startswith("batch_size is 1, and no larger one was measured")
+    assert largest.startswith("optimizer is 40 % of the step (40.0 ms)")
+    assert all(note.startswith("peak memory") for note in memory)

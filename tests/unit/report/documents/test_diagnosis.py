@@ -100,6 +100,16 @@ def test_a_cause_whose_remedy_did_not_help_is_ruled_out():
     assert "ruled out something else: its remedy was measured, without effect" in " ".join(text.split())
 
 
+def test_what_was_faster_at_a_first_look_is_not_told_as_slower():
+    diagnosis = msgspec.structs.replace(a_diagnosis(), applied=None)
+    for look, says in (
+        (2.28, "gain not known: what was faster at a first look"),
+        (0.9, "gain no setting that was tried"),
+    ):
+        tried = (Tried("loader", WhatIf({"batch_size": 4}, "x"), message="a first look", first_look=look),)
+        assert says in " ".join(shown(msgspec.structs.replace(diagnosis, tried=tried)).split())
+
+
 def test_the_files_come_last():
     files = (Path("a/bottleneck_report.md"), Path("a/performance_report.md"))
     text = shown(a_diagnosis(), reports=files, record="r.jsonl")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import msgspec
-from build import a_run, a_sweep, a_trial
+from build import a_case, a_run, a_sweep, a_trial
 from stored import a_stored_run, case, machine
 
 from torchstone.analysis.summary import summarize
@@ -41,7 +41,7 @@ def test_what_is_tied_is_named_and_the_smaller_memory_recommended():
 def test_one_case_has_its_rate_its_step_and_its_memory():
     (text,) = answered(POINTS[:1])
     assert text.startswith("286 images/s (95 % confidence interval 27")
-    assert "28.0 ms a step, " in text
+    assert "28.0 ms a step of 8 images, " in text
     assert text.endswith("iB.")
 
 
@@ -58,6 +58,15 @@ def test_the_step_beside_a_rate_is_the_mean_and_a_median_far_from_it_has_a_note(
     assert not [part for part in note_parts(summarize(entry_of(a_sweep(POINTS), Path()))) if "half of" in part.text]
 
 
+def test_the_time_of_a_step_is_the_mean_that_goes_with_the_rate_and_with_the_phases():
+    a_stall = [0.01] * 19 + [0.81]  # as where another process takes the core: the median does not see it
+    four = a_case({"batch_size": 4})
+    run = summarize(entry_of(a_run([a_trial(a_stall, items=4, case_id=four.case_id)], cases=[four]), Path("x")))
+    (text,) = answer_lines(run)
+    assert "80.0 images/s" in text
+    assert "50.0 ms a step of 4 images" in text
+
+
 def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
     wide = summarize(entry_of(a_sweep(POINTS, spread=0.6), Path("x")))
     (text,) = answer_lines(wide)
@@ -72,7 +81,7 @@ def test_nothing_is_chosen_on_top_of_trials_that_differ_too_much():
     assert "speed-up" not in shown
     assert "±6" not in shown
     (alone,) = answered(POINTS[:1], spread=0.6)
-    assert alone.startswith("About 332 images/s, 24.1 ms a step, ")
+    assert alone.startswith("About 332 images/s, 24.1 ms a step of 8 images, ")
     assert "; 3 trials differ too much for an interval" in alone
 
 

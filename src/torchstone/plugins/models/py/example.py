@@ -9,7 +9,8 @@ A batch, with the items along dimension 0 of every tensor, is one of
 `loss` is called as `loss(output, targets)` where the batch has its targets beside the inputs, or the loss is torch's
 own (nn.CrossEntropyLoss(), nn.functional.cross_entropy). Where the batch is a dictionary it is called as
 `loss(module, batch)`, unless its first argument has the name of an output (output, outputs, logits, prediction, …).
-Without a loss, a dictionary with labels trains on the `.loss` of what the module returns.
+Without a loss, a dictionary with labels trains on the `.loss` of what the module returns, and so does a pair whose
+targets the module may be called with, too: `forward(x, y=None)`. A loss may be a dictionary with the entry `loss`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import msgspec
 import torch
 
 from torchstone.core.errors import UsageError
+from torchstone.plugins.models.py.given import noted
 from torchstone.plugins.models.py.returned import first_argument, kind_of
 
 TARGETS = ("labels", "label", "targets", "target")
@@ -97,8 +99,10 @@ def calls_of(where: str, module: Any, loss: Any, tensors: Mapping[str, Any], nam
     forward = _forward(module, names if naming.positional(batch) else None)
     labels = _TARGET if naming.with_target else next((name for name in TARGETS if name in tensors), None)
     if loss is None:
-        own = labels is not None and not naming.with_target
-        return Calls(forward, scalar(where, _own_loss) if own else None)
+        if naming.with_target:
+            takes = naming.positional(batch) and _takes_targets(module, len(names))
+            return Calls(forward, scalar(where, _own_loss_of((*names, _TARGET))) if takes else None)
+        return Calls(forward, scalar(where, _own_loss) if labels is not None else None)
     if not naming.with_target and not on_output(loss):
         return Calls(forward, scalar(where, loss))
     if labels is None:
@@ -107,9 +111,18 @@ def calls_of(where: str, module: Any, loss: Any, tensors: Mapping[str, Any], nam
 
 
 def _against(labels: str, loss: Any, forward: Work) -> Work:
-    if not torchs_own(loss):
-        return lambda network, tensors: loss(forward(network, tensors), tensors[labels])
-    return lambda network, tensors: loss(logits_of(forward(network, tensors)), tensors[labels])
+    plain = torchs_own(loss)
+
+    def against(network: Any, tensors: Mapping[str, Any]) -> Any:
+        output = forward(network, tensors)
+        output = logits_of(output) if plain else output
+        try:
+            return loss(output, tensors[labels])
+        except Exception as error:
+            noted(error, "the loss", {"output": output, labels: tensors[labels]})
+            raise
+
+    return against
 
 
 def on_output(loss: Any) -> bool:
@@ -135,6 +148,8 @@ def scalar(where: str, work: Work) -> Work:
 
     def loss(network: Any, tensors: Mapping[str, Any]) -> Any:
         value = work(network, tensors)
+        if isinstance(value, Mapping) and "loss" in value:
+            value = value["loss"]
         if not isinstance(value, torch.Tensor) or value.dim() != 0:
             shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else kind_of(value)
             raise UsageError(f"{where}: the loss is {shape}, not a scalar tensor")
@@ -164,25 +179,60 @@ def _called(name: str) -> str:
 
 def _forward(module: Any, positional: tuple[str, ...] | None) -> Work:
     if positional is not None:
-        return lambda network, tensors: network(*[tensors[name] for name in positional])
+
+        def by_place(network: Any, tensors: Mapping[str, Any]) -> Any:
+            try:
+                return network(*[tensors[name] for name in positional])
+            except Exception as error:
+                noted(error, "the model", {name: tensors[name] for name in positional})
+                raise
+
+        return by_place
     parameters = inspect.signature(module.forward).parameters
     starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind not in starred}
     dropped = {name for name in TARGETS if name not in needed}
-    return lambda network, tensors: network(**{name: t for name, t in tensors.items() if name not in dropped})
+
+    def by_name(network: Any, tensors: Mapping[str, Any]) -> Any:
+        given = {name: tensor for name, tensor in tensors.items() if name not in dropped}
+        try:
+            return network(**given)
+        except Exception as error:
+            noted(error, "the model", given)
+            raise
+
+    return by_name
 
 
 def _needed(module: Any) -> int:
     """Return how many positional arguments a module must be called with; one that takes any number needs them all."""
+    parameters = _by_place(module)
+    return -1 if parameters is None else sum(p.default is p.empty for p in parameters)
+
+
+def _takes_targets(module: Any, place: int) -> bool:
+    """Say whether the argument at this place is called as targets are."""
+    parameters = _by_place(module) or []
+    return len(parameters) > place and parameters[place].name in (*TARGETS, "y")
+
+
+def _by_place(module: Any) -> list[inspect.Parameter] | None:
     parameters = inspect.signature(module.forward).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
-        return -1
+        return None
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in by_place and p.default is p.empty for p in parameters)
+    return [p for p in parameters if p.kind in by_place]
+
+
+def _own_loss_of(positional: tuple[str, ...]) -> Work:
+    return lambda network, tensors: _loss_in(network(*[tensors[name] for name in positional]))
 
 
 def _own_loss(network: Any, tensors: Mapping[str, Any]) -> Any:
-    output = network(**tensors)
+    return _loss_in(network(**tensors))
+
+
+def _loss_in(output: Any) -> Any:
     loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if loss is None:
         raise UsageError("the model returns no `.loss` for its labels; return (module, example, loss)")

@@ -41,7 +41,7 @@ def find(name: str) -> Target:
     place, colon, function = name.rpartition(":")
     if not colon:
         place, function = name, ""
-    is_path = place.endswith(".py") or os.sep in place or "/" in place
+    is_path = place.endswith(".py") or os.sep in place or "/" in place or place in (os.curdir, os.pardir)
     file = _file(place) if is_path else module_file(place)
     if file is None:  # a compiled module says nothing of its functions before it is imported
         if not function:
@@ -52,6 +52,9 @@ def find(name: str) -> Target:
         raise UsageError(f"py:{name}: name the function: py:{place}:{next(iter(text.functions), 'function')}")
     if not text.binds(function):
         raise UsageError(f"py:{name}: {unknown('function', function, text.functions)} (in {file})")
+    if (line := text.trains_at) is not None:
+        guard = "if __name__ == '__main__':"
+        raise UsageError(f"{file}:{line}: trains as soon as it is imported; put that below `{guard}`, or in a function")
     return Target(file if is_path else None, None if is_path else place, function)
 
 
@@ -136,6 +139,7 @@ class Text:
             self._bound.update(_binds(node))
             self._words.update(_says(node))
         self._makes_more = bool(_MAKERS & (self._bound.keys() | self._words.keys()))
+        self.trains_at = _trains_at(tree)
 
     @property
     def functions(self) -> list[str]:
@@ -151,6 +155,28 @@ class Text:
         found = [node for node in self._tops if node.name == name]
         plain = len(found) == self._bound[name] == 1 and not found[0].decorator_list  # which may change what it takes
         return found[0] if plain and name not in self._words and not self._makes_more else None
+
+
+def _trains_at(tree: ast.Module) -> int | None:
+    """Return the line of a training that the import would do: each trial imports the file, and would wait for it."""
+    train = {n.name for n in tree.body if isinstance(n, ast.FunctionDef) and _goes_back(n)}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _guards(node):
+            continue
+        called = getattr(getattr(node, "value", None), "func", None)
+        if _goes_back(node) or (isinstance(called, ast.Name) and called.id in train):
+            return node.lineno
+    return None
+
+
+def _guards(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
+
+
+def _goes_back(node: ast.AST) -> bool:
+    """Say whether there is a loop in which `backward` is called."""
+    loops = (n for n in ast.walk(node) if isinstance(n, ast.For | ast.While))
+    return any(isinstance(n, ast.Attribute) and n.attr == "backward" for loop in loops for n in ast.walk(loop))
 
 
 def _binds(node: ast.AST) -> list[str]:

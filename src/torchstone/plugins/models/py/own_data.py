@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import Scalar
 from torchstone.plugins.models.py.example import Naming, naming_of
+from torchstone.plugins.models.py.items import check_items
 from torchstone.plugins.models.py.own_loader import (
     OwnItems,
     OwnLoader,
@@ -85,7 +86,10 @@ def _first_items(where: str, dataset: Any, collate: Any) -> Any:
     """Return a batch of two items: of a slow data set, a whole one takes long."""
     if not len(dataset):
         raise UsageError(f"{where}: its data set is empty")
-    return collate([dataset[number] for number in range(min(2, len(dataset)))])
+    items = [dataset[number] for number in range(min(2, len(dataset)))]
+    if collate is default_collate:
+        check_items(where, dataset, items)
+    return collate(items)
 
 
 def _of_loader(where: str, module: Any, loss: Any, loader: Any) -> DataAtHand:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ from torchstone.plugins.models.py.arguments import check_call, completed
 from torchstone.plugins.models.py.function_source import Target, own_places, package_of
 
 _OWN_FOLDER = str(Path(__file__).resolve().parents[3])
+_INTERPRETER = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _MISSING = object()
 _running = 0  # how many of the user's functions are being imported or called just now
 
@@ -124,5 +127,5 @@ def own_lines(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"\n  {error.filename}:{error.lineno}: {(error.text or '').strip()}"
     own = [f for f in frames if not f.filename.startswith((_OWN_FOLDER, "<")) and "site-packages" not in f.filename]
-    own = [f for f in own if not f.filename.startswith(str(Path(importlib.__file__).parent))]
+    own = [f for f in own if not f.filename.startswith(_INTERPRETER)]
     return "".join(f"\n  {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in own)

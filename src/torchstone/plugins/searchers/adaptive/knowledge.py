@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import NamedTuple
 
-from torchstone.core.schema.search import Part, Point, ProbeResult, SearchProblem
+from torchstone.core.schema.search import PATIENCE_S, Part, Point, ProbeResult, SearchProblem
 from torchstone.plugins.searchers._ledger import FINALISTS, Ledger, key_of, value_of
 from torchstone.plugins.searchers.adaptive.costs import Costs
 from torchstone.plugins.searchers.adaptive.failures import Failures
@@ -120,7 +120,7 @@ class Knowledge:
         return self._failures.likely(number)
 
     def budget(self) -> Budget:
-        """Return what may be spent: the user's limit, or shares of what everything would cost."""
+        """Return what may be spent: the user's limit, or shares of what everything would cost, up to PATIENCE_S."""
         spent_s = self._ledger.spent_s
         points = self.open_points()
         everything_s = sum(self.cost_s(n, Part.WHOLE, self.means[n], 1.0) for n in points)
@@ -129,7 +129,8 @@ class Knowledge:
             limit_s = self.brief.most_cost_s
             return Budget(limit_s - spent_s, limit_s - spent_s, everything_s)
         easy_s, limit_s = (
-            min(1.0, max(share, FEWEST / len(self.means))) * everything_s - spent_s for share in (SHARE, MOST)
+            min(PATIENCE_S, min(1.0, max(share, FEWEST / len(self.means))) * everything_s) - spent_s
+            for share in (SHARE, MOST)
         )
         return Budget(easy_s, limit_s, everything_s)
 
