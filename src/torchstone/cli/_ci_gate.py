@@ -30,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the answer; return 0, 1 (proven slower) or 4 (something was not measured)."""
     from torchstone.analysis.ci.assessment import Conclusion
     from torchstone.report.documents.ci import ci_document
+    from torchstone.report.documents.ci_wording import other_results
 
     found = assessment(options)
     if found.conclusion is Conclusion.SLOWER and (acceptance := _acceptance(options, found)) is not None:
@@ -37,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
     document = ci_document(found)
     print(plain(document.title))
     print(plain(document.headline))
+    if other := other_results(found):
+        print(plain(other))
     print(_commits(found))
     if found.conclusion is Conclusion.SLOWER:
         return ExitCode.NO

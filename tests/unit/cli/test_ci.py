@@ -150,6 +150,10 @@ def test_the_gate_works_outside_of_a_job(server, result, monkeypatch, name):
 def test_the_gate_says_of_which_commits_its_answer_is(server, result, capsys):
     main(["ci", "gate", result({"a": SAME})])
     assert capsys.readouterr().out.splitlines()[-1] == f"of {HEAD[:9]} against {BASE[:9]}"
+    main(["ci", "gate", result({"a": FASTER}, more={"results": (2.5, 2.1)})])
+    assert (
+        "Not the same computation: a. First that differs: loss 2.10000, of the base 2.50000." in capsys.readouterr().out
+    )
 
 
 @pytest.fixture
