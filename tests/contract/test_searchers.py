@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from torchstone.core.schema.axis import Scalar
-from torchstone.core.schema.search import Part, Point, Probe, ProbeResult, SearchProblem
+from torchstone.core.schema.search import PATIENCE_S, Part, Point, Probe, ProbeResult, SearchProblem
 from torchstone.core.schema.trial import Status
 from torchstone.plugins import registry
 
@@ -89,6 +90,18 @@ def test_keeps_to_a_number_of_probes(searcher, most):
 def test_keeps_to_a_cost(searcher):
     probes, _ = searched(searcher, SearchProblem(AXES, POINTS, most_cost_s=10.0))
     assert sum(well(p).cost_s for p in probes[:-1]) < 10.0
+
+
+def test_adaptive_bounds_itself_where_probes_are_long_and_no_cost_is_given():
+    def slow(probe):
+        return msgspec.structs.replace(well(probe), cost_s=100.0)
+
+    adaptive = registry.load("searchers", "adaptive")
+    probes, found = searched(adaptive, SearchProblem(AXES, POINTS), slow)
+    assert 100.0 * len(probes) <= PATIENCE_S
+    assert found
+    longer, _ = searched(adaptive, SearchProblem(AXES, POINTS, most_cost_s=2.5 * PATIENCE_S), slow)
+    assert PATIENCE_S < 100.0 * len(longer) <= 2.5 * PATIENCE_S
 
 
 @pytest.mark.parametrize("points", [(), POINTS[5:6], POINTS[:2]])

@@ -51,7 +51,7 @@ def read_phases(case: CaseSummary, machine: Machine) -> list[Advice]:
     if not found or mean is None or not mean.value > 0.0 or 1.0 / _APART <= apart_s / mean.value <= _APART:
         return found
     steps_s = units.quantity(apart_s, "s"), units.quantity(mean.value, "s")
-    why = f"the steps with phases took {steps_s[0]}, the others {steps_s[1]}: the machine was not equally busy"
+    why = f"the steps with phases took {steps_s[0]}, the others {steps_s[1]}: the shares are rough"
     seen = f"{found[0].seen}; {why}"
     return [msgspec.structs.replace(found[0], seen=seen), *found[1:]]
 

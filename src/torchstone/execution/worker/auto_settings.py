@@ -22,8 +22,8 @@ from torchstone.plugins.machine_protocols import Device
 SETTING = "setting_"  # what the names of these facts begin with
 DEVICE = "device"
 
-# The word that leaves an axis to the device, and what leaves it as torch has it.
 _BATCH = 32  # of a training on a Dataset, where nobody says; the most that Masters & Luschi advise (arXiv:1804.07612)
+# The word that leaves an axis to the device, and what leaves it as torch has it.
 _LEFT: Mapping[str, Scalar] = {"threads": 0, "channels_last": "auto", "fused": "auto", "sdpa": "auto"}
 _TORCHS: Mapping[str, Scalar] = {"threads": 0, "channels_last": False, "fused": "off", "sdpa": "auto"}
 

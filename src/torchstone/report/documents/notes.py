@@ -9,7 +9,6 @@ from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.curves import (
     curve_of,
     curves,
-    phases_s,
     ran_out,
     read_memory,
     read_phases,
@@ -65,7 +64,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         single = read_single_items(case, run)  # with larger batches, the phases have other shares
-        phases = _phases(case, run, 1 if single else _PHASES)
+        phases = read_phases(case, run.machine)[: 1 if single else _PHASES]
         read = (*single, *phases, *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
 
@@ -87,19 +86,6 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
     )
 
 
-def _phases(case: CaseSummary, run: RunSummary, most: int) -> Iterator[str]:
-    """Yield what at most so many phases of a step say; before that, where it is so, that their pass had other steps."""
-    told, whole = read_phases(case, run.machine), case.estimates.get("step_time_mean")
-    step_s = sum(phases_s(case).values())
-    if told and whole is not None and not 1.0 <= _MUCH_LONGER * step_s / whole.value <= _MUCH_LONGER**2:
-        step, mean = units.quantity(step_s, "s"), units.quantity(whole.value, "s")
-        yield (
-            f"phases are measured in a pass of their own, whose mean step took {step}, not {mean}: the machine was not "
-            "the same in both, so their shares are rough"
-        )
-    yield from map(str, told[:most])
-
-
 def _of_best(
     run: RunSummary, best: CaseSummary, cases: Sequence[CaseSummary], varying: Sequence[str], *, every: bool
 ) -> Iterator[str]:
@@ -108,7 +94,7 @@ def _of_best(
     if curve is not None:
         yield _times(curve, best, varying)
         yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from _phases(best, run, _PHASES)
+    yield from map(str, read_phases(best, run.machine)[:_PHASES])
     if not every:
         return
     for case, other in curves(cases, run.machine):

@@ -95,7 +95,7 @@ def test_phases_of_other_steps_than_those_of_the_rate_are_said_to_be_so(faster, 
     mean = case.estimates["step_time_mean"]
     estimates = {**case.estimates, "step_time_mean": msgspec.structs.replace(mean, value=mean.value / faster)}
     first, *_ = read_phases(msgspec.structs.replace(case, estimates=estimates), run.machine)
-    assert ("the machine was not equally busy" in first.seen) is told
+    assert ("the shares are rough" in first.seen) is told
 
 
 def test_a_batch_that_ran_out_is_not_advised():
