@@ -53,7 +53,7 @@ class TuneProgress:
         axes = ", ".join(f"{axis} ({len(values)})" for axis, values in spec.axes.items())
         workload = spec.base.workload
         self._print(f"tuning {workload.task} {workload.model} on {spec.base.placement} for {spec.objective}:")
-        most = f", at most {PATIENCE_S / 60:g} min of probes (--within T for all of it)" * _may_take_long(spec)
+        most = f", about {PATIENCE_S / 60:g} min of probes at most (--within T for all of it)" * _may_take_long(spec)
         self._print(f"{points} settings of {axes}; searcher {spec.searcher}{most}")
         if "num_workers" not in spec.axes and workload.data in ("synthetic", "example"):
             own = workload.data == "example" and spec.base.configuration.get("feed") == "loader"

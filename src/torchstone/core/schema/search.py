@@ -10,7 +10,7 @@ import msgspec
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.trial import Status
 
-PATIENCE_S = 600.0  # the most that the searcher `adaptive` spends of its own accord, in seconds of trials
+PATIENCE_S = 600.0  # of trials, after which the searcher `adaptive` ends of its own accord if it has measured a step
 Point = Mapping[str, Scalar]  # a value for each axis that varies
 
 

@@ -28,7 +28,7 @@ class Adaptive:
             return []
         known = Knowledge(brief)
         for probe in opening(known):
-            if not known.affords(known.mean_cost_s()):
+            if not known.affords(known.mean_cost_s()) or (known.is_late() and known.measured()):
                 break
             known.hear((yield probe))
         while (proposed := proposal(known)) is not None:

@@ -88,6 +88,10 @@ class Knowledge:
         """Say whether the user's own limits leave room for a probe of that cost."""
         return self._ledger.open(cost_s)
 
+    def is_late(self) -> bool:
+        """Say whether PATIENCE_S are spent, or would be after another probe; never where the user gave a limit."""
+        return self.brief.most_cost_s is None and self._ledger.spent_s + self.mean_cost_s() > PATIENCE_S
+
     def mean_cost_s(self) -> float:
         """Return what a probe has cost so far, in the mean."""
         return self._ledger.mean_cost_s()
