@@ -51,7 +51,8 @@ BESIDE = (
     "The report continues: torchstone report --format md",
     "More is left out here; all of it: torchstone report --format pdf,md",
     "pictures need vl-convert-python: pip install 'torchstone[charts]'",
-    "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}", "at least {0}", "at most {0}",
+    "{0} trials differ too much for an interval (wider than ±50 %): --trials {1}",
+    "probes alone differ too much for an interval (wider than ±50 %)", "at least {0}", "at most {0}",
 )  # fmt: skip
 # Columns of values of pictures, as tables of pages name them.
 _COLUMNS = (

@@ -21,7 +21,7 @@ from torchstone.report.pictures import file_name
 
 # Column of comparative_statistics.csv → figure of which it is the mean over the Cases of a run.
 _MEANS = {
-    "mean_throughput": "throughput", "mean_step_time_s": "step_time",
+    "mean_throughput": "throughput", "mean_step_time_s": "step_time_mean",
     "mean_latency_per_batch_p50_s": "latency_per_batch_p50_s",
     "mean_latency_per_batch_p95_s": "latency_per_batch_p95_s",
     "mean_device_utilization": "device_utilization", "mean_peak_reserved_bytes": "peak_reserved_bytes",

@@ -32,7 +32,9 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 def too_wide(trials: int) -> str:
-    """Return why so many trials have no interval that is worth showing, and what to type."""
+    """Return why so many trials have no interval that is worth showing, and what to type; 0: there are only probes."""
+    if trials == 0:
+        return "probes alone differ too much for an interval (wider than ±50 %)"
     return f"{trials} trials differ too much for an interval (wider than ±50 %): --trials {max(_MORE, 2 * trials)}"
 
 
