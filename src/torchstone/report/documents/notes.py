@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchstone.analysis.advice import batch_curve
+from torchstone.analysis.advice.advice import Advice
 from torchstone.analysis.advice.choices import choice_of, choose
 from torchstone.analysis.advice.curves import (
     curve_of,
@@ -13,6 +14,7 @@ from torchstone.analysis.advice.curves import (
     read_memory,
     read_phases,
     read_single_items,
+    setting_of,
 )
 from torchstone.analysis.advice.devices import beside_the_cpu
 from torchstone.analysis.advice.grouping import groups, over_devices, varying_axes
@@ -64,8 +66,7 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
     for case in valid:
         name = f"{point_words(_values(case, varying))}: " if len(valid) > 1 else ""
         single = read_single_items(case, run)  # with larger batches, the phases have other shares
-        phases = read_phases(case, run.machine)[: 1 if single else _PHASES]
-        read = (*single, *phases, *read_memory(case, run))
+        read = (*single, *_phases(case, run, 1 if single else _PHASES), *read_memory(case, run))
         yield from (f"{name}{one}" for one in read)
 
 
@@ -86,6 +87,12 @@ def _long_steps(cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterato
     )
 
 
+def _phases(case: CaseSummary, run: RunSummary, most: int) -> list[Advice]:
+    """Return what at most so many phases of a step say; all, where a device is not filled: its causes are told."""
+    told = read_phases(case, run.machine)
+    return told if setting_of(case, run.machine).idle is not None else told[:most]
+
+
 def _of_best(
     run: RunSummary, best: CaseSummary, cases: Sequence[CaseSummary], varying: Sequence[str], *, every: bool
 ) -> Iterator[str]:
@@ -94,7 +101,7 @@ def _of_best(
     if curve is not None:
         yield _times(curve, best, varying)
         yield from map(str, batch_curve.advise(curve, best.configuration, ran_out(best, run.cases)))
-    yield from map(str, read_phases(best, run.machine)[:_PHASES])
+    yield from map(str, _phases(best, run, _PHASES))
     if not every:
         return
     for case, other in curves(cases, run.machine):

@@ -31,5 +31,5 @@ def test_a_device_without_fp64_takes_fp16_where_the_update_undoes_the_scale(monk
     if fits:
         assert scaler_on("xpu:0", fp64=False, **how)._device == "xpu"
         return
-    with pytest.raises(Unsupported, match=r"^precision=fp16: .*fp64, which this device lacks; precision=bf16"):
+    with pytest.raises(Unsupported, match=r"^precision=fp16: .*fp64, which this device lacks; use precision=bf16"):
         scaler_on("xpu:0", fp64=False, **how)

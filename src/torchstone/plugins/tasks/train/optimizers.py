@@ -31,7 +31,7 @@ def scaler(configuration: Mapping[str, Scalar], device: Device, *, fused: bool) 
     if place.type == "xpu" and unscales and not getattr(torch.xpu.get_device_properties(place), "has_fp64", True):
         raise Unsupported(
             "precision=fp16: torch's loss scaler computes in fp64, which this device lacks; "
-            "precision=bf16, or a fused optimizer without grad_clip"
+            "use precision=bf16, or a fused optimizer without grad_clip"
         )
     return torch.amp.GradScaler(device=place.type)
 
