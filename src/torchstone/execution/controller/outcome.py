@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +14,7 @@ from torchstone.execution.worker.outcome import frames_in, is_own, place
 _KILLED = "killed by SIGKILL"
 _LOADER_KILLED = "is killed by signal: Killed"  # torch's words for a process of a DataLoader
 _RANK_DIED = re.compile(r"(?P<rank>rank \d+): (?P<wrong>(killed by|exited with code) \w+( \d+)?)")
-_RANK = re.compile(r"rank \d+")  # before the stack of each rank that was asked where it is
+RANK = re.compile(r"rank \d+")  # before the stack of each rank that was asked where it is
 _KERNEL = "by the kernel's out-of-memory killer"
 
 
@@ -66,17 +66,18 @@ class TrialEnd:
 
     def _rank(self) -> str | None:
         """Return the rank whose stack has the user's own frames, where ranks were asked, and not all have such."""
-        parts = [part for part in self._by_rank() if any(is_own(file) for file, *_ in frames_in("\n".join(part)))]
-        return parts[0][0] if len(parts) == 1 else None
+        own = [rank for rank, part in self._by_rank().items() if any(is_own(file) for file, *_ in frames_in(part))]
+        return own[0] if len(own) == 1 else None
 
-    def _by_rank(self) -> Sequence[list[str]]:
-        parts: list[list[str]] = []
+    def _by_rank(self) -> Mapping[str, str]:
+        parts: dict[str, list[str]] = {}
+        rank = None
         for line in self.stack:
-            if _RANK.fullmatch(line.strip()):
-                parts.append([])
-            if parts:
-                parts[-1].append(line)
-        return parts
+            if RANK.fullmatch(line.strip()):
+                rank = line.strip()
+            elif rank is not None:
+                parts.setdefault(rank, []).append(line)
+        return {rank: "\n".join(lines) for rank, lines in parts.items()}
 
     def _traceback(self) -> str | None:
         shown = [frame for frame in self._frames() if is_own(frame[0])] or self._frames()[:3]

@@ -18,6 +18,7 @@ from torchstone.core.schema.message import Ended, Event, Stack
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.nodes.peer import Peer
 from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
+from torchstone.execution.controller.outcome import RANK
 from torchstone.plugins.machine_protocols import LiveTrial
 
 # What gloo, NCCL and torch's store say where the other end of a connection has gone.
@@ -37,6 +38,7 @@ class SpreadTrial:
         self._here, self._peers = here, tuple(peers)
         self._open: dict[int, Peer | None] = {here.fileno(): None, **{peer.fileno(): peer for peer in self._peers}}
         self._ends: list[Ended] = []
+        self._ranks: dict[int, str] = {}  # by descriptor: whose stack comes from there
         self._said = self._died = self._is_over = False  # said: the process here has said its last word; died: without
         self._ready = select.epoll()
         self._over = os.eventfd(0)  # readable from then on, so that who waits for events learns that there are none
@@ -72,13 +74,15 @@ class SpreadTrial:
         own = [event for event in events if isinstance(event, Ended)]
         self._said = self._said or bool(own)
         self._ends += own
-        return [event for event in events if not isinstance(event, Ended)]
+        here = self._here.fileno()
+        rest = [event for event in events if not isinstance(event, Ended)]
+        return [self._labelled(here, event.lines) if isinstance(event, Stack) else event for event in rest]
 
     def _heard_from(self, peer: Peer) -> list[Event]:
         found: list[Event] = []
         for answer in peer.answers():
             if isinstance(answer, Where):
-                found.append(Stack(answer.lines))
+                found.append(self._labelled(peer.fileno(), answer.lines))
             elif isinstance(answer, Over) and answer.number == peer.trials:
                 self._close(peer.fileno())
                 self._ends.append(_end_of(peer, answer))
@@ -86,6 +90,15 @@ class SpreadTrial:
             self._close(peer.fileno())
             self._ends.append(Ended(Outcome(Status.CRASHED, f"node {peer.node.name}: lost")))
         return found
+
+    def _labelled(self, source: int, lines: Sequence[str]) -> Stack:
+        """Return a Stack that begins with its rank: what the nodes send piece by piece arrives in any order."""
+        rank = self._ranks.get(source)
+        told = tuple(lines) if rank is None else (rank, *lines)
+        ranks = [line for line in lines if RANK.fullmatch(line.strip())]
+        if ranks:
+            self._ranks[source] = ranks[-1]
+        return Stack(told)
 
     def _end(self) -> Ended | None:
         """Return the end of the whole: of the first node that failed for a reason of its own, else once all have."""

@@ -11,6 +11,7 @@ from torchstone.core.schema.message import Ended, Entered, Event, Stack
 from torchstone.core.schema.trial import Outcome, Status
 from torchstone.execution.controller.nodes.trial_on_nodes import SpreadTrial
 from torchstone.execution.controller.nodes.words import AskWhere, Kill, Over, Where
+from torchstone.execution.controller.outcome import TrialEnd
 from torchstone.plugins.cluster_protocol import Node
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="ranks are forked")
@@ -197,3 +198,17 @@ def test_a_process_that_dies_without_a_word_says_how(trial, peers):
 def test_the_words_of_who_misses_a_peer_are_known(trial, here, peers, said):
     here.sends(Ended(Outcome(Status.CRASHED, said)))
     assert heard(trial) == []
+
+
+def test_the_stacks_of_two_nodes_that_arrive_in_pieces_keep_their_ranks(trial, here, peers):
+    """The piece of rank 1 with its own code comes after the other node has begun to say where rank 0 is."""
+    line = '  File "/home/me/net.py", line 17 in forward'
+    end = TrialEnd()
+    for sender, word in (
+        (peers[0], Where(("rank 1",))), (here, Stack(("rank 0",))), (peers[0], Where((line,))),
+        (here, Stack(('  File "/usr/lib/python3/site-packages/torch/nn.py", line 3 in wait',))),
+    ):  # fmt: skip
+        sender.sends(word)
+        for event in heard(trial):
+            end.stack += event.lines
+    assert " in rank 1 at " in str(end.timed_out(8.0).message)
