@@ -9,6 +9,7 @@ import msgspec
 # Up to schema 4: of a head, and of a tune in it. Neither key stands anywhere else in a record.
 _NOW = {"quest": "tune", "contest": "ab", "duel_trials": "final_trials"}
 _MARKS = (b'"quest":', b'"contest":')
+_HEADLESS = (b'{"record":"trial"', b"[")  # most of a record: looking through it would take a third of its decoding
 
 
 def in_present_words(data: bytes) -> bytes:
@@ -16,7 +17,7 @@ def in_present_words(data: bytes) -> bytes:
 
     Raises what msgspec raises where a former key stands in what is not JSON.
     """
-    if not any(mark in data for mark in _MARKS):
+    if data.startswith(_HEADLESS) or not any(mark in data for mark in _MARKS):
         return data
     plain = msgspec.json.decode(data)
     if not isinstance(plain, dict):
