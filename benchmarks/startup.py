@@ -16,22 +16,20 @@ import time
 from pathlib import Path
 
 from torchstone.core.schema.message import Event, Live
-from torchstone.core.schema.run import Head, Slot
+from torchstone.core.schema.run import Slot
 from torchstone.core.schema.trial import Trial
+from torchstone.execution.controller.observer import Silent
 
 COMMANDS = (["--help"], ["run", "--help"], ["list"], ["runs"], ["show"])
 
 
-class Gaps:
+class Gaps(Silent):
     """A Watcher that notes when a trial is in the record, and when the next one is live."""
 
     def __init__(self) -> None:
         self.ended_s: float | None = None
         self.round = -1
         self.gaps_s: list[float] = []
-
-    def begins(self, head: Head) -> None:
-        """Nothing to note."""
 
     def starts(self, slot: Slot, order: int) -> None:
         """A new round has a new template: its first trial is another question."""

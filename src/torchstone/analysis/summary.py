@@ -23,7 +23,7 @@ from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.peaks import Peaks
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import SCHEMA
-from torchstone.core.schema.trial import Status, believed, ended_well
+from torchstone.core.schema.trial import Status, ended_well, estimation_trials
 from torchstone.core.stats.moderated import Prior
 from torchstone.storage.query import Entry, TrialRow
 from torchstone.storage.stored_peaks import with_kept
@@ -146,7 +146,7 @@ def _believed(taken: tuple[TrialRow, ...]) -> list[Figures]:
 
     What one step needs is counted in some trials only, and is the same in all.
     """
-    return with_counted([trial.figures for trial in believed(ended_well(taken))])
+    return with_counted([trial.figures for trial in estimation_trials(ended_well(taken))])
 
 
 def _case(

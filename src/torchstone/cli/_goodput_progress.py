@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from torchstone.cli._progress import waiting_words
 from torchstone.core import units
 from torchstone.core.figures import figures
 from torchstone.core.plain_text import plain
@@ -14,6 +15,8 @@ from torchstone.core.schema.trial import Status
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchstone.core.schema.case import Case
     from torchstone.core.schema.message import Event
     from torchstone.core.schema.run import Head, Slot
@@ -59,6 +62,10 @@ class GoodputProgress:
 
     def finished(self, trial: Trial) -> None:
         """Nothing: `told` says it."""
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Say what the next trial waits for."""
+        self._print(waiting_words(programs))
 
     def close(self) -> None:
         """Nothing is open."""

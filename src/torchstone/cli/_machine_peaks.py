@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torchstone.cli._folder import add_folder, existing, folder_of, writable
 from torchstone.cli._measuring import busy_of
 from torchstone.core.plain_text import plain
+from torchstone.execution.controller.observer import Silent
 
 if TYPE_CHECKING:
     from torchstone.core.schema.message import Event
@@ -58,20 +59,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Telling:
+class _Telling(Silent):
     """A Watcher that says on stderr what is measured now."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet or not sys.stderr.isatty()
-
-    def begins(self, head: object) -> None:
-        """There is no run."""
-
-    def starts(self, slot: object, order: int) -> None:
-        """There is no plan."""
-
-    def finished(self, trial: object) -> None:
-        """There is no trial."""
 
     def heard(self, event: Event) -> None:
         """Say what is measured next, and wipe it at the end."""

@@ -9,7 +9,7 @@ import msgspec
 
 from torchstone.cli._parsing import words_of
 from torchstone.core.errors import UsageError
-from torchstone.core.schema.procedure import HEAPS
+from torchstone.core.schema.procedure import DISTURBED, HEAPS
 
 if TYPE_CHECKING:
     from torchstone.config.run_file import RunRequest
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # What `asked` reads and a live comparison does not use: it decides itself how long it measures.
 _OF_TRIALS = (
     "trials", "iterations", "target", "within", "budget", "time_limit", "telemetry", "no_phases", "nvtx", "profiling",
-    "no_foresight", "first", "cpu_affinity",
+    "no_foresight", "first", "cpu_affinity", "disturbed",
 )  # fmt: skip
 
 
@@ -75,6 +75,10 @@ def _add_of_trials(how: argparse._ArgumentGroup) -> None:
     how.add_argument(
         "--time-limit", metavar="T", help="start no trial after this time; `torchstone resume` continues the run"
     )
+    how.add_argument(
+        "--disturbed", choices=DISTURBED,
+        help="trials beside which other programs were busy: left out and measured again, or kept (default replace)",
+    )  # fmt: skip
     how.add_argument("--telemetry", metavar="T", help="sampling period of telemetry (default 500ms; 0: off)")
     how.add_argument("--no-phases", action="store_true", help="skip the pass that splits a step into phases")
     how.add_argument(
@@ -109,7 +113,8 @@ def with_procedure(request: RunRequest, options: argparse.Namespace) -> RunReque
     changes: dict[str, Any] = {
         "trials": at_least("--trials", options.trials, 1), "warmup": at_least("--warmup", options.warmup, 0),
         "iterations": at_least("--iterations", options.iterations, 1), "seed": at_least("--seed", options.seed, 0),
-        "isolation": options.isolation, "cpu_affinity": affinity(options.cpu_affinity), "heap": options.heap,
+        "isolation": options.isolation, "disturbed": options.disturbed,
+        "cpu_affinity": affinity(options.cpu_affinity), "heap": options.heap,
         "settings": options.settings, "profile": options.profiling or None,
         "phases": False if options.no_phases else None, "nvtx": options.nvtx or None,
         "foresee": False if options.no_foresight else None,

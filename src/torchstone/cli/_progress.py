@@ -19,8 +19,11 @@ from torchstone.execution.controller.rounds import time_of
 from torchstone.execution.timing.clock import Clock, system_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchstone.core.schema.run import Head, Slot
     from torchstone.core.schema.trial import Trial
+    from torchstone.storage.summaries import Rated
 
 
 class ProgressBar:
@@ -32,6 +35,7 @@ class ProgressBar:
         self._head: Head | None = None
         self._bar: Any = None
         self._task: Any = None
+        self._rated: dict[str, list[Rated]] = {}
         self._clock = clock
         self._began_s = clock()
         self._taken = 0
@@ -84,11 +88,20 @@ class ProgressBar:
         if self._remaining is not None:
             self._remaining.finished(trial)
         self._taken += 1
+        self._note(trial)
         bad = trial.outcome.status != Status.OK
         if not self._quiet and (self._bar is None or bad or self._verbose):
             text = f"{trial.outcome.status}: {trial.outcome.message}" if bad else units.quantity(trial.duration_s, "s")
+            text += ", disturbed by other programs" if trial.disturbed else ""
             self._print(plain(f"trial {trial.trial_id} finished ({self._count()}) {self._label()}: {text}"))
+            if self._bar is None and (so_far := self._so_far()):
+                self._print(so_far)
         self._draw("")
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Say what the next trial waits for."""
+        if not self._quiet:
+            self.say(waiting_words(programs))
 
     def say(self, text: str) -> None:
         """Write a line above the bar."""
@@ -135,12 +148,37 @@ class ProgressBar:
             left_s = max(0.0, self._time_s - (self._clock() - self._opened_s))
             self._bar.update(self._task, total=max(self._taken + 1, self._expected(left_s)))
         left = f"{units.quantity(left_s, 's', 2)} left" if left_s is not None else ""
-        text = plain(f"{self._label()} {now}").replace("[", "(").replace("]", ")")  # brackets are markup to rich
+        text = plain(f"{self._so_far() or self._label()} {now}")
+        text = text.replace("[", "(").replace("]", ")")  # brackets are markup to rich
         self._bar.update(self._task, completed=self._taken, description=text, left=left)
         self._refresh()
 
     def _refresh(self) -> None:
         self._bar.refresh()
+
+    def _note(self, trial: Trial) -> None:
+        from torchstone.core.figures import figures
+        from torchstone.storage.summaries import RATE, Rated
+
+        rate = figures(trial).values.get(RATE)
+        self._rated.setdefault(trial.case_id, []).append(Rated(trial.outcome, trial.purpose, rate, trial.disturbed))
+
+    def _so_far(self) -> str:
+        """Return the answer as it stands, once every case has been measured: of several the fastest."""
+        from torchstone.storage.summaries import rates_of
+
+        head = self._head
+        if head is None or not head.procedure.in_rounds or len(self._rated) < len(head.measurable):
+            return ""
+        cases = [case for case in head.plan.cases if case.case_id in self._rated]
+        rates = rates_of([self._rated[case.case_id] for case in cases], head.usual.deviation if head.usual else None)
+        known = [(rate, case) for rate, case in zip(rates, cases, strict=True) if rate.value is not None]
+        if not known:
+            return ""
+        rate, case = max(known, key=lambda one: one[0].value or 0.0)
+        of = f"fastest of {len(known)}, batch {case.configuration.get('batch_size')}: " if len(known) > 1 else ""
+        half = units.spread(rate.value or 0.0, rate.low, rate.high)
+        return f"so far: {of}{units.significant(rate.value or 0.0, 3)} {case.workload.item}s/s {half}".rstrip()
 
     def _label(self) -> str:
         if self._head is None:
@@ -153,6 +191,12 @@ class ProgressBar:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
+
+
+def waiting_words(programs: Sequence[tuple[str, float]]) -> str:
+    """Return what to say while a trial waits until other programs leave the CPU."""
+    busy = " and ".join(f"{name} ({cores:.1f} cores)" for name, cores in programs)
+    return f"waiting a moment: other programs are busy, {busy}"
 
 
 def _how_far(event: Progress) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from torchstone.cli._progress import waiting_words
 from torchstone.core import units
 from torchstone.core.plain_text import plain
 from torchstone.core.schema.axis import LOADER_AXES
@@ -14,6 +15,8 @@ from torchstone.core.schema.trial import Purpose, Status
 from torchstone.execution.timing.clock import system_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchstone.core.schema.answer import TuneSpec
     from torchstone.core.schema.message import Event
     from torchstone.core.schema.run import Head, Slot
@@ -98,6 +101,10 @@ class TuneProgress:
             self._fought += 1
             ended = "" if trial.outcome.status == Status.OK else f": {trial.outcome.status}"
             self._print(f"  trial {self._fought} ({units.quantity(trial.duration_s, 's')}){ended}")
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Say what the next trial waits for."""
+        self._print(waiting_words(programs))
 
     def close(self) -> None:
         """Nothing is open."""

@@ -11,7 +11,7 @@ from torchstone.config.durations import duration_s, share
 from torchstone.config.source import Source
 from torchstone.core.cores import affinity_word
 from torchstone.core.errors import UsageError, unknown
-from torchstone.core.schema.procedure import HEAPS, Procedure
+from torchstone.core.schema.procedure import DISTURBED, HEAPS, Procedure
 
 _SHORT: Mapping[str, str] = {
     "within": "within_s",
@@ -109,6 +109,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "timeout_s": _positive_s,
     "seed": _whole(0),
     "isolation": one_of(("auto", "fork", "spawn")),
+    "disturbed": one_of(DISTURBED),
     "heap": one_of(HEAPS),
     "pin_threads": truth,
     "cpu_affinity": affinity_word,

@@ -13,6 +13,7 @@ from torchstone.core.schema.claim import claims
 from torchstone.core.schema.metric import FIGURES
 from torchstone.core.schema.trial import Stage, Trial
 from torchstone.core.stats.convergence import ending, rate
+from torchstone.core.stats.disturbance import undisturbed_part
 from torchstone.core.stats.quantile import quantile
 from torchstone.core.stats.readings import Found, from_series, pool
 
@@ -49,12 +50,13 @@ def figures(trial: Trial) -> Figures:
     found: Found = communication(trial)
     trial = over_ranks(trial)
     items = raw(trial, "items")
-    found.update(_rates(trial))
-    found.update(_steps(trial))
-    found.update(_latencies(trial))
-    found.update(_generation(trial))
-    found.update(_of_load(trial))
-    found.update(_waits(trial))
+    quiet = undisturbed_part(trial)  # counters and gauges are of whole windows, and so are the items they are shared by
+    found.update(_rates(quiet))
+    found.update(_steps(quiet))
+    found.update(_latencies(quiet))
+    found.update(_generation(quiet))
+    found.update(_of_load(quiet))
+    found.update(_waits(quiet))
     found.update(_single(trial))
     found.update(_losses(trial))
     found.update(from_series(trial, sum(items) if items else None))

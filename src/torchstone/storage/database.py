@@ -13,8 +13,8 @@ from torchstone.core.errors import TorchstoneError, UsageError
 from torchstone.storage import summaries
 
 # Raise this whenever a formula in figures.py changes: stored figures are then derived again from the records.
-FIGURES_VERSION = 5
-_LAYOUT = 4
+FIGURES_VERSION = 6
+_LAYOUT = 5
 VERSION = _LAYOUT * 1000 + FIGURES_VERSION
 _PATIENCE_S = 30.0
 INDEX_FILE = "torchstone.sqlite"
@@ -37,7 +37,7 @@ CREATE TABLE trials (
     run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, place INTEGER NOT NULL, trial_id TEXT NOT NULL,
     case_id TEXT NOT NULL, number INTEGER NOT NULL, ord INTEGER NOT NULL, purpose TEXT NOT NULL,
     status TEXT NOT NULL, message TEXT, duration_s REAL NOT NULL, facts TEXT NOT NULL, figures TEXT NOT NULL,
-    PRIMARY KEY (run_id, place)
+    disturbed INTEGER NOT NULL, PRIMARY KEY (run_id, place)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX trials_by_case ON trials (case_id, run_id);
 CREATE TABLE problems (

@@ -13,7 +13,7 @@ from torchstone.core.schema.codec import decode
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.run import Source
-from torchstone.core.schema.trial import REPLICATE_COLUMNS, Status
+from torchstone.core.schema.trial import REPLICATE_COLUMNS, Status, undisturbed
 from torchstone.storage.connection import Connection, streamed
 from torchstone.storage.index import Problem, current
 from torchstone.storage.place import Place
@@ -93,7 +93,8 @@ class Store(msgspec.Struct, frozen=True):
 def measured(place: Place, figures: Sequence[str]) -> Store:
     """Return every measured Case of an output folder, or of a team's store, with these figures of its trials.
 
-    Left out are the trials of searches, since the best of many looks better than it is, and the short turns of `ab`.
+    Of a Case's trials there are those behind its estimate (`estimation_trials`). Left out are the trials of searches,
+    since the best of many looks better than it is, and the short turns of `ab`.
     """
     with current(place) as (connection, problems):
         trials = _trials(connection, figures)
@@ -115,12 +116,13 @@ def measured_of_case(connection: Connection, case_id: str, figures: Sequence[str
     trials: _Trials = {}
     for row in rows:
         found = connection.execute(
-            "SELECT facts, figures FROM trials WHERE case_id = :case_id AND run_id = :run_id AND status = :status"
-            " AND purpose = :purpose ORDER BY place",
+            "SELECT facts, figures, disturbed FROM trials WHERE case_id = :case_id AND run_id = :run_id"
+            " AND status = :status AND purpose = :purpose ORDER BY place",
             {**REPLICATE_COLUMNS, "case_id": case_id, "run_id": row[0]},
         ).fetchall()
         if found:
-            trials[row[0], case_id] = [read(text) for _, text in found], found[0][0]
+            kept = [read(text) for text in _kept([(text, bool(disturbed)) for _, text, disturbed in found])]
+            trials[row[0], case_id] = kept, found[0][0]
     known = _Known()
     return tuple(one for row in rows for one in _of_run(row, trials, {}, known))
 
@@ -173,16 +175,22 @@ def _of_run(
 
 def _trials(connection: Connection, figures: Sequence[str]) -> _Trials:
     read = _reader(figures)
-    found: _Trials = {}
+    texts: dict[tuple[str, str], tuple[list[tuple[str, bool]], str]] = {}
     rows = streamed(
         connection,
-        "SELECT run_id, case_id, facts, figures FROM trials WHERE status = :status AND purpose = :purpose "
+        "SELECT run_id, case_id, facts, figures, disturbed FROM trials WHERE status = :status AND purpose = :purpose "
         "ORDER BY run_id, place",
         REPLICATE_COLUMNS,
     )
-    for run_id, case_id, facts, text in rows:
-        found.setdefault((run_id, case_id), ([], facts))[0].append(read(text))
-    return found
+    for run_id, case_id, facts, text, disturbed in rows:
+        texts.setdefault((run_id, case_id), ([], facts))[0].append((text, bool(disturbed)))
+    return {key: ([read(text) for text in _kept(rows)], facts) for key, (rows, facts) in texts.items()}
+
+
+def _kept(rows: Sequence[tuple[str, bool]]) -> list[str]:
+    """Return the figures of the trials behind a Case's estimate. `rows`: figures, and whether it was disturbed."""
+    wanted = undisturbed([disturbed for _, disturbed in rows])
+    return [text for (text, _), keep in zip(rows, wanted, strict=True) if keep]
 
 
 def _reader(figures: Sequence[str]) -> Callable[[str], Mapping[str, float]]:

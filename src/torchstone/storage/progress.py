@@ -139,7 +139,7 @@ class Following:
     def _take_trial(self, trial: Trial) -> None:
         if trial.outcome.status == Status.INTERRUPTED:
             return
-        rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE))
+        rated = Rated(trial.outcome, trial.purpose, figures(trial).values.get(RATE), trial.disturbed)
         self._rated.setdefault(trial.case_id, []).append(rated)
         self._rates.pop(trial.case_id, None)
         self._latest.append(_Taken(trial.case_id, trial.number, rated, trial.duration_s))

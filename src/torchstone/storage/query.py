@@ -62,6 +62,7 @@ class TrialRow(msgspec.Struct, frozen=True):
     facts: Mapping[str, Scalar]
     figures: Figures
     purpose: Purpose = Purpose.REPLICATE
+    disturbed: bool = False
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -225,7 +226,8 @@ def _none(connection: Connection, word: str) -> UsageError:
 
 def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
     found = connection.execute(
-        "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures FROM trials"
+        "SELECT trial_id, case_id, number, ord, purpose, status, message, duration_s, facts, figures, disturbed"
+        " FROM trials"
         " WHERE run_id = ? ORDER BY place",
         (run_id,),
     )
@@ -237,9 +239,9 @@ def _trials(connection: Connection, run_id: str) -> tuple[TrialRow, ...]:
             trial_id, case_id, number, order, Outcome(Status(status), message),
             None if f'"{IMPORTED_FROM}"' in facts else duration_s,
             facts_of(facts) if '"nonfinite"' not in facts else decode(facts.encode(), dict[str, Scalar]),
-            figures_of(figures), Purpose(purpose),
+            figures_of(figures), Purpose(purpose), bool(disturbed),
         )
-        for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures in found
+        for trial_id, case_id, number, order, purpose, status, message, duration_s, facts, figures, disturbed in found
     )  # fmt: skip
 
 
@@ -259,4 +261,6 @@ def trial_row(t: Trial) -> TrialRow:
     """Return a trial as the index holds it: without raw values."""
     duration_s = None if IMPORTED_FROM in t.facts else t.duration_s
     outcome = Outcome(t.outcome.status, t.outcome.message)
-    return TrialRow(t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose)
+    return TrialRow(
+        t.trial_id, t.case_id, t.number, t.order, outcome, duration_s, t.facts, figures(t), t.purpose, t.disturbed
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.estimate import Finding, Verdict, verdict
 from torchstone.core.schema.run import Head, Run
-from torchstone.core.schema.trial import Outcome, Purpose, Status, believed, ended_well, replicates
+from torchstone.core.schema.trial import Outcome, Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior
 
@@ -106,6 +106,7 @@ class Rated(NamedTuple):
     outcome: Outcome
     purpose: Purpose
     rate: float | None
+    disturbed: bool = False
 
 
 class Rate(NamedTuple):
@@ -126,7 +127,7 @@ def rates_of(cases: Sequence[Sequence[Rated]], usual: float | None) -> list[Rate
 
 def believed_rates(trials: Sequence[Rated]) -> list[float]:
     """Return the throughput of each trial of a Case that stands behind its estimate."""
-    return [one.rate for one in believed(ended_well(trials)) if one.rate is not None]
+    return [one.rate for one in estimation_trials(ended_well(trials)) if one.rate is not None]
 
 
 def rates_of_values(values: Sequence[Sequence[float]], usual: float | None) -> list[Rate]:
@@ -147,7 +148,7 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
     head = run.head
     taken: dict[str, list[Rated]] = {case.case_id: [] for case in head.plan.cases}
     for trial, found in zip(run.trials, derived, strict=True):
-        taken[trial.case_id].append(Rated(trial.outcome, trial.purpose, found.values.get(RATE)))
+        taken[trial.case_id].append(Rated(trial.outcome, trial.purpose, found.values.get(RATE), trial.disturbed))
     noted: dict[str, list[Finding]] = {}
     for finding in run.findings:
         noted.setdefault(finding.subject, []).append(finding)

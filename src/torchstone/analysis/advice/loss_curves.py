@@ -13,7 +13,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.figures import loss_curve, raw
 from torchstone.core.schema.case import Task
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Trial, believed
+from torchstone.core.schema.trial import Trial, estimation_trials
 from torchstone.storage.query import read_run
 from torchstone.storage.wanted import Wanted
 
@@ -58,7 +58,7 @@ def curves_of(run: Run) -> Curves:
     for trial in run.trials:  # in one pass: an imported run may have 100,000
         taken.setdefault(trial.case_id, []).append(trial)
     for case_id, trials in taken.items():
-        for trial in believed(trials):
+        for trial in estimation_trials(trials):
             losses, items = loss_curve(trial), raw(trial, "items")
             if losses and items and sum(items) > 0.0:
                 found.setdefault(case_id, []).append(Curve(losses, fmean(items)))

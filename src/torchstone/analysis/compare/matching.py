@@ -15,7 +15,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Status, Trial, believed, ended_well
+from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials
 
 _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
@@ -167,7 +167,7 @@ def _having(side: Sequence[Taken]) -> Sequence[Taken]:
 def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
     trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
     failed = tuple(t for t in trials if t.outcome.status != Status.OK)
-    return Taken(run, case, believed(ended_well(trials)), failed)
+    return Taken(run, case, estimation_trials(ended_well(trials)), failed)
 
 
 def _listed(one: ComparedInput) -> str:

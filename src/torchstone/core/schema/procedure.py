@@ -7,6 +7,7 @@ import msgspec
 from torchstone.core.schema.fit import Fit
 
 HEAPS = ("fixed", "huge", "default")
+DISTURBED = ("replace", "keep")
 
 
 class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,6 +25,9 @@ class Procedure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     percentiles_s: float = 0.0  # a latency window may take so long, beyond its budget, to support its p95
     min_steps: int = 5
     timeout_s: float = 600.0
+    # replace: trials that other work on the machine disturbed (core/stats/disturbance.py) are left out of estimates and
+    # taken again within the time; keep: nothing is judged
+    disturbed: str = "replace"
     seed: int = 0
     isolation: str = "auto"  # fork, spawn; auto takes fork where it is safe
     # fixed: glibc keeps what it has been given; huge: and asks for huge pages of it; default: as the system has it

@@ -67,6 +67,35 @@ DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins wit
 ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
 
 
+class Cause(StrEnum):
+    """What disturbed a trial: who else used what it was measured on, or what held it up."""
+
+    PROCESSES = "processes"  # other programs used the CPU
+    STEAL = "steal"  # the hypervisor gave the CPU to other virtual machines
+    QUOTA = "quota"  # the control group's CPU quota was used up
+    STOPPED = "stopped"  # the trial was stopped by a signal
+    SWAP = "swap"  # the host moved memory to or from the disk
+    DEVICE_SHARED = "device_shared"  # other processes were on the device
+    DEVICE_THROTTLED = "device_throttled"  # heat or the hardware lowered the device's clock
+
+
+class Disturbance(msgspec.Struct, frozen=True):
+    """What else happened on the machine during the steady windows of a trial, judged by evidence alone.
+
+    `disturbed`: so much of them was disturbed that the whole trial tells little. `share`: the disturbed share of their
+    time, 0 to 1. `left_out_s`: begin and end of the parts that figures leave out, in seconds since the trial was
+    requested. `cores`: CPU cores that others held, mean over the windows; None where that was not counted.
+    `processes`: the programs that used the most CPU meanwhile, each with its cores.
+    """
+
+    disturbed: bool
+    share: float
+    causes: tuple[Cause, ...] = ()
+    left_out_s: tuple[tuple[float, float], ...] = ()
+    cores: float | None = None
+    processes: tuple[tuple[str, float], ...] = ()
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How it ended, why, and where in the user's own code if it did not end well."""
 
@@ -89,6 +118,12 @@ class Trial(msgspec.Struct, frozen=True, tag="trial", tag_field="record"):
     measurements: tuple[Measurement, ...] = ()
     series: tuple[Series, ...] = ()
     purpose: Purpose = Purpose.REPLICATE
+    disturbance: Disturbance | None = None  # None: nothing was watched, or it was not asked for
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other work on the machine disturbed it so much that its figures tell little."""
+        return self.disturbance is not None and self.disturbance.disturbed
 
     def values(self, metric: str, stage: Stage = Stage.STEADY, window: str | None = None) -> tuple[float, ...]:
         """Return the raw values of a Metric in a stage (and window, if named), rank 0, all phases left out."""
@@ -111,8 +146,13 @@ class _Taken(Protocol):
     @property
     def purpose(self) -> Purpose: ...
 
+    @property
+    def disturbed(self) -> bool: ...
+
 
 T = TypeVar("T", bound=_Taken)
+
+FEWEST_UNDISTURBED = 3  # trials that an estimate can rest on
 
 # What the index's columns say of a replicate that ended well (storage/database.py).
 REPLICATE_COLUMNS: Mapping[str, str] = {"status": str(Status.OK), "purpose": str(Purpose.REPLICATE)}
@@ -128,6 +168,27 @@ def replicates(trials: Iterable[T]) -> tuple[T, ...]:
     return tuple(trial for trial in trials if trial.purpose == Purpose.REPLICATE)
 
 
-def believed(trials: Sequence[T]) -> tuple[T, ...]:
-    """Return the trials that stand behind a number: the replicates; the probes only where there is nothing else."""
-    return replicates(trials) or tuple(trials)
+def estimation_trials(trials: Sequence[T]) -> tuple[T, ...]:
+    """Return the trials behind an estimate: the undisturbed replicates, or the probes where there is no replicate.
+
+    See `undisturbed`.
+    """
+    taken = replicates(trials) or tuple(trials)
+    kept = undisturbed([trial.disturbed for trial in taken])
+    return tuple(trial for trial, keep in zip(taken, kept, strict=True) if keep)
+
+
+def undisturbed(disturbed: Sequence[bool]) -> list[bool]:
+    """Return which trials of a case its estimate rests on, from whether each was disturbed.
+
+    Those that were not. Where they are fewer than 3, or fewer than the others: all, and their figure is one of a busy
+    machine. The rule looks at what else the machine did, never at the values of the trials.
+    """
+    quiet = sum(not one for one in disturbed)
+    is_enough = quiet >= FEWEST_UNDISTURBED and 2 * quiet >= len(disturbed)
+    return [not one or not is_enough for one in disturbed]
+
+
+def is_of_busy_machine(trials: Sequence[T]) -> bool:
+    """Return whether the estimate of these trials rests on disturbed ones, since too few others are left."""
+    return any(trial.disturbed for trial in estimation_trials(trials))

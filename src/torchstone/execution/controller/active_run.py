@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from torchstone.core.schema.machine import DeviceInfo, Machine
 from torchstone.core.schema.message import TrialRequest
 from torchstone.core.schema.page_locking import WITHOUT_EFFECT
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Run, Slot
+from torchstone.core.schema.run import Added, Answered, End, Head, Noted, Plan, Run, Slot
 from torchstone.core.schema.trial import Outcome, Purpose, Status, Trial
+from torchstone.execution.controller.busy_machine import LONGEST_WAIT_S, wait_for_quiet
 from torchstone.execution.controller.rounds import OVER, Rounds, time_of
 from torchstone.execution.controller.session import Session
 from torchstone.execution.controller.skip_policy import SkipPolicy, skipped
@@ -28,6 +30,8 @@ from torchstone.plugins.checking import look
 from torchstone.storage.record_reader import read_record, record_path
 from torchstone.storage.record_writer import RecordWriter, unwritten
 
+_PROBED_AGAIN = 2  # times, where other programs disturbed it
+_MOST_WAITED = 0.3  # of the time of a run, until other programs leave the machine
 _OVERRUN = 1.1  # times the time a run was given: what still runs then is ended
 RESUMED = "resumed"  # what findings on a resume are called
 _KEPT = (RESUMED, WITHOUT_EFFECT)  # of a whole run, by the next resume: no check would find them again
@@ -73,6 +77,7 @@ class ActiveRun:
         self._well = {trial.case_id for trial in so_far.trials if trial.outcome.status == Status.OK}
         self._order = len(so_far.trials)
         self._round: int | None = None
+        self._may_be_busy, self._waited_s = True, 0.0
         self._foresight = SkipPolicy(so_far)
 
     def add(self, case: Case) -> None:
@@ -87,9 +92,20 @@ class ActiveRun:
     ) -> Trial:  # fmt: skip
         """Take one trial of a Case, by the session's Procedure unless another is given, and return it, recorded.
 
+        A probe that other programs disturbed is taken again, twice at most: what follows it is decided by it alone.
         `host_profile`: it also sends one, which the session's watcher hears. Raises OutOfTime where the time limit has
         come; a trial that it ends is recorded as interrupted.
         """
+        trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
+        for _ in range(_PROBED_AGAIN if purpose == Purpose.PROBE else 0):
+            if not trial.disturbed:
+                break
+            trial = self._take_once(case, number, purpose, how, host_profile=host_profile)
+        return trial
+
+    def _take_once(
+        self, case: Case, number: int, purpose: Purpose, how: Procedure | None, *, host_profile: bool
+    ) -> Trial:
         self._left_s()
         why = self._foresight.objection(case, how or self.session.procedure)
         if why is not None:
@@ -100,6 +116,7 @@ class ActiveRun:
             if self._round is not None and self.session.is_worth_renewing(self._until_s - self._clock()):
                 self.session.renew()
             self._round = number
+        self._wait_for_quiet()
         device = self.head.machine.device(case.placement.device, case.placement.index)
         others = _further_devices(case, self.head.machine)
         trace_path = self._trace_path(case) if number == 0 else None
@@ -126,10 +143,22 @@ class ActiveRun:
         self._writer.append(msgspec.structs.replace(trial, purpose=purpose, order=self._order))
         self._order += 1
 
+    def _wait_for_quiet(self) -> None:
+        """Wait a bounded while where other programs are busy: before the first trial, and after a disturbed one."""
+        if not self._may_be_busy or self.session.procedure.disturbed != "replace":
+            return
+        self._may_be_busy = False
+        most_s = min(
+            LONGEST_WAIT_S, self._left_s(), _MOST_WAITED * (self.elapsed_s() + LONGEST_WAIT_S) - self._waited_s
+        )
+        if most_s > 0.0:
+            self._waited_s += wait_for_quiet(most_s, self.session.watcher.waits, self._clock)
+
     def _record(self, case: Case, trial: Trial, purpose: Purpose) -> Trial:
         trial = msgspec.structs.replace(trial, purpose=purpose)
         self._writer.append(trial)
         self._order += 1
+        self._may_be_busy = trial.disturbed
         self._foresight.learn(case, trial)
         if trial.outcome.status == Status.OK:
             self._well.add(case.case_id)
@@ -233,13 +262,21 @@ def finish(open_run: ActiveRun, so_far: Run, first: Sequence[Condition] = ()) ->
         open_run.session.watcher.starts(slot, order)
         how = rounds.procedure_for(slot.case, slot.number) if rounds is not None else None
         trial = open_run.take(cases[slot.case], slot.number, how=how)
+        taken.append(trial)
         if rounds is not None:
             rounds.note(trial)
+
+    taken = [trial for trial in so_far.trials if trial.purpose == Purpose.REPLICATE]
 
     def work() -> str | None:
         for order, slot in list(missing(so_far)):
             take(slot, order)
-        return further(open_run, rounds, take) if rounds is not None else None
+        if rounds is not None:
+            return further(open_run, rounds, take)
+        if procedure.fit is None:  # a training takes too long to be taken again
+            for order, slot in replacements(so_far.head.plan, taken):
+                take(slot, order)
+        return None
 
     return conclude(open_run, work)
 
@@ -254,6 +291,22 @@ def further(open_run: ActiveRun, rounds: Rounds, take: Callable[[Slot, int], Non
             order += 1
         if found.why is not None:
             return found.why
+
+
+def replacements(plan: Plan, taken: Sequence[Trial]) -> Iterator[tuple[int, Slot]]:
+    """Yield one more trial for each disturbed one of a plan with a fixed number, at most as many as were planned.
+
+    `taken`: all trials so far; it grows while these are taken.
+    """
+    ids, order = [case.case_id for case in plan.cases], len(plan.slots)
+    planned = Counter(ids[slot.case] for slot in plan.slots)
+    for _ in range(max(planned.values(), default=0)):
+        for place, case_id in enumerate(ids):
+            own = [trial for trial in taken if trial.case_id == case_id]
+            good = sum(not trial.disturbed for trial in own)
+            if good < planned[case_id] and len(own) < 2 * planned[case_id] and any(trial.disturbed for trial in own):
+                yield order, Slot(place, 1 + max(trial.number for trial in own))
+                order += 1
 
 
 def conclude(open_run: ActiveRun, work: Callable[[], str | None]) -> Run:

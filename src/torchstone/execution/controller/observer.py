@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from torchstone.core.schema.message import Event
@@ -24,6 +25,9 @@ class Watcher(Protocol):
     def finished(self, trial: Trial) -> None:
         """A trial has ended and is safely in the record."""
 
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """The next trial waits for other programs: their names, and how many cores each uses."""
+
 
 class Silent:
     """A Watcher that does nothing."""
@@ -38,4 +42,7 @@ class Silent:
         """Ignore it."""
 
     def finished(self, trial: Trial) -> None:
+        """Ignore it."""
+
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
         """Ignore it."""

@@ -21,7 +21,7 @@ from torchstone.core.figures import Figures, figures
 from torchstone.core.schema.condition import Condition
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Purpose, Status, Trial
+from torchstone.core.schema.trial import Purpose, Status, Trial, ended_well, estimation_trials, is_of_busy_machine
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.allocation import least_window_s, usual_step_s, window_s
 from torchstone.execution.plan import rank
@@ -32,6 +32,7 @@ MOST_ROUNDS = 100
 _SLOW_S, _SLOW_STEPS = 0.5, 2  # from here on a step is slow, and a window has so many
 _COUNTED, _DISSECTED = 1, 2  # trials of a case in which operations are counted, and in which a step is cut into phases
 _FAILURES = 2  # a case that failed so often, and never ended well, is not tried again
+_MORE_TIME = 1.5  # than usual, where other programs disturbed trials
 _FIRST_S, _CASE_S, _MOST_S = 30.0, 25.0, 900.0  # the time of a run that was given none
 _WARM_UP_S, _MIN_STEPS, _PERCENTILES_S, _PERCENTILES_FIRST_S = 0.5, 3, 0.5, 5.0
 
@@ -67,7 +68,7 @@ class Rounds:
         self._time_s = time_of(procedure, len(self._measurable))
         self._places = {case.case_id: place for place, case in enumerate(self._cases)}
         self._taken: list[list[Trial]] = [[] for _ in self._cases]
-        self._figures: list[list[Figures]] = [[] for _ in self._cases]
+        self._figures: dict[str, Figures] = {}  # by the id of a trial that ended well
         self.number = 0  # of the round at hand
         for trial in so_far.trials:
             if trial.case_id in self._places:
@@ -81,12 +82,12 @@ class Rounds:
         self._taken[place].append(trial)
         self.number = max(self.number, trial.number)
         if trial.outcome.status == Status.OK:
-            self._figures[place].append(figures(trial))
+            self._figures[trial.trial_id] = figures(trial)
 
     def procedure_for(self, place: int, number: int) -> Procedure:
         """Return how the next trial of a case is taken: short windows, and what is counted only in the first few."""
         how = self._procedure
-        good = [trial for trial in self._taken[place] if trial.outcome.status == Status.OK]
+        good = estimation_trials(ended_well(self._taken[place]))
         if good and how.warmup is None and usual_step_s(good) > _SLOW_S:
             # A trial of slow steps is mostly what comes before its windows: one step of warm-up after the first.
             how = msgspec.structs.replace(how, warmup=1, warmup_budget_s=0.0, min_steps=_SLOW_STEPS)
@@ -109,7 +110,7 @@ class Rounds:
         wanted = [place for place in tried if not self._is_narrow(place, halves[place])]
         if not wanted:
             return Next((), NARROW)
-        fitting = self._fitting(wanted, halves, self._time_s - elapsed_s)
+        fitting = self._fitting(wanted, halves, self._time_s * self._extension() - elapsed_s)
         if self._procedure.within_s is None and self.number + 1 < LEAST_ROUNDS:
             fitting = wanted
         if not fitting:
@@ -120,15 +121,23 @@ class Rounds:
         order.sort(key=self._ranks.__getitem__)
         return Next(tuple(order))
 
+    def _extension(self) -> float:
+        """Return how many times its usual time a run may take: more where trials are replaced and no time was given."""
+        replaced = any(trial.disturbed for of_case in self._taken for trial in of_case)
+        return _MORE_TIME if replaced and self._procedure.within_s is None else 1.0
+
     def _is_narrow(self, place: int, half: float | None) -> bool:
-        return half is not None and half <= self._procedure.aim and len(self._figures[place]) >= FEWEST
+        good = ended_well(self._taken[place])
+        enough = len(estimation_trials(good)) >= FEWEST and not is_of_busy_machine(good)
+        return enough and half is not None and half <= self._procedure.aim
 
     def _given_up(self, place: int) -> bool:
-        return not self._figures[place] and len(self._taken[place]) >= _FAILURES
+        return not ended_well(self._taken[place]) and len(self._taken[place]) >= _FAILURES
 
     def _half_widths(self) -> list[float | None]:
         """Return the relative half-width of each case's interval of the throughput; None where there is none yet."""
-        own = [[Figures(_only(f.values), f.samples) for f in of_case] for of_case in self._figures]
+        used = [[self._figures[t.trial_id] for t in estimation_trials(ended_well(own))] for own in self._taken]
+        own = [[Figures(_only(f.values), f.samples) for f in of_case] for of_case in used]
         priors = priors_of(own, self._usual)
         found: list[float | None] = []
         for of_case, prior in zip(own, priors, strict=True):

@@ -43,13 +43,16 @@ class TelemetrySampler:
         self._at_s: list[list[float]] = [[] for _ in self._gauges]
         self._values: list[list[float]] = [[] for _ in self._gauges]
 
-    def read(self, *, in_window: bool = False) -> None:
+    def read(self, *, in_window: bool = False, evidence_only: bool = False) -> None:
         """Read every gauge once; one that has nothing to say adds no point.
 
         `in_window`: a window is being measured, so those are left alone whose reading would hold it up.
+        `evidence_only`: only those that tell what else the machine does.
         """
         for (_, gauge), at_s, values in zip(self._gauges, self._at_s, self._values, strict=True):
             if in_window and getattr(gauge, "between_windows", False):
+                continue
+            if evidence_only and not getattr(gauge, "evidence", False):
                 continue
             value = gauge.read()
             if value is not None:

@@ -16,7 +16,10 @@ import msgspec
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
-from torchstone.core.schema.trial import Measurement, Outcome, Stage, Status, Trial
+from torchstone.core.schema.ranks import world_size
+from torchstone.core.schema.trial import Cause, Disturbance, Measurement, Outcome, Stage, Status, Trial
+from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
+from torchstone.execution.controller.busy_machine import busiest, snapshot
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.outcome import TrialEnd
 from torchstone.execution.controller.telemetry_sampler import TelemetrySampler
@@ -24,6 +27,7 @@ from torchstone.execution.timing.clock import Clock, system_clock
 from torchstone.plugins.machine_protocols import Launcher, LiveTrial
 
 _ANSWER_S = 0.5  # how long a trial that hangs may take to say where
+_MOST_EVIDENCE_S = 60.0  # of a window in which other work is looked for often: a longer one has many steps to average
 _PAUSE_S = 0.05  # it has said it when it has been silent for so long
 
 _E = TypeVar("_E", bound=Event)
@@ -45,7 +49,7 @@ class TrialDrive:
         self._ending = TrialEnd()
         self._live_s: float | None = None
         self._recorder: TelemetrySampler | None = None
-        self._next_reading_s = math.inf
+        self._next_reading_s = self._next_evidence_s = self._evidence_ends_s = math.inf
         self._limit_s, self._deadline_s = request.procedure.timeout_s, math.inf
         self._over = self._timed_out = self._in_window = False
 
@@ -72,6 +76,7 @@ class TrialDrive:
     def start(self, launcher: Launcher) -> None:
         """Start the trial."""
         self._started_utc = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self._before = snapshot() if self._request.procedure.disturbed == "replace" else {}
         self._began_s = self._clock()
         self._deadline_s = self._began_s + self._limit_s
         self._live = launcher.start(self._request)
@@ -109,7 +114,7 @@ class TrialDrive:
             self.abandon()
             raise
         wrong, began_s = self._live.ending(), self._began_s
-        return Trial(
+        trial = Trial(
             trial_id=uuid.uuid4().hex[:12],
             case_id=self._request.case.case_id,
             number=self._request.number,
@@ -121,6 +126,23 @@ class TrialDrive:
             measurements=self._measurements(began_s),
             series=self._recorder.series() if self._recorder else (),
         )
+        return msgspec.structs.replace(trial, disturbance=self._disturbance(trial))
+
+    def _disturbance(self, trial: Trial) -> Disturbance | None:
+        """Return what disturbed the trial, with the names of the programs; None where that is not asked for."""
+        if self._request.procedure.disturbed != "replace" or self._request.turns is not None:
+            return None  # the sides of a pair hold each other's turns against what disturbs (workflows/ab)
+        case, cores = self._request.case, trial.facts.get("logical_cores")
+        threads, workers = trial.facts.get("threads_in_effect"), case.configuration.get("num_workers")
+        alone = case.placement.device == "cpu" and world_size(case.configuration) == 1
+        found = disturbance(
+            trial, cores=cores if isinstance(cores, int) else os.cpu_count(),
+            threads=threads if isinstance(threads, int) else None, one_process=alone and not workers,
+        )  # fmt: skip
+        if found is None or not found.disturbed or Cause.PROCESSES not in found.causes:
+            return found
+        named = busiest(self._before, snapshot(), self._clock() - self._began_s)
+        return msgspec.structs.replace(found, processes=named)
 
     def abandon(self) -> None:
         """End a trial that nobody waits for any more."""
@@ -142,16 +164,36 @@ class TrialDrive:
                 self._live.kill()
                 self._over = self._timed_out = True
                 return ()
-            if now_s >= self._next_reading_s and self._recorder is not None:
-                self._recorder.read(in_window=self._in_window)
-                self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
-            wait_s = max(0.0, min(self._deadline_s, self._next_reading_s) - self._clock())
+            self._read_gauges(now_s)
+            wait_s = max(0.0, min(self._deadline_s, self._next_reading_s, self._next_evidence_s) - self._clock())
             if select.select([self._live], [], [], wait_s)[0]:
                 events = self._live.events()
                 self._over = events is None
                 for event in events or ():
                     self._note(event)
                 return events or ()
+
+    def _read_gauges(self, now_s: float) -> None:
+        """Read the gauges that are due: all on the period of telemetry, those of other work more often in a window."""
+        if self._recorder is None:
+            return
+        whole = now_s >= self._next_reading_s
+        if whole or now_s >= self._next_evidence_s:
+            self._recorder.read(in_window=self._in_window, evidence_only=not whole)
+        if whole:
+            self._next_reading_s = max(self._next_reading_s + self._request.procedure.telemetry_period_s, now_s)
+        if now_s >= self._next_evidence_s:
+            late = now_s >= self._evidence_ends_s
+            self._next_evidence_s = math.inf if late else max(self._next_evidence_s + EVIDENCE_PERIOD_S, now_s)
+
+    def _watch_window(self) -> None:
+        """Read what tells of other work often from now on, if a window begins; seldom again, if one has ended."""
+        how = self._request.procedure
+        if self._in_window and how.fit is None and how.disturbed == "replace":
+            now_s = self._clock()
+            self._next_evidence_s, self._evidence_ends_s = now_s + EVIDENCE_PERIOD_S, now_s + _MOST_EVIDENCE_S
+        else:
+            self._next_evidence_s = math.inf
 
     def _ask_where(self, live: LiveTrial) -> None:
         """Ask a trial that hangs for its stack, and wait for the answer a moment."""
@@ -171,6 +213,7 @@ class TrialDrive:
                 # Stages begin and end where windows do: counters are read at their very edges, what disturbs is not.
                 # An epoch is long, and nothing lies between it and the next.
                 self._recorder.read(in_window=event.measures and self._request.procedure.fit is None)
+                self._watch_window()
         elif isinstance(event, Stack):
             self._ending.stack += event.lines
         elif isinstance(event, Measured):

@@ -12,16 +12,19 @@ class Reading:
     """A Gauge (extend.py) that calls a function. The function returns None where it cannot tell just now.
 
     `between_windows`: reading it takes a lock of the driver for milliseconds, and no window is measured meanwhile.
+    `evidence`: it tells what else the machine does, and is read ten times a second while a window is measured.
     """
 
-    __slots__ = ("_read", "between_windows", "cumulative", "metric")
+    __slots__ = ("_read", "between_windows", "cumulative", "evidence", "metric")
 
     def __init__(
-        self, metric: str, read: Callable[[], float | None], cumulative: bool = False, between_windows: bool = False
-    ) -> None:
+        self, metric: str, read: Callable[[], float | None], cumulative: bool = False, between_windows: bool = False,
+        evidence: bool = False,
+    ) -> None:  # fmt: skip
         self.metric = metric
         self.cumulative = cumulative
         self.between_windows = between_windows
+        self.evidence = evidence
         self._read = read
 
     def read(self) -> float | None:
@@ -50,9 +53,9 @@ class Shared:
         self._given.add(name)
         return self._values.get(name)
 
-    def gauge(self, metric: str, cumulative: bool = False) -> Reading:
+    def gauge(self, metric: str, cumulative: bool = False, evidence: bool = False) -> Reading:
         """Return the gauge of one part of the reading."""
-        return Reading(metric, lambda: self.take(metric), cumulative)
+        return Reading(metric, lambda: self.take(metric), cumulative, evidence=evidence)
 
 
 class KeptOpen:

@@ -55,6 +55,29 @@ class Descendants:
         return KeptOpen(self._proc / str(pid) / "stat", 1024)
 
 
+class CoreWaits:
+    """How long the threads of one process were ready to run and had no core (Documentation/scheduler/sched-stats)."""
+
+    def __init__(self, pid: int, proc: Path) -> None:
+        self._tasks = proc / str(pid) / "task"
+        self._files: dict[str, KeptOpen] = {}
+        self._waited_ns: dict[str, int] = {}
+
+    def total_s(self) -> float | None:
+        """Return the sum over its threads; None where the kernel does not count it."""
+        try:
+            threads = os.listdir(self._tasks)  # noqa: PTH208  half the cost
+        except OSError:  # the process has ended, or this is no Linux
+            threads = []
+        for thread in threads:
+            if thread not in self._files:
+                self._files[thread] = KeptOpen(self._tasks / thread / "schedstat", 128)
+            fields = (self._files[thread].read() or b"").split()
+            if len(fields) == 3:  # on a core, waiting for one (both ns), times on one
+                self._waited_ns[thread] = int(fields[1])
+        return sum(self._waited_ns.values()) * 1e-9 if self._waited_ns else None
+
+
 def _fields(stat: bytes) -> list[bytes]:
     return stat[stat.rindex(b")") + 2 :].split()  # the second field is a name, and may hold spaces and brackets
 

@@ -29,8 +29,9 @@ class HostSource:
         times = Shared(_times(KeptOpen(self._proc / "stat")))
         return present(
             (
-                times.gauge("host_busy_s", cumulative=True),
-                times.gauge("host_steal_s", cumulative=True),
+                times.gauge("host_busy_s", cumulative=True, evidence=True),
+                times.gauge("host_steal_s", cumulative=True, evidence=True),
+                Reading("quota_wait_s", _quota(self._proc, self._sys), cumulative=True, evidence=True),
                 Reading("host_memory_used_bytes", _memory_used(KeptOpen(self._proc / "meminfo"))),
                 Reading("host_swapped_bytes", _swapped(KeptOpen(self._proc / "vmstat", 1 << 15)), cumulative=True),
                 Reading("host_clock_hz", _mean(_clocks(self._sys))),
@@ -61,6 +62,33 @@ def _times(file: KeptOpen) -> Callable[[], Mapping[str, float]]:
         return {"host_busy_s": (user + nice + system + irq + softirq) * tick_s, "host_steal_s": steal * tick_s}
 
     return read
+
+
+def _quota(proc: Path, sys: Path) -> Callable[[], float | None]:
+    """Return what reads how long the CPU quota of our control group has held its processes up, in seconds.
+
+    Version 2 of control groups counts microseconds, version 1 nanoseconds.
+    """
+    file = KeptOpen(_cpu_group(proc, sys) / "cpu.stat")
+
+    def read() -> float | None:
+        text = file.read()
+        micro, nano = _named(text, b"throttled_usec"), _named(text, b"throttled_time")
+        return micro[0] * 1e-6 if micro else nano[0] * 1e-9 if nano else None
+
+    return read
+
+
+def _cpu_group(proc: Path, sys: Path) -> Path:
+    """Return the folder of our control group for the CPU; its root where the group is not shown, as in a container."""
+    try:
+        lines = [line.split(":", 2) for line in (proc / "self/cgroup").read_text().splitlines()]
+    except OSError:  # no control groups, or not Linux
+        lines = []
+    own = {name: path for _, names, path in lines for name in names.split(",")}
+    root = sys / "fs/cgroup" / ("cpu" if "cpu" in own else "")
+    group = root / own.get("cpu", own.get("", "")).strip("/")
+    return group if group.exists() else root
 
 
 def _memory_used(file: KeptOpen) -> Callable[[], float | None]:
@@ -118,7 +146,7 @@ def _by_psutil() -> Sequence[Reading]:
 
     return present(
         (
-            Shared(times).gauge("host_busy_s", cumulative=True),
+            Shared(times).gauge("host_busy_s", cumulative=True, evidence=True),
             Reading("host_memory_used_bytes", used),
             Reading("host_swapped_bytes", swapped, cumulative=True),
         )

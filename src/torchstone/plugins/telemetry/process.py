@@ -9,14 +9,14 @@ from typing import Any
 
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.plugins.machine_protocols import Gauge, TelemetrySource
-from torchstone.plugins.telemetry._gauges import Shared, present
-from torchstone.plugins.telemetry._processes import Descendants
+from torchstone.plugins.telemetry._gauges import Reading, Shared, present
+from torchstone.plugins.telemetry._processes import CoreWaits, Descendants
 
 
 class Process:
     """Reads /proc on Linux, psutil elsewhere. Pages that a trial shares with its children count for each of them."""
 
-    describes = "resident memory and CPU time of the trial's processes"
+    describes = "resident memory, CPU time and waits for a core of the trial's processes"
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
@@ -25,9 +25,13 @@ class Process:
         """Return the gauges of that process; none without one."""
         if pid is None:
             return ()
-        read = _ByProc(pid, self._proc).read if (self._proc / str(pid) / "stat").exists() else _ByPsutil(pid).read
-        shared = Shared(read)
-        return present((shared.gauge("rss_bytes"), shared.gauge("process_cpu_s", cumulative=True)))
+        by_proc = _ByProc(pid, self._proc) if (self._proc / str(pid) / "stat").exists() else None
+        shared = Shared((by_proc or _ByPsutil(pid)).read)
+        found = [shared.gauge("rss_bytes"), shared.gauge("process_cpu_s", cumulative=True, evidence=True)]
+        if by_proc is not None:
+            found.append(shared.gauge("process_stopped", evidence=True))
+            found.append(Reading("core_wait_s", by_proc.waited_s, cumulative=True, evidence=True))
+        return present(found)
 
 
 class _ByProc:
@@ -36,6 +40,7 @@ class _ByProc:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
         self._tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
         self._ticks = 0
+        self._waits = CoreWaits(pid, proc)
 
     def read(self) -> Mapping[str, float]:
         stats = self._family.stats()
@@ -45,7 +50,15 @@ class _ByProc:
         # A child that ends between its parent's reading and its own is in neither: the count must not fall for that.
         self._ticks = max(self._ticks, sum(int(field) for stat in stats for field in stat[11:15]))
         pages = sum(int(stat[21]) for stat in stats)
-        return {"rss_bytes": float(pages * self._page_bytes), "process_cpu_s": self._ticks * self._tick_s}
+        stopped = stats[0][0] in (b"T", b"t")
+        return {
+            "rss_bytes": float(pages * self._page_bytes), "process_cpu_s": self._ticks * self._tick_s,
+            "process_stopped": float(stopped),
+        }  # fmt: skip
+
+    def waited_s(self) -> float | None:
+        """Return how long the threads of the trial's own process, ended ones included, have waited for a core."""
+        return self._waits.total_s()
 
 
 class _ByPsutil:

@@ -10,7 +10,7 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.charts.palette import short
 from torchstone.core.schema.estimate import Verdict
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Trial, believed, ended_well
+from torchstone.core.schema.trial import Trial, ended_well, estimation_trials
 from torchstone.report.charts.names import device_names, workload_name
 
 MOST_CASES = 6
@@ -57,7 +57,7 @@ def titles_of(cases: Sequence[CaseSummary], summary: RunSummary) -> Mapping[str,
 
 def trials_of(case: CaseSummary, run: Run) -> list[Trial]:
     """Return the trials with raw values that stand behind the figures of a Case, MOST_TRIALS at most, in order."""
-    return list(believed(ended_well(run.of_case(case.case_id))))[:MOST_TRIALS]
+    return list(estimation_trials(ended_well(run.of_case(case.case_id))))[:MOST_TRIALS]
 
 
 def of_trials(trials: Sequence[Trial]) -> str:

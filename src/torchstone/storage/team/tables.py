@@ -25,7 +25,7 @@ _FIRST = (
     trial_id TEXT COLLATE "C" NOT NULL, case_id TEXT COLLATE "C" NOT NULL, number BIGINT NOT NULL, ord BIGINT NOT NULL,
     purpose TEXT COLLATE "C" NOT NULL, status TEXT COLLATE "C" NOT NULL, message TEXT COLLATE "C",
     duration_s DOUBLE PRECISION NOT NULL, facts TEXT COLLATE "C" NOT NULL, figures TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (run_id, place)
+    disturbed BIGINT NOT NULL, PRIMARY KEY (run_id, place)
 )""",
     "CREATE INDEX trials_by_case ON trials (case_id, run_id)",
     """CREATE TABLE lines (

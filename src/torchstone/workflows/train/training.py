@@ -119,6 +119,10 @@ class _Observer:
         self._diary = MetricsLog(self._output, head.run_id, asked.workload, str(case.placement), self._before)
         self._watcher.begins(head)
 
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Pass it on."""
+        self._watcher.waits(programs)
+
     def starts(self, slot: Slot, order: int) -> None:
         """Count moments from here."""
         if self._diary is not None:

@@ -3,7 +3,7 @@
 import pytest
 from build import a_trial
 
-from torchstone.core.schema.trial import REPLICATE_COLUMNS, Purpose, Status, believed, ended_well, replicates
+from torchstone.core.schema.trial import REPLICATE_COLUMNS, Purpose, Status, ended_well, estimation_trials, replicates
 
 GOOD = a_trial(trial_id="good")
 PROBE = a_trial(trial_id="probe", purpose=Purpose.PROBE)
@@ -20,7 +20,7 @@ def test_replicates_are_what_no_search_chose_however_they_ended():
     [([GOOD, PROBE], (GOOD,)), ([PROBE], (PROBE,)), ([PROBE, FAILED], (FAILED,)), ([], ())],
 )
 def test_probes_count_only_where_there_is_nothing_else(taken, kept):
-    assert believed(taken) == kept
+    assert estimation_trials(taken) == kept
 
 
 def test_the_index_has_the_same_words():

@@ -1,0 +1,265 @@
+"""Which trials, and which parts of their windows, were disturbed by other work on the machine.
+
+The rule is fixed before anything is measured and looks at evidence alone: who else used the CPU, how long the trial's
+threads waited for a core, steal, an exhausted CPU quota, a stop signal, swapping, other processes on the device and
+throttling. It never looks at how long a step took, so that leaving out what it finds biases no estimate: of the
+trials it keeps, the values are those of an undisturbed machine (missing at random given the evidence; Little & Rubin,
+Statistical Analysis with Missing Data, 1987, §1.3). NVBench leaves out samples of a throttled GPU in the same way.
+
+Evidence is read every 0.1 s in a window. The interval between two readings is disturbed where others held, or our
+threads waited for, a stated part of a core. A trial of one process on the CPU, with no more threads than cores, leaves
+out the steps that overlap such intervals; it is disturbed as a whole where less than half of a window, or fewer than
+3 of its steps, are left. Every other trial (loader processes, several ranks, a device that runs behind the host) has
+steps that wait for work done earlier: it is disturbed as a whole where more than a tenth of its windows is.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from torchstone.core.schema.trial import Cause, Disturbance, Measurement, Series, Stage, Trial
+from torchstone.core.stats.integrate import increase
+from torchstone.core.stats.readings import gauge
+
+EVIDENCE_PERIOD_S = 0.1
+TOLERATED_CORES = 0.15  # that other processes may hold, mean over the windows of a trial
+_TOLERATED_SHARE = 0.05  # of all cores: on a machine with many, a busy one elsewhere disturbs nothing
+_HELD_CORES = 0.35  # in one interval of 0.1 s: the kernel counts in ticks of 10 ms, so that ±0.2 is noise
+_SHORT_S = 0.04  # at the ends of a window intervals are shorter than 0.1 s
+_WAITED_CORES = 0.1  # in one interval: counted in ns, 0.01 to 0.05 on a quiet machine
+_WAITED_SHARE = 0.05  # of the windows, of each of its threads, where own threads do not compete
+_STEAL_SHARE, _THROTTLED_SHARE = 0.02, 0.05
+_QUOTA_SHARE = 0.02
+_SWAPPED_BYTES = 64 << 20
+_MOST_DISTURBED, _LEAST_LEFT, _LEAST_STEPS = 0.1, 0.5, 3
+_STEP_METRICS = ("step_time_s", "latency_s")
+_PER_STEP = frozenset({
+    "step_time_s", "latency_s", "data_wait_s", "items", "tokens", "time_to_first_token_s", "time_per_output_token_s",
+})  # fmt: skip
+_OFF_S = 0.05  # share by which the steps of a window may differ from its span, for their places in time to be known
+
+Span = tuple[float, float]
+
+
+def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_process: bool) -> Disturbance | None:
+    """Return what disturbed the steady windows of a trial; None where nothing was watched.
+
+    `cores`: logical cores it may use. `threads`: those that it computes with. `one_process`: it is one process on the
+    CPU, so that its steps depend on nothing that was done earlier elsewhere.
+    """
+    spans = _windows(trial)
+    evidence = _Evidence(trial, cores, watches_waits=one_process and cores is not None and (threads or 1) <= cores)
+    if not spans or not evidence.is_there:
+        return None
+    whole = tuple(spans.values())
+    parts = tuple(part for span in whole for part in evidence.disturbed_parts(span))
+    share, held = min(1.0, _length(parts) / _length(whole)), evidence.cores_held(whole)
+    seen = evidence.causes_of(parts)
+    if one_process and parts and _enough_left(trial, spans, parts):
+        rest = tuple(part for span in whole for part in _without(span, parts))
+        if not evidence.over(rest):
+            return Disturbance(disturbed=False, share=share, causes=seen, left_out_s=parts, cores=held)
+    over = evidence.over(whole)
+    if over or share > _MOST_DISTURBED:
+        causes = tuple(dict.fromkeys((*over, *seen)))
+        return Disturbance(disturbed=True, share=1.0 if over else share, causes=causes, cores=held)
+    return Disturbance(disturbed=False, share=share, cores=held)
+
+
+def undisturbed_part(trial: Trial) -> Trial:
+    """Return a trial with the steps left out that overlap its disturbed parts; itself where there are none."""
+    if trial.disturbance is None or not trial.disturbance.left_out_s:
+        return trial
+    kept = {
+        name: _steps_left(trial, name, span, trial.disturbance.left_out_s) for name, span in _windows(trial).items()
+    }
+    cut = (_cut(m, kept[m.window or ""], trial) if _is_cut(m, kept) else m for m in trial.measurements)
+    return msgspec.structs.replace(trial, measurements=tuple(cut))
+
+
+def _is_cut(m: Measurement, kept: dict[str, list[bool]]) -> bool:
+    steps = len(kept.get(m.window or "", ())) if m.stage == Stage.STEADY and m.phase is None else 0
+    return steps > 0 and (m.metric == "window_time_s" or (m.metric in _PER_STEP and len(m.values) == steps))
+
+
+def _cut(m: Measurement, kept: Sequence[bool], trial: Trial) -> Measurement:
+    if m.metric != "window_time_s":
+        return msgspec.structs.replace(m, values=tuple(v for v, keep in zip(m.values, kept, strict=True) if keep))
+    laps = _laps(trial, str(m.window))
+    share = math.fsum(lap for lap, keep in zip(laps, kept, strict=True) if keep) / math.fsum(laps)
+    return msgspec.structs.replace(m, values=tuple(v * share for v in m.values))
+
+
+def _windows(trial: Trial) -> dict[str, Span]:
+    """Return begin and end of each steady window by its name."""
+    return {
+        m.window or "": (m.values[0], m.values[1])
+        for m in trial.measurements
+        if m.metric == "window_span_s" and m.stage == Stage.STEADY and m.rank == 0 and len(m.values) == 2
+        and m.values[1] > m.values[0]
+    }  # fmt: skip
+
+
+def _laps(trial: Trial, window: str) -> tuple[float, ...]:
+    """Return the time of each step of a window, the wait before a latency with it."""
+    for metric in _STEP_METRICS:
+        if laps := trial.values(metric, window=window):
+            waits = trial.values("data_wait_s", window=window) if metric == "latency_s" else ()
+            return tuple(a + b for a, b in zip(laps, waits, strict=True)) if len(waits) == len(laps) else laps
+    return ()
+
+
+def _steps_left(trial: Trial, window: str, span: Span, parts: Sequence[Span]) -> list[bool]:
+    """Return for each step of a window whether no disturbed part overlaps it; none where their times are not known."""
+    laps = _laps(trial, window)
+    total = math.fsum(laps)
+    if not laps or abs(total - (span[1] - span[0])) > _OFF_S * (span[1] - span[0]):
+        return []
+    own = sorted(part for part in parts if part[1] > span[0] and part[0] < span[1])
+    kept, at_s = [], span[0]
+    for lap in laps:
+        end_s = at_s + lap
+        kept.append(not any(begin < end_s and end > at_s for begin, end in own))
+        at_s = end_s
+    return kept
+
+
+def _enough_left(trial: Trial, spans: dict[str, Span], parts: Sequence[Span]) -> bool:
+    """Return whether each window keeps half of its time and 3 steps without the parts.
+
+    A step that is longer than what lies between two disturbances can never be kept: with fewer than 3 in a row the
+    shorter ones would be chosen.
+    """
+    for name, (begin, end) in spans.items():
+        kept = _steps_left(trial, name, (begin, end), parts)
+        laps = _laps(trial, name)
+        left_s = math.fsum(lap for lap, keep in zip(laps, kept, strict=False) if keep)
+        if sum(kept) < min(_LEAST_STEPS, len(laps)) or left_s < _LEAST_LEFT * (end - begin):
+            return False
+    return True
+
+
+class _Evidence:
+    """What the Series of a trial tell of other work, interval by interval and as a whole."""
+
+    def __init__(self, trial: Trial, cores: int | None, *, watches_waits: bool) -> None:
+        self._trial, self._cores = trial, cores or 1
+        self._host, self._own = _series(trial, "host_busy_s"), _series(trial, "process_cpu_s")
+        self._steal, self._quota = _series(trial, "host_steal_s"), _series(trial, "quota_wait_s")
+        self._waits = _series(trial, "core_wait_s") if watches_waits else None
+        self._stopped = _series(trial, "process_stopped")
+        self.is_there = self._host is not None and self._own is not None
+
+    def disturbed_parts(self, span: Span) -> Iterator[Span]:
+        """Yield the parts of a window in which others held its cores, neighbouring ones joined."""
+        found: list[Span] = []
+        for begin, end in pairwise(_moments(self._host, span)):
+            if self._is_disturbed(begin, end):
+                joined = found.pop()[0] if found and found[-1][1] == begin else begin
+                found.append((joined, end))
+        yield from found
+
+    def causes_of(self, parts: Sequence[Span]) -> tuple[Cause, ...]:
+        """Return what disturbed these parts."""
+        if not parts:
+            return ()
+        found = [cause for cause, series in ((Cause.STEAL, self._steal), (Cause.QUOTA, self._quota))
+                 if sum(_rise(series, *part) or 0.0 for part in parts) > _QUOTA_SHARE * _length(parts)]  # fmt: skip
+        if any(self._was_stopped(*part) for part in parts):
+            found.append(Cause.STOPPED)
+        held = self._others(parts)
+        if not found or (held is not None and held > TOLERATED_CORES * _length(parts)):
+            found.insert(0, Cause.PROCESSES)
+        return tuple(found)
+
+    def cores_held(self, spans: Sequence[Span]) -> float | None:
+        """Return how many cores others held over the windows."""
+        held = self._others(spans)
+        return None if held is None else held / _length(spans)
+
+    def over(self, spans: Sequence[Span]) -> tuple[Cause, ...]:
+        """Return what disturbed all these spans together, however short each disturbance was."""
+        time_s, found = _length(spans), []
+        if (self.cores_held(spans) or 0.0) > max(TOLERATED_CORES, _TOLERATED_SHARE * self._cores):
+            found.append(Cause.PROCESSES)
+        if self._total(self._waits, spans) > _WAITED_SHARE * time_s * self._cores:
+            found.append(Cause.PROCESSES)
+        if self._total(self._steal, spans) > _STEAL_SHARE * time_s * self._cores:
+            found.append(Cause.STEAL)
+        if self._total(self._quota, spans) > _QUOTA_SHARE * time_s:
+            found.append(Cause.QUOTA)
+        if self._total(_series(self._trial, "host_swapped_bytes"), spans) > _SWAPPED_BYTES:
+            found.append(Cause.SWAP)
+        beside, held = gauge(self._trial, "device_other_processes"), gauge(self._trial, "device_throttled")
+        capped = gauge(self._trial, "device_power_capped")  # a card at its power limit is as it should be
+        if beside is not None and beside[0] > 0:
+            found.append(Cause.DEVICE_SHARED)
+        if held is not None and held[0] - (capped[0] if capped is not None else 0.0) > _THROTTLED_SHARE:
+            found.append(Cause.DEVICE_THROTTLED)
+        return tuple(dict.fromkeys(found))
+
+    def _is_disturbed(self, begin: float, end: float) -> bool:
+        time_s = end - begin
+        held, waited = self._others([(begin, end)]), _rise(self._waits, begin, end)
+        return (
+            (held or 0.0) > max(_HELD_CORES, _TOLERATED_SHARE * self._cores) * max(time_s, EVIDENCE_PERIOD_S)
+            or (waited or 0.0) > _WAITED_CORES * max(time_s, _SHORT_S)
+            or (_rise(self._steal, begin, end) or 0.0) > _HELD_CORES * max(time_s, EVIDENCE_PERIOD_S)
+            or (_rise(self._quota, begin, end) or 0.0) > 0.0
+            or self._was_stopped(begin, end)
+        )
+
+    def _others(self, spans: Sequence[Span]) -> float | None:
+        """Return the CPU time of others in seconds."""
+        host = [_rise(self._host, *span) for span in spans]
+        own = [_rise(self._own, *span) for span in spans]
+        if None in host or None in own:
+            return None
+        return max(0.0, math.fsum(h for h in host if h is not None) - math.fsum(o for o in own if o is not None))
+
+    def _total(self, series: Series | None, spans: Sequence[Span]) -> float:
+        return math.fsum(_rise(series, *span) or 0.0 for span in spans)
+
+    def _was_stopped(self, begin: float, end: float) -> bool:
+        """Return whether a reading at either end of the interval found the process stopped."""
+        if self._stopped is None:
+            return False
+        times, values = self._stopped.at_s, self._stopped.values
+        last = bisect_right(times, end + EVIDENCE_PERIOD_S / 10.0)
+        first = bisect_right(times, begin - EVIDENCE_PERIOD_S / 10.0)
+        return any(values[first:last])
+
+
+def _without(span: Span, parts: Sequence[Span]) -> Iterator[Span]:
+    """Yield what of a span lies outside the parts, which are in order and do not overlap."""
+    at_s = span[0]
+    for begin, end in parts:
+        if begin >= span[1] or end <= span[0]:
+            continue
+        if begin > at_s:
+            yield at_s, begin
+        at_s = max(at_s, end)
+    if at_s < span[1]:
+        yield at_s, span[1]
+
+
+def _series(trial: Trial, metric: str) -> Series | None:
+    return next((s for s in trial.series if s.metric == metric and s.rank == 0), None)
+
+
+def _moments(series: Series | None, span: Span) -> list[float]:
+    inside = [at for at in series.at_s if span[0] < at < span[1]] if series is not None else []
+    return [span[0], *inside, span[1]]
+
+
+def _rise(series: Series | None, begin: float, end: float) -> float | None:
+    return increase(series.at_s, series.values, begin, end) if series is not None else None
+
+
+def _length(spans: Sequence[Span]) -> float:
+    return math.fsum(end - begin for begin, end in spans)
