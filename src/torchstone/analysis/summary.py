@@ -109,8 +109,9 @@ def _lines(case: CaseSummary) -> Iterator[str]:
 def _around(found: Estimate) -> str:
     if found.low is None or found.high is None or found.low == found.high:
         return ""
-    if found.is_wide:
-        return f"{units.MISSING} ({too_wide(found.trials)})"
+    if found.is_wide and found.lowest is not None and found.highest is not None:
+        ends = f"{units.quantity(found.lowest, found.unit)} to {units.quantity(found.highest, found.unit)}"
+        return f"{ends} ({too_wide(found.trials)})"
     return f"[{units.quantity(found.low, found.unit)}, {units.quantity(found.high, found.unit)}]"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from torchstone.core.figures import ANATOMY_STEP, PERCENTILES, PHASE, Figures
 from torchstone.core.schema.estimate import Estimate
@@ -12,8 +13,10 @@ from torchstone.core.schema.quantity import Unit
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior, Spread, of_history, of_siblings, spread_of
 from torchstone.core.stats.quantile import needed
+from torchstone.core.units import is_wide
 
 # Every trial has the same seed: how far their losses lie apart is rounding, and nothing that another seed would show.
+MIDDLE = "the middle trial: they differ too much for an interval"
 ONE_TRAINING = "mean over trials of one training"
 # Figures whose spread between trials is that of the machine, so that other cases and earlier runs tell of it.
 _PACES = (Unit.SECOND, Unit.ITEM_RATE, Unit.TOKEN_RATE, Unit.FLOP_RATE)
@@ -88,7 +91,10 @@ def _having(name: str, trials: Sequence[Figures]) -> list[Figures]:
 
 def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior | None) -> Estimate:
     parts = name.startswith(PHASE) or name == ANATOMY_STEP  # arithmetic means, so that they still sum to the step
-    value, low, high, method = over_trials([t.values[name] for t in trials], level, logs=not parts, prior=prior)
+    values = [t.values[name] for t in trials]
+    value, low, high, method = over_trials(values, level, logs=not parts, prior=prior)
+    if is_wide(value, low, high):
+        value, method = median(values), MIDDLE
     unit = FIGURES[name].unit if name in FIGURES else Unit.SECOND
     if unit == Unit.RATIO and high is not None:  # a share cannot pass 1, whatever its logarithm says
         low, high = min(low or 0.0, 1.0), max(value, min(high, 1.0))
@@ -116,4 +122,6 @@ def _estimate(name: str, trials: Sequence[Figures], level: float, prior: Prior |
         samples=sum(samples),
         supported=supported,
         note="; ".join(notes) or None,
+        lowest=min(values) if len(values) > 1 else None,
+        highest=max(values) if len(values) > 1 else None,
     )

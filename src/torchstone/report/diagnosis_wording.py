@@ -9,6 +9,7 @@ import msgspec
 
 from torchstone.core import units
 from torchstone.core.schema.comparison import Judgement
+from torchstone.core.stats.disturbance import words_of
 from torchstone.workflows.diagnose.diagnosis import OUT_OF_MEMORY, Cause, Diagnosis, Tried
 
 _VERDICTS = {
@@ -22,6 +23,8 @@ _TOLD = 20.0  # times as fast: a bound beyond says no more than that there is ne
 
 def answer_words(diagnosis: Diagnosis) -> str:
     """Return the cause with what it costs, and what was measured to help, in two sentences."""
+    if diagnosis.disturbance is not None:
+        return busy_words(diagnosis)
     if not diagnosis.causes:
         return "No cause was found: the step was not measured in its phases, or has none."
     first, applied = diagnosis.causes[0], diagnosis.applied
@@ -29,6 +32,16 @@ def answer_words(diagnosis: Diagnosis) -> str:
     if applied is None or applied.gain is None:
         return text
     return f"{text} {live_words(applied)}."
+
+
+def busy_words(diagnosis: Diagnosis) -> str:
+    """Return what kept the machine busy, and what a first look showed all the same."""
+    if diagnosis.disturbance is None:
+        return ""
+    seen = words_of([diagnosis.disturbance])
+    text = f"{seen[:1].upper()}{seen[1:]} each time the step was measured: nothing can be diagnosed."
+    first = next((cause for cause in diagnosis.causes if cause.id != "neighbours"), None)
+    return text if first is None else f"{text} A first look beside them showed: {first.title}."
 
 
 def live_words(tried: Tried) -> str:

@@ -6,6 +6,7 @@ They are filled as a run is stored and leave with it. No list has to count trial
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from torchstone.core.schema.run import Head, Run
 from torchstone.core.schema.trial import Outcome, Purpose, Status, ended_well, estimation_trials, replicates
 from torchstone.core.stats.interval import over_trials
 from torchstone.core.stats.moderated import Prior
+from torchstone.core.units import is_wide
 
 RATE = "throughput"
 _NAMED = 3  # workloads, and devices, that a line of a list names
@@ -140,7 +142,8 @@ def _rate(values: Sequence[float], prior: Prior | None) -> Rate:
     if not values:
         return Rate(None, None, None)
     found = over_trials(values, prior=prior)
-    return Rate(found.value, found.low, found.high)
+    wide = is_wide(found.value, found.low, found.high)
+    return Rate(median(values) if wide else found.value, found.low, found.high)
 
 
 def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:

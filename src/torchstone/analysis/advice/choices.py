@@ -18,7 +18,7 @@ from torchstone.analysis.summary import CaseSummary
 from torchstone.core import units
 from torchstone.core.schema.answer import Choice
 from torchstone.core.schema.machine import Machine
-from torchstone.core.schema.trial import ended_well, replicates
+from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.ratio import log_mean, ratio
 
 NEAR_THE_TOP = 0.95
@@ -76,7 +76,7 @@ def choice_of(case: CaseSummary, machine: Machine, axes: Iterable[str]) -> Choic
     return Choice(
         case_id=case.case_id,
         point={axis: case.configuration.get(axis) for axis in axes},
-        trials=len(replicates(ended_well(case.trials))),
+        trials=len(estimation_trials(ended_well(case.trials))),
         throughput=throughput,
         memory_bytes=memory,
         memory_share=memory / held if memory is not None and held else None,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from torchstone.analysis.summary import CaseSummary
-from torchstone.core.schema.trial import ended_well, replicates
+from torchstone.core.schema.trial import ended_well, estimation_trials
 from torchstone.core.stats.best_of_many import pair_level
 from torchstone.core.stats.logs import from_log
 from torchstone.core.stats.moderated import Prior
@@ -51,6 +51,6 @@ class InRounds:
 def _logs(case: CaseSummary, figure: str) -> dict[int, float]:
     """Return the logarithm of the figure in each round; what only probed it, or failed, is no part of one."""
     return {
-        trial.number: math.log(value) for trial in replicates(ended_well(case.trials))
+        trial.number: math.log(value) for trial in estimation_trials(ended_well(case.trials))
         if (value := trial.figures.values.get(figure)) is not None and value > 0.0
     }  # fmt: skip

@@ -12,7 +12,11 @@ _MORE = 10  # trials, at least, where fewer have told nothing
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure over trials. `low` and `high` are None where the trials cannot support an interval; `note` says why."""
+    """A figure over trials. `low` and `high` are None where the trials cannot support an interval; `note` says why.
+
+    `lowest` and `highest`: of the trials; None of fewer than two. Where the interval is too wide to be shown, `value`
+    is the middle trial, and these are shown in its place.
+    """
 
     value: float
     low: float | None
@@ -24,6 +28,8 @@ class Estimate(msgspec.Struct, frozen=True):
     samples: int
     supported: bool = True
     note: str | None = None
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def is_wide(self) -> bool:

@@ -67,7 +67,7 @@ DEVICE_LOST = "the device was lost"  # what the message of an Outcome begins wit
 ENERGY_TICK = "energy_tick_s"  # a fact: how often the device's energy counter moves
 
 
-class Cause(StrEnum):
+class Disturber(StrEnum):
     """What disturbed a trial: who else used what it was measured on, or what held it up."""
 
     PROCESSES = "processes"  # other programs used the CPU
@@ -90,7 +90,7 @@ class Disturbance(msgspec.Struct, frozen=True):
 
     disturbed: bool
     share: float
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Disturber, ...] = ()
     left_out_s: tuple[tuple[float, float], ...] = ()
     cores: float | None = None
     processes: tuple[tuple[str, float], ...] = ()

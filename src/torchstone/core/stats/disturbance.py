@@ -22,8 +22,8 @@ from itertools import pairwise
 
 import msgspec
 
-from torchstone.core.schema.trial import Cause, Disturbance, Measurement, Series, Stage, Trial
-from torchstone.core.stats.integrate import increase
+from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Series, Stage, Trial
+from torchstone.core.stats.integrate import increase, outside
 from torchstone.core.stats.readings import gauge
 
 EVIDENCE_PERIOD_S = 0.1
@@ -60,10 +60,9 @@ def disturbance(trial: Trial, *, cores: int | None, threads: int | None, one_pro
     parts = tuple(part for span in whole for part in evidence.disturbed_parts(span))
     share, held = min(1.0, _length(parts) / _length(whole)), evidence.cores_held(whole)
     seen = evidence.causes_of(parts)
-    if one_process and parts and _enough_left(trial, spans, parts):
-        rest = tuple(part for span in whole for part in _without(span, parts))
-        if not evidence.over(rest):
-            return Disturbance(disturbed=False, share=share, causes=seen, left_out_s=parts, cores=held)
+    can_be_cut = one_process and bool(parts) and _enough_left(trial, spans, parts)
+    if can_be_cut and not evidence.over(tuple(outside(whole, parts))):
+        return Disturbance(disturbed=False, share=share, causes=seen, left_out_s=parts, cores=held)
     over = evidence.over(whole)
     if over or share > _MOST_DISTURBED:
         causes = tuple(dict.fromkeys((*over, *seen)))
@@ -164,17 +163,17 @@ class _Evidence:
                 found.append((joined, end))
         yield from found
 
-    def causes_of(self, parts: Sequence[Span]) -> tuple[Cause, ...]:
+    def causes_of(self, parts: Sequence[Span]) -> tuple[Disturber, ...]:
         """Return what disturbed these parts."""
         if not parts:
             return ()
-        found = [cause for cause, series in ((Cause.STEAL, self._steal), (Cause.QUOTA, self._quota))
+        found = [cause for cause, series in ((Disturber.STEAL, self._steal), (Disturber.QUOTA, self._quota))
                  if sum(_rise(series, *part) or 0.0 for part in parts) > _QUOTA_SHARE * _length(parts)]  # fmt: skip
         if any(self._was_stopped(*part) for part in parts):
-            found.append(Cause.STOPPED)
+            found.append(Disturber.STOPPED)
         held = self._others(parts)
         if not found or (held is not None and held > TOLERATED_CORES * _length(parts)):
-            found.insert(0, Cause.PROCESSES)
+            found.insert(0, Disturber.PROCESSES)
         return tuple(found)
 
     def cores_held(self, spans: Sequence[Span]) -> float | None:
@@ -182,25 +181,25 @@ class _Evidence:
         held = self._others(spans)
         return None if held is None else held / _length(spans)
 
-    def over(self, spans: Sequence[Span]) -> tuple[Cause, ...]:
+    def over(self, spans: Sequence[Span]) -> tuple[Disturber, ...]:
         """Return what disturbed all these spans together, however short each disturbance was."""
         time_s, found = _length(spans), []
         if (self.cores_held(spans) or 0.0) > max(TOLERATED_CORES, _TOLERATED_SHARE * self._cores):
-            found.append(Cause.PROCESSES)
+            found.append(Disturber.PROCESSES)
         if self._total(self._waits, spans) > _WAITED_SHARE * time_s * self._cores:
-            found.append(Cause.PROCESSES)
+            found.append(Disturber.PROCESSES)
         if self._total(self._steal, spans) > _STEAL_SHARE * time_s * self._cores:
-            found.append(Cause.STEAL)
+            found.append(Disturber.STEAL)
         if self._total(self._quota, spans) > _QUOTA_SHARE * time_s:
-            found.append(Cause.QUOTA)
+            found.append(Disturber.QUOTA)
         if self._total(_series(self._trial, "host_swapped_bytes"), spans) > _SWAPPED_BYTES:
-            found.append(Cause.SWAP)
+            found.append(Disturber.SWAP)
         beside, held = gauge(self._trial, "device_other_processes"), gauge(self._trial, "device_throttled")
         capped = gauge(self._trial, "device_power_capped")  # a card at its power limit is as it should be
         if beside is not None and beside[0] > 0:
-            found.append(Cause.DEVICE_SHARED)
+            found.append(Disturber.DEVICE_SHARED)
         if held is not None and held[0] - (capped[0] if capped is not None else 0.0) > _THROTTLED_SHARE:
-            found.append(Cause.DEVICE_THROTTLED)
+            found.append(Disturber.DEVICE_THROTTLED)
         return tuple(dict.fromkeys(found))
 
     def _is_disturbed(self, begin: float, end: float) -> bool:
@@ -235,19 +234,6 @@ class _Evidence:
         return any(values[first:last])
 
 
-def _without(span: Span, parts: Sequence[Span]) -> Iterator[Span]:
-    """Yield what of a span lies outside the parts, which are in order and do not overlap."""
-    at_s = span[0]
-    for begin, end in parts:
-        if begin >= span[1] or end <= span[0]:
-            continue
-        if begin > at_s:
-            yield at_s, begin
-        at_s = max(at_s, end)
-    if at_s < span[1]:
-        yield at_s, span[1]
-
-
 def _series(trial: Trial, metric: str) -> Series | None:
     return next((s for s in trial.series if s.metric == metric and s.rank == 0), None)
 
@@ -263,3 +249,24 @@ def _rise(series: Series | None, begin: float, end: float) -> float | None:
 
 def _length(spans: Sequence[Span]) -> float:
     return math.fsum(end - begin for begin, end in spans)
+
+
+def words_of(found: Sequence[Disturbance], by: Disturber | None = None) -> str:
+    """Return what disturbed some trials, as the beginning of a sentence. `by`: what of it; None: the first cause."""
+    cause = by or next((cause for one in found for cause in one.causes), Disturber.PROCESSES)
+    if cause != Disturber.PROCESSES:
+        return _WORDS[cause]
+    names = list(dict.fromkeys(name for one in found for name, _ in one.processes))[:2]
+    who = f"other programs ({', '.join(names)})" if names else "other programs"
+    most = max((one.cores for one in found if one.cores is not None), default=None)
+    return f"{who} used the CPU" if most is None else f"{who} used up to {most:.2g} CPU cores"
+
+
+_WORDS = {
+    Disturber.STEAL: "the hypervisor gave the CPU to other virtual machines",
+    Disturber.QUOTA: "the CPU quota of this container was used up",
+    Disturber.STOPPED: "a signal stopped the trial",
+    Disturber.SWAP: "the host swapped memory",
+    Disturber.DEVICE_SHARED: "other processes used the device",
+    Disturber.DEVICE_THROTTLED: "the device was throttled",
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 def increase(at_s: Sequence[float], counter: Sequence[float], begin_s: float, end_s: float) -> float | None:
@@ -40,6 +40,21 @@ def beside(at_s: Sequence[float], values: Sequence[float], spans_s: Sequence[tup
     for begin, end in spans_s:
         near |= {bisect_left(at_s, begin) - 1, bisect_right(at_s, end)}
     return tuple(values[index] for index in sorted(near) if 0 <= index < len(values))
+
+
+def outside(
+    spans_s: Sequence[tuple[float, float]], parts: Sequence[tuple[float, float]]
+) -> Iterator[tuple[float, float]]:
+    """Yield what of the spans lies outside the parts, which are in order and do not overlap."""
+    for begin, end in spans_s:
+        at = begin
+        for first, last in parts:
+            if first < end and last > at:
+                if first > at:
+                    yield at, first
+                at = last
+        if at < end:
+            yield at, end
 
 
 def _at(at_s: Sequence[float], values: Sequence[float], when_s: float) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, median
 
 from torchstone.core.schema.metric import RAW
 from torchstone.core.schema.quantity import Pool
 from torchstone.core.schema.trial import ENERGY_TICK, Series, Stage, Trial
-from torchstone.core.stats.integrate import beside, increase, inside, integral
+from torchstone.core.stats.integrate import beside, increase, inside, integral, outside
 
 Found = dict[str, tuple[float, int]]  # figure → value, how many readings or steps stand behind it
 
@@ -74,12 +75,16 @@ def energy_tick_s(trial: Trial) -> float | None:
 
 
 def other_cpu_cores(trial: Trial) -> float | None:
-    """Return how many cores other processes kept busy during the steady windows; None without both CPU counters."""
-    host = _over_windows(trial, "host_busy_s", increase)
-    own = _over_windows(trial, "process_cpu_s", increase)
+    """Return how many cores other processes kept busy during the steady windows; None without both CPU counters.
+
+    Without the parts of the windows that figures leave out.
+    """
+    spans = tuple(outside(spans_s(trial), trial.disturbance.left_out_s if trial.disturbance is not None else ()))
+    host = _over_windows(trial, "host_busy_s", increase, spans)
+    own = _over_windows(trial, "process_cpu_s", increase, spans)
     if host is None or own is None:
         return None
-    return max(0.0, host - own) / _time_s(trial)
+    return max(0.0, host - own) / math.fsum(end - begin for begin, end in spans)
 
 
 def steal_share(trial: Trial) -> float | None:
@@ -152,9 +157,11 @@ def _energy_j(trial: Trial) -> tuple[float | None, int]:
     return None, 0
 
 
-def _over_windows(trial: Trial, metric: str, over: _Over) -> float | None:
+def _over_windows(
+    trial: Trial, metric: str, over: _Over, spans: Sequence[tuple[float, float]] | None = None
+) -> float | None:
     """Return the total over windows, devices pooled over ranks; None if a single window or device is not covered."""
-    spans, each = spans_s(trial), []
+    spans, each = spans_s(trial) if spans is None else spans, []
     for series in _series(trial, metric):
         parts = [over(series.at_s, series.values, begin, end) for begin, end in spans]
         known = [part for part in parts if part is not None]

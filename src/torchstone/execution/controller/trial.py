@@ -17,7 +17,7 @@ from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.message import Ended, Entered, Event, Live, Measured, Stack, TrialRequest, Word
 from torchstone.core.schema.ranks import world_size
-from torchstone.core.schema.trial import Cause, Disturbance, Measurement, Outcome, Stage, Status, Trial
+from torchstone.core.schema.trial import Disturbance, Disturber, Measurement, Outcome, Stage, Status, Trial
 from torchstone.core.stats.disturbance import EVIDENCE_PERIOD_S, disturbance
 from torchstone.execution.controller.busy_machine import busiest, snapshot
 from torchstone.execution.controller.observer import Watcher
@@ -139,7 +139,7 @@ class TrialDrive:
             trial, cores=cores if isinstance(cores, int) else os.cpu_count(),
             threads=threads if isinstance(threads, int) else None, one_process=alone and not workers,
         )  # fmt: skip
-        if found is None or not found.disturbed or Cause.PROCESSES not in found.causes:
+        if found is None or not found.disturbed or Disturber.PROCESSES not in found.causes:
             return found
         named = busiest(self._before, snapshot(), self._clock() - self._began_s)
         return msgspec.structs.replace(found, processes=named)

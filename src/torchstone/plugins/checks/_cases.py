@@ -10,11 +10,11 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.claim import is_imported
 from torchstone.core.schema.procedure import Procedure
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Stage, Trial, ended_well, replicates
+from torchstone.core.schema.trial import Stage, Trial, ended_well, estimation_trials, replicates
+from torchstone.core.stats.disturbance import TOLERATED_CORES, undisturbed_part
 from torchstone.core.stats.readings import other_cpu_cores
 
 _STEP_METRICS = ("step_time_s", "latency_s")
-TOLERATED_CORES = 0.15  # that other processes may keep busy
 _FEW = 0.1  # of the trials
 INLINE = "inline"  # the isolation of what was measured in the user's own process, through Python
 _MORE = 1.02
@@ -31,10 +31,13 @@ def taken(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
 
 
 def sound(run: Run) -> Iterator[tuple[str, Case, tuple[Trial, ...]]]:
-    """Yield (case_id, Case, its replicates that ended well) for each Case that has one; probes are no replicates."""
+    """Yield (case_id, Case, the trials behind its estimates, without their disturbed parts) for each Case that has one.
+
+    Probes are no replicates.
+    """
     for case_id, case, trials in taken(run):
         if good := replicates(ended_well(trials)):
-            yield case_id, case, good
+            yield case_id, case, tuple(undisturbed_part(trial) for trial in estimation_trials(good))
 
 
 def windows(trial: Trial) -> Iterator[tuple[str, tuple[float, ...]]]:
@@ -70,7 +73,7 @@ def of_their_work(trial: Trial, window: str, slow: Sequence[bool]) -> bool:
 
 def alone(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
     """Return the trials beside which nothing else was busy: what others do to steps is said once, by `neighbours`."""
-    return tuple(t for t in trials if (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
+    return tuple(t for t in trials if not t.disturbed and (other_cpu_cores(t) or 0.0) <= TOLERATED_CORES)
 
 
 def many(disturbed: int, trials: int) -> bool:

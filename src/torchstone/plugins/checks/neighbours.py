@@ -1,33 +1,63 @@
-"""CPU cores busy with other processes: one of them makes a 2-thread step 5 to 15 times slower."""
+"""Trials that other work on the machine disturbed: left out, or, where too few others remain, a doubtful figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchstone.core.schema.estimate import Finding, Severity
 from torchstone.core.schema.run import Run
+from torchstone.core.schema.trial import Disturber, Trial, ended_well, is_of_busy_machine, replicates
+from torchstone.core.stats.disturbance import TOLERATED_CORES, words_of
 from torchstone.core.stats.readings import other_cpu_cores
-from torchstone.plugins.checks._cases import TOLERATED_CORES, many, sound
+from torchstone.plugins.checks._cases import many, taken
 from torchstone.plugins.protocols import Check
+
+_ADVICE = {
+    Disturber.PROCESSES: "stop them, and measure again",
+    Disturber.QUOTA: "use no more threads than the quota has cores (--axis threads=N), or raise it",
+    Disturber.STOPPED: "find what sends SIGSTOP to it, and measure again",
+}  # of the others their own checks tell
 
 
 class Neighbours:
-    """Fires where others used more than 0.15 cores during the windows of more than a tenth of the trials."""
+    """Fires where trials were disturbed: information where they are left out, a warning where too few others remain."""
 
-    describes = "other processes busy on the CPU during the trials"
+    describes = "trials disturbed by other programs, an exhausted CPU quota or a stop signal"
 
     def look(self, run: Run) -> Iterator[Finding]:
-        """Yield a warning a Case, naming the worst of its trials."""
-        for case_id, _, trials in sound(run):
-            used = [cores for trial in trials if (cores := other_cpu_cores(trial)) is not None]
-            disturbed = [cores for cores in used if cores > TOLERATED_CORES]
-            if many(len(disturbed), len(used)):
-                message = (
-                    f"other processes kept up to {max(disturbed):.2f} CPU cores busy in {len(disturbed)} of {len(used)}"
-                    " trials; one busy process makes a 2-thread step 5 to 15 times slower"
-                )
-                advice = "stop other processes and measure again"
-                yield Finding("neighbours", Severity.WARNING, message, advice, case_id)
+        """Yield a finding per Case that has a disturbed trial."""
+        for case_id, _, trials in taken(run):
+            good = replicates(ended_well(trials))
+            if not any(trial.disturbance is not None for trial in good):
+                yield from _unjudged(case_id, good)
+                continue
+            disturbed = [trial for trial in good if trial.disturbed]
+            causes = _causes(disturbed)
+            if not disturbed:
+                continue
+            seen = [trial.disturbance for trial in disturbed if trial.disturbance is not None]
+            counted = f"{len(disturbed)} of {len(good)} trials"
+            if not is_of_busy_machine(good):
+                message = f"{counted} are left out: {words_of(seen, causes[0])}"
+                yield Finding("neighbours", Severity.INFO, message, "nothing to do: others were measured", case_id)
+            elif (cause := next((cause for cause in causes if cause in _ADVICE), None)) is not None:
+                message = f"{words_of(seen, cause)} in {counted}: this is the figure of a busy machine"
+                yield Finding("neighbours", Severity.WARNING, message, _ADVICE[cause], case_id)
+
+
+def _causes(disturbed: Sequence[Trial]) -> list[Disturber]:
+    """Return what disturbed the trials, what disturbed most of them first."""
+    found = [cause for trial in disturbed if trial.disturbance is not None for cause in trial.disturbance.causes]
+    return sorted(dict.fromkeys(found), key=lambda cause: -found.count(cause))
+
+
+def _unjudged(case_id: str, trials: Sequence[Trial]) -> Iterator[Finding]:
+    """Yield a warning where others used more than 0.15 cores in more than a tenth of trials that are all kept."""
+    used = [cores for trial in trials if (cores := other_cpu_cores(trial)) is not None]
+    busy = [cores for cores in used if cores > TOLERATED_CORES]
+    if many(len(busy), len(used)):
+        message = f"other programs used up to {max(busy):.2g} CPU cores in {len(busy)} of {len(used)} trials"
+        yield Finding("neighbours", Severity.WARNING, message, _ADVICE[Disturber.PROCESSES], case_id)
 
 
 PLUGIN: Check = Neighbours()

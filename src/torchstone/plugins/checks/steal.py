@@ -22,9 +22,10 @@ class Steal:
     def look(self, run: Run) -> Iterator[Finding]:
         """Yield a warning a Case, naming the worst of its trials."""
         for case_id, _, trials in sound(run):
-            shares = [share for trial in trials if (share := steal_share(trial)) is not None]
+            judged = [t for t in trials if t.disturbance is None or t.disturbed]
+            shares = [share for trial in judged if (share := steal_share(trial)) is not None]
             stolen = [share for share in shares if share > TOLERATED]
-            if many(len(stolen), len(shares)):
+            if many(len(stolen), len(trials)):
                 message = (
                     f"the hypervisor gave up to {percent(max(stolen), 1)} of the CPU time to other virtual machines in "
                     f"{len(stolen)} of {len(shares)} trials"

@@ -55,7 +55,7 @@ def _rate(case: CaseSummary) -> Estimate | None:
 def _panel(cases: Sequence[CaseSummary], where: str, title: str, cost_of: _Of) -> Panel | None:
     known = [
         (case, rate, cost) for case in cases
-        if case.verdict != Verdict.INVALID and (rate := _rate(case)) is not None and not rate.is_wide
+        if case.verdict == Verdict.VALID and (rate := _rate(case)) is not None and not rate.is_wide
         and (cost := cost_of(case)) is not None and not cost.is_wide
     ]  # fmt: skip
     if len(known) < _FEWEST:

@@ -21,7 +21,7 @@ from torchstone.core.schema.load import SERVER
 from torchstone.core.schema.machine import Machine
 from torchstone.core.schema.memory_figures import PEAKS
 from torchstone.core.schema.metric import FIGURES
-from torchstone.core.schema.trial import Status
+from torchstone.core.schema.trial import Status, ended_well, estimation_trials, replicates
 from torchstone.report.document import Column, Part, Role, Section, Table, Text
 from torchstone.report.documents.choices import choice_parts
 from torchstone.report.documents.load_results import verdict_column
@@ -93,6 +93,7 @@ _MEMORY_RANK, _EFFICIENCY_RANK, _TRIALS_RANK = 3, 4, 10
 _HEADLINE = ("precision", "sequence_length", "new_tokens", "image_size", "compile", "optimizer")
 _STAGES = (AxisStage.HOST, AxisStage.MODEL, AxisStage.OPTIMIZER)  # whose settings are named if they are no default
 _SHORT = {Status.OUT_OF_MEMORY: "OOM", Status.TIMED_OUT: "timeout"}
+_RANGE = " … "  # between the lowest and the highest trial
 _INTERVAL = "±"
 
 
@@ -116,10 +117,9 @@ def _parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]
     yield Table(tuple(columns))
     if any(cell.endswith((BEST, SAME)) for column in columns for cell in column.cells):
         yield Text(f"{BEST} best (per GB: of those near the top), {SAME} not significantly different")
-    if any(column.title == _INTERVAL and units.MISSING in column.cells for column in columns):
-        shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
-        wide = [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]
-        yield Text(f"{_INTERVAL} {units.MISSING}: {too_wide(min(wide))}")
+    shown = [f.name for f in _figures_with(_memory(cases), cases[0].workload.task) if f.interval]
+    if wide := [e.trials for case in cases for name in shown if (e := case.estimates.get(name)) and e.is_wide]:
+        yield Text(f"{_RANGE.strip()}: from the lowest trial to the highest, since {too_wide(min(wide))}")
     chosen = run.answer is None and run.comparison is None and cases[0].workload.task != Task.LOADGEN
     if chosen and (choices := tuple(choice_parts(run, cases, varying))):
         yield Section("", choices)
@@ -160,7 +160,7 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
         values = tuple(_cell(e, figure) + mark for e, mark in zip(estimates, marked, strict=True))
         found.append(Column(figure.title(cases[0].workload.item), values, rank))
         if figure.interval:
-            around = tuple(units.spread(e.value, e.low, e.high) if e else "" for e in estimates)
+            around = tuple(_around(e) if e else "" for e in estimates)
             found.append(Column(_INTERVAL, around, figure.around or rank, of=len(found) - 1))
         if figure.name == memory and cases[0].workload.task != Task.LOADGEN:
             found.append(_efficiency(cases, machine))
@@ -172,10 +172,10 @@ def _columns(cases: Sequence[CaseSummary], varying: Sequence[str], machine: Mach
 
 
 def _marked(cases: Sequence[CaseSummary], figure: str, memory: str | None) -> list[str]:
-    """Return the mark of each Case in the column of a figure that has a best; what is INVALID has none."""
+    """Return the mark of each Case in the column of a figure that has a best; what is in doubt has none."""
     if figure not in (*_RATES, memory) or cases[0].workload.task == Task.LOADGEN:  # their rate was asked for
         return [""] * len(cases)
-    judged = [c.estimates.get(figure) if c.verdict != Verdict.INVALID else None for c in cases]
+    judged = [c.estimates.get(figure) if c.verdict == Verdict.VALID else None for c in cases]
     rounds = InRounds(cases, figure) if figure not in PEAKS else None  # memory does not come and go with a round
     return marks(judged, higher=figure in _RATES, cases=[case.case_id for case in cases], rounds=rounds)
 
@@ -198,7 +198,7 @@ def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
     """Items/s for each GB; the best is the one of DESIGN §9, among those near the top."""
     choices = {c.case_id: choice_of(c, machine, ()) for c in cases}
     several = sum(one.efficiency is not None for one in choices.values()) > 1
-    judged = [one for c in cases if c.verdict != Verdict.INVALID and not is_unusable(one := choices[c.case_id])]
+    judged = [one for c in cases if c.verdict == Verdict.VALID and not is_unusable(one := choices[c.case_id])]
     best = best_efficiency(judged) if several and len(judged) > 1 else None
     cells = [""] * len(cases)
     if several:
@@ -207,6 +207,14 @@ def _efficiency(cases: Sequence[CaseSummary], machine: Machine) -> Column:
         marked = (BEST if best is not None and best.case_id == c.case_id else "" for c in cases)
         cells = [cell + mark for cell, mark in zip(cells, marked, strict=True)]
     return Column("items/s per GB", tuple(cells), _EFFICIENCY_RANK)
+
+
+def _around(estimate: Estimate) -> str:
+    """Return half the interval of an estimate; in its place, where it is too wide, the lowest and the highest trial."""
+    if not estimate.is_wide or estimate.lowest is None or estimate.highest is None:
+        return units.spread(estimate.value, estimate.low, estimate.high)
+    divisor, _ = units.scale_of(estimate.value, estimate.unit)
+    return _RANGE.join(units.significant(end / divisor, 3) for end in (estimate.lowest, estimate.highest))
 
 
 def _cell(estimate: Estimate | None, figure: _Figure) -> str:
@@ -228,8 +236,9 @@ def _setting(case: CaseSummary, axis: str) -> str:
 
 
 def _trials(case: CaseSummary) -> str:
-    good = sum(t.outcome.status == Status.OK for t in case.trials)
-    return str(good) if good == len(case.trials) else f"{good} of {len(case.trials)}"
+    good = ended_well(case.trials)
+    used = len(estimation_trials(good)) if replicates(good) else len(good)
+    return str(used) if used == len(case.trials) else f"{used} of {len(case.trials)}"
 
 
 def _status(case: CaseSummary) -> str:

@@ -34,13 +34,12 @@ _SAFE = {True: "safe", False: "tight", None: "not known whether safe"}
 
 def choice_parts(run: RunSummary, cases: Sequence[CaseSummary], varying: Sequence[str]) -> Iterator[Part]:
     """Yield what to choose among the Cases of one workload, where two or more were measured."""
-    valid = [c for c in cases if c.verdict != Verdict.INVALID]
+    valid = [c for c in cases if c.verdict == Verdict.VALID]
     choices = [choice_of(c, run.machine, _named(c, varying)) for c in valid]
     chosen = choose(choices, InRounds(valid))
     first, accelerator = cases[0].workload, cases[0].placement.device != "cpu"
     if chosen is not None:
-        doubts = {c.case_id: str(c.verdict) for c in valid if c.verdict != Verdict.VALID}
-        yield from chosen_parts(chosen, str(first.task), first.item, doubts, accelerator=accelerator)
+        yield from chosen_parts(chosen, str(first.task), first.item, accelerator=accelerator)
     elif len(valid) > 1 and (wide := unusable(choices)):
         yield Text(f"Highest throughput: {units.MISSING}")
         yield Text(f"Recommended for {_purpose(str(first.task))}: {units.MISSING}")

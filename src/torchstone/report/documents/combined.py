@@ -74,7 +74,7 @@ def _rows(run: RunSummary) -> Iterator[_Row]:
     """Yield the fastest valid Case of each workload and device of a run; of equals the first."""
     name_of = device_names(run.machine)
     for cases in groups(on_devices_here(run)):
-        valid = [case for case in cases if case.verdict != Verdict.INVALID and rate_of(case) is not None]
+        valid = [case for case in cases if case.verdict == Verdict.VALID and rate_of(case) is not None]
         known = [case for case in valid if not _is_wide(rate_of(case))]
         best = max(known or valid, key=lambda case: _value(rate_of(case)), default=cases[0])
         point = {axis: best.configuration.get(axis) for axis in varying_axes(cases)}

@@ -54,6 +54,9 @@ def diagnosis_document(
 def _parts(diagnosis: Diagnosis, command: str | None) -> Iterator[Part]:
     yield Text(answer_words(diagnosis), Role.HEADLINE)
     yield from paragraphs(list(_about(diagnosis)))
+    if diagnosis.disturbance is not None:
+        yield Text("stop them, or wait until they are done, and diagnose again", Role.DETAIL)
+        return
     if not diagnosis.causes:
         yield from _facts([
             ("cause", "nothing found: the step was not measured in its phases, or has none"),

@@ -168,7 +168,8 @@ def _figures(case: CaseSummary, names: Sequence[str]) -> Iterator[_Row]:
 def _estimate(estimate: Estimate) -> str:
     text = units.quantity(estimate.value, estimate.unit, 4)
     if estimate.is_wide:
-        text += f" [{units.MISSING}: wider than ±{100 * units.WIDEST:.0f} %]"
+        ends = units.ends(estimate.lowest or 0.0, estimate.highest or 0.0, estimate.value, estimate.unit)
+        text += f" (the middle trial of {ends}: no interval within ±{100 * units.WIDEST:.0f} %)"
     elif estimate.low is not None and estimate.high is not None and estimate.high > estimate.low:
         text += f" {units.ends(estimate.low, estimate.high, estimate.value, estimate.unit)}"
     return text if estimate.supported else f"({text})"

@@ -58,7 +58,8 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary], *, every: bool) -> 
     valid = [c for c in cases if c.verdict != Verdict.INVALID]
     varying = varying_axes(cases)
     yield from _long_steps(valid, varying)
-    chosen = choose([choice_of(c, run.machine, varying) for c in valid], InRounds(valid))
+    sure = [c for c in valid if c.verdict == Verdict.VALID]
+    chosen = choose([choice_of(c, run.machine, varying) for c in sure], InRounds(sure))
     if chosen is not None:
         best = next(c for c in valid if c.case_id == chosen.recommended.case_id)
         yield from _of_best(run, best, valid, varying, every=every)

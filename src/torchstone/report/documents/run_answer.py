@@ -58,13 +58,14 @@ def _of_group(run: RunSummary, cases: Sequence[CaseSummary]) -> str:
         return _nothing(cases)
     if len(cases) == 1:
         return _alone(cases[0]) + _doubt(cases)
-    valid = [case for case in having if case.verdict != Verdict.INVALID]
+    # What is SUSPECT may be the fastest, or not: nothing is chosen from it.
+    valid = [case for case in having if case.verdict == Verdict.VALID]
     axes = varying_axes(cases)
     chosen = choose([choice_of(case, run.machine, axes) for case in valid], InRounds(valid))
     lost = f" {len(cases) - len(having)} of {len(cases)} cases have no result." if len(having) < len(cases) else ""
     if chosen is None:
-        return _not_known(valid, cases, axes) + lost
-    return _fastest(chosen, valid) + _doubt(valid) + lost
+        return _not_known(valid, having, axes) + lost
+    return _fastest(chosen, valid) + _left_out(having, axes) + lost
 
 
 def rate_of(case: CaseSummary) -> Estimate | None:
@@ -83,9 +84,14 @@ def rate_words(case: CaseSummary) -> str:
     if rate.low is None or rate.high is None:
         return f"{text} ({_without(case, rate)})"
     if rate.is_wide:
-        return f"about {text}, but {too_wide(rate.trials)}"
+        return f"about {text} (the trials: {_range(rate)}), but {too_wide(rate.trials)}"
     ends = f"{units.significant(rate.low, 3)} to {units.significant(rate.high, 3)}"
     return f"{text} ({100 * rate.level:g} % confidence interval {ends})"
+
+
+def _range(rate: Estimate) -> str:
+    """Return "4.2 to 15.5": the lowest and the highest trial."""
+    return " to ".join(units.significant(end, 3) for end in (rate.lowest, rate.highest) if end is not None)
 
 
 def _unit(case: CaseSummary, rate: Estimate) -> str:
@@ -107,7 +113,7 @@ def _alone(case: CaseSummary) -> str:
     told = [f"About {units.significant(rate.value, 3)} {_unit(case, rate)}" if rate and wide else rate_words(case)]
     told += [_step(case, units.quantity(step.value, "s"))] if step is not None else []
     told += [units.quantity(held, "bytes")] if held is not None else []
-    why = f"; {too_wide(rate.trials)}" if rate and wide else ""
+    why = f"; from {_range(rate)}, as {too_wide(rate.trials)}" if rate and wide else ""
     return f"{', '.join(told)}{why}."
 
 
@@ -155,12 +161,28 @@ def _not_known(valid: Sequence[CaseSummary], cases: Sequence[CaseSummary], axes:
     wide = [case for case in valid if (rate := rate_of(case)) is not None and rate.is_wide]
     if wide:
         fewest = min(rate.trials for case in wide if (rate := rate_of(case)) is not None)
-        return f"Which is fastest is not known: {too_wide(fewest)}."
+        return f"Which is fastest is not known: {too_wide(fewest)}.{_doubt(cases)}"
     if not valid:
-        return f"No result is valid.{_doubt(cases)}"
+        return f"Which is fastest is not known.{_doubt(cases)}{_advice(cases)}"
     (one,) = valid[:1]
     point = {axis: one.configuration.get(axis) for axis in axes}
-    return f"Only {point_words(point)} was measured: {rate_words(one)}.{_doubt(valid)}"
+    only = "has a valid result" if len(cases) > 1 else "was measured"
+    return f"Only {point_words(point)} {only}: {rate_words(one)}.{_left_out(cases, axes)}"
+
+
+def _left_out(cases: Sequence[CaseSummary], axes: Sequence[str]) -> str:
+    """Return which Cases nothing was chosen from, since they are in doubt, and why."""
+    doubtful = [case for case in cases if case.verdict != Verdict.VALID]
+    if not doubtful:
+        return ""
+    named = _listed([{axis: case.configuration.get(axis) for axis in axes} for case in doubtful])
+    return f" Not compared: {named}:{_doubt(doubtful)}"
+
+
+def _advice(cases: Sequence[CaseSummary]) -> str:
+    """Return what to do about the first doubt."""
+    advice = next((f.advice for case in cases for f in case.findings if f.severity != Severity.INFO), None)
+    return f" {advice[:1].upper()}{advice[1:]}." if advice else ""
 
 
 def _nothing(cases: Sequence[CaseSummary]) -> str:

@@ -13,6 +13,7 @@ from torchstone.core.schema.axis import Scalar, scalar_word
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.comparison import Judgement
 from torchstone.core.schema.estimate import Estimate
+from torchstone.core.schema.trial import Disturbance
 
 OUT_OF_MEMORY = "out_of_memory"  # the one cause of a case that has no step
 BROKEN_LOSS = "the loss is NaN or infinite"  # with the candidate's settings alone
@@ -118,7 +119,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     `pattern`: what the recorded Cases say together. `limits`: what bounds
     the step, by the device's peaks. `applied`: what to take, all that helped at once. `unmeasured`: why
-    nothing was measured here, where that is so. `fed`: what fed the step.
+    nothing was measured here, where that is so. `fed`: what fed the step. `disturbance`: what else the machine did each
+    time the step was measured, so that no cause can be named.
     """
 
     run_id: str
@@ -135,3 +137,4 @@ class Diagnosis(msgspec.Struct, frozen=True):
     checklist: tuple[str, ...] = ()
     unmeasured: str | None = None
     fed: str | None = None
+    disturbance: Disturbance | None = None

@@ -14,6 +14,7 @@ from torchstone.core.schema.case import Case, Task
 from torchstone.core.schema.host_profile import HostLine, HostProfile
 from torchstone.core.schema.machine import DeviceInfo
 from torchstone.core.schema.phase import BACKWARD, DECODE, FORWARD, PHASES, PREFILL
+from torchstone.core.schema.trial import Disturbance
 
 _COMPUTES = (PREFILL, DECODE, FORWARD, BACKWARD)
 
@@ -24,7 +25,7 @@ class Evidence(msgspec.Struct, frozen=True):
     device_rate: with batches that lie on the device. loader_rate: of the loader alone as it is set, loader_alone_rate
     with one process. larger: (batch size, median step in s) of a larger batch, small_s: the step of the present one
     just before; both with resident batches where a loader is in the way. look: of the step; loader_look: of the loader
-    in the trial's own process.
+    in the trial's own process. disturbance: what disturbed the trial of the whole step, each time it was taken.
     """
 
     case: Case
@@ -41,6 +42,7 @@ class Evidence(msgspec.Struct, frozen=True):
     look: HostProfile | None = None
     loader_look: HostProfile | None = None
     host_s: Mapping[str, float] = {}
+    disturbance: Disturbance | None = None
 
     @property
     def accelerator(self) -> bool:

@@ -105,6 +105,8 @@ class DiagnosisCampaign:
             return
         work.evidence = found
         work.causes = causes_of(found)
+        if found.disturbance is not None:
+            return  # what could help would be measured beside the same programs
         if work.causes:
             self._say(f"first suspect: {work.causes[0].title}")
         keep = lambda case, trial: open_run.keep(case, trial, Purpose.PROBE)
@@ -158,7 +160,10 @@ def told(
     if evidence is not None:
         rate = evidence.figures.get("throughput")
         fed = fed_by(case.workload, case.configuration, evidence.facts)
-        diagnosis = msgspec.structs.replace(diagnosis, throughput=rate, step_s=evidence.step_s, fed=fed)
+        diagnosis = msgspec.structs.replace(
+            diagnosis, throughput=rate, step_s=evidence.step_s, fed=fed,
+            disturbance=evidence.disturbance,
+        )  # fmt: skip
     if recorded is None:
         return diagnosis
     return msgspec.structs.replace(

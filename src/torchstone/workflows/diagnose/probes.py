@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 import msgspec
@@ -42,6 +42,10 @@ class Listening(Silent):
         """Pass it on."""
         self._watcher.starts(slot, order)
 
+    def waits(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Pass it on."""
+        self._watcher.waits(programs)
+
     def finished(self, trial: Trial) -> None:
         """Pass it on."""
         self._watcher.finished(trial)
@@ -75,6 +79,7 @@ class EvidenceProbes:
         evidence = Evidence(
             case, found, trial.facts, machine.device(case.placement.device, case.placement.index), cores,
             self._open_run.session.procedure.heap, look=self._listening.profile(), host_s=_host_s(trial),
+            disturbance=trial.disturbance if trial.disturbed else None,
         )  # fmt: skip
         if case.configuration.get("feed") == "loader" and evidence.share(DATA) > _FED:
             evidence = self._fed(evidence)

@@ -6,6 +6,7 @@ measures is reported. Rounds are pairs: each gives one ratio of a finalist to th
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from torchstone.core.figures import figures
 from torchstone.core.schema.answer import TuneSpec
 from torchstone.core.schema.case import Case
 from torchstone.core.schema.estimate import Estimate
-from torchstone.core.schema.trial import Status, Trial, replicates
+from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials, replicates, undisturbed
 from torchstone.core.stats.interval import over_trials
 from torchstone.execution.controller.active_run import ActiveRun, OutOfTime
 from torchstone.workflows.tune.scoring import shortfall, value_of
@@ -35,7 +36,9 @@ def run_rounds(
     found: dict[str, list[Trial]] = {case.case_id: [] for case in cases}
     dice = random.Random(seed)
     try:
-        for number in range(spec.final_trials):
+        for number in range(2 * spec.final_trials):
+            if number >= spec.final_trials and not _is_wanting(found, spec.final_trials):
+                break
             order = list(cases)
             if number:
                 dice.shuffle(order)
@@ -51,6 +54,12 @@ def run_rounds(
     return found
 
 
+def _is_wanting(found: Mapping[str, Sequence[Trial]], wanted: int) -> bool:
+    """Return whether other programs disturbed trials of the rounds so far, so that a Case has too few others."""
+    well = [trials for trials in found.values() if len(ended_well(trials)) == len(trials)]
+    return any(sum(not trial.disturbed for trial in trials) < wanted for trials in well)
+
+
 def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
     """Return the ids of Cases of which every trial ended well and kept to the constraints, best first."""
     worth = {case_id: worth_of(trials, spec) for case_id, trials in found.items()}
@@ -60,22 +69,27 @@ def ranked(found: Mapping[str, Sequence[Trial]], spec: TuneSpec) -> list[str]:
 def worth_of(trials: Sequence[Trial], spec: TuneSpec) -> float | None:
     """Return the geometric mean of what the trials of a Case are worth; None where one failed or missed a limit."""
     logs: list[float] = []
+    used = {trial.trial_id for trial in estimation_trials(trials)}
     for trial in trials:
         values = figures(trial).values
         value = value_of(values, spec.objective)
         if trial.outcome.status != Status.OK or value is None or shortfall(values, spec) is not None:
             return None
-        logs.append(math.log(value))
+        if trial.trial_id in used:
+            logs.append(math.log(value))
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
 def gain(better: Sequence[Trial], than: Sequence[Trial], spec: TuneSpec) -> Estimate | None:
     """Return the ratio of two Cases' worth with its interval over rounds (above 1: `better` is); None without a pair.
 
-    A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013).
+    A round is a pair taken within minutes, so that slow drift cancels in its ratio (Kalibera & Jones, ISMM 2013). One
+    that other programs disturbed is left out, where enough others are there.
     """
     ratios: list[float] = []
-    for one, other in zip(better, than, strict=False):
+    pairs = list(zip(better, than, strict=False))
+    kept = undisturbed([one.disturbed or other.disturbed for one, other in pairs])
+    for one, other in itertools.compress(pairs, kept):
         a, b = (value_of(figures(t).values, spec.objective) for t in (one, other))
         if a is not None and b is not None and one.outcome.status == other.outcome.status == Status.OK:
             ratios.append(a / b)

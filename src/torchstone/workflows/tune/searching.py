@@ -48,6 +48,8 @@ class Probes:
         number = self._taken[case_id] = self._taken.get(case_id, -1) + 1
         if self._recorded and self._recorded[0].case_id == case_id:
             trial = self._recorded.popleft()
+            while self._recorded and (self._recorded[0].case_id, self._recorded[0].number) == (case_id, trial.number):
+                trial = self._recorded.popleft()  # other programs disturbed the one before, and it was taken again
         else:
             self._recorded.clear()  # another torchstone searched differently: from here on everything is new
             self._open_run.add(case)
