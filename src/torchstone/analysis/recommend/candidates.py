@@ -13,6 +13,7 @@ from torchstone.analysis.recommend.criteria import Criterion, criterion, memory_
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, AxisStage, Scalar, axes_of
 from torchstone.core.schema.estimate import Finding, Severity, too_wide
+from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.core.stats import best_of_many
 from torchstone.core.stats.best_of_many import Best, Entrant
 from torchstone.core.stats.interval import over_trials
@@ -158,24 +159,21 @@ def known(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
     return kept, [f"{len(wide)} of {len(entrants)} settings: {too_wide(min(wide))}"] if wide else []
 
 
-def believed(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
-    """Return the entrants to choose among, and a line on those left out: SUSPECT ones, where two others are there.
+def valid(entrants: Sequence[Entered]) -> tuple[list[Entered], list[str]]:
+    """Return the entrants that may be recommended, and a line on the others: those in doubt, or of too few trials.
 
-    A device that has no others keeps those it has: without them it would not be compared at all. What a check calls an
-    error is never kept so.
+    What a check calls SUSPECT may be the fastest, or not: nothing is chosen from it, nor from fewer than 3 trials.
     """
-    sound = [one for one in entrants if not one.offer.doubts]
-    if len(sound) < 2 or len(sound) == len(entrants):
-        return list(entrants), []
-    devices = {one.offer.device for one in sound}
-    stays = [not one.offer.doubts or not (one.offer.device in devices or _is_wrong(one)) for one in entrants]
-    kept, left = ([one for one, stay in zip(entrants, stays, strict=True) if stay is side] for side in (True, False))
-    checks = dict.fromkeys(check for one in left for check in one.offer.doubts)
-    return kept, [f"{len(left)} of {len(entrants)} settings are SUSPECT ({', '.join(checks)})"] if left else []
-
-
-def _is_wrong(one: Entered) -> bool:
-    return any(finding.severity == Severity.ERROR for reading in one.readings for finding in reading.doubts)
+    kept = [one for one in entrants if not one.offer.doubts and one.offer.trials >= FEWEST_UNDISTURBED]
+    doubtful = [one for one in entrants if one.offer.doubts]
+    few, count = len(entrants) - len(kept) - len(doubtful), len(entrants)
+    said = []
+    if doubtful:
+        checks = ", ".join(dict.fromkeys(check for one in doubtful for check in one.offer.doubts))
+        said.append(f"{len(doubtful)} of {count} settings are SUSPECT ({checks})")
+    if few:
+        said.append(f"{few} of {count} settings have fewer than {FEWEST_UNDISTURBED} trials")
+    return kept, said
 
 
 def doubted(entrants: Sequence[Entered]) -> Iterator[str]:

@@ -13,7 +13,6 @@ from torchstone.analysis.recommend.candidates import (
     Entered,
     Lead,
     Offer,
-    believed,
     best_among,
     device_and_settings,
     differing,
@@ -23,6 +22,7 @@ from torchstone.analysis.recommend.candidates import (
     lead_of,
     near_the_top,
     spreads,
+    valid,
 )
 from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.suggested_command import run_command
@@ -107,8 +107,8 @@ def hardware(
         allowed = entered([one for one in group if not refused(one)], by, device_and_settings)
         every = near_the_top(allowed, group) if by.name == "memory" else allowed
         sure, wide = known(every)
-        kept, suspect = believed(sure)
-        left_out += [*wide, *suspect]
+        kept, doubtful = valid(sure)
+        left_out += [*wide, *doubtful]
         if len({one.offer.device for one in kept}) > 1:
             compared.append((group, kept, len(every)))
         elif ran := entered(group, by, device_and_settings):

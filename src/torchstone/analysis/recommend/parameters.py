@@ -16,7 +16,6 @@ from torchstone.analysis.recommend.candidates import (
     Entered,
     Lead,
     Offer,
-    believed,
     best_among,
     device_and_settings,
     differing,
@@ -25,6 +24,7 @@ from torchstone.analysis.recommend.candidates import (
     known,
     lead_of,
     near_the_top,
+    valid,
 )
 from torchstone.analysis.recommend.criteria import Criterion
 from torchstone.analysis.recommend.losses import Losses, worse_of
@@ -89,10 +89,11 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
     worse = worse_of(losses)
     left = [one for one in near if not _why_not(one, worse)]
     sure, wide = known(left or near)
-    kept, suspect = believed(sure or left or near)
+    sound, doubtful = valid(sure or left or near)
+    kept = sound or sure or left or near  # of doubtful ones alone the table is shown, and nothing recommended
     best, ranked = best_among(kept, len(every))
     as_good = [one for one in ranked if one.offer.could_be and one.offer.value >= AS_FAST * ranked[0].offer.value]
-    pick = min(as_good, key=_leanness) if len(every) > 1 and (len(kept) > 1 or not wide) else None
+    pick = min(as_good, key=_leanness) if sound and len(every) > 1 and (len(kept) > 1 or not wide) else None
     axes = [axis for axis in every[0].offer.point if len({str(one.offer.point.get(axis)) for one in every}) > 1]
     said = dict.fromkeys(why for one in every if (why := _why_not(one, worse)))
     return Settings(
@@ -100,10 +101,11 @@ def settings(readings: Sequence[Measured], by: Criterion, losses: Sequence[Losse
         device=every[0].offer.device, by=by.name, given=given(readings[0].case.configuration),
         offers=tuple(_shown(one.offer, axes) for one in ranked),
         recommended=_shown(pick.offer, axes) if pick is not None else None,
-        clear=best.is_clear and pick is not None, lead=lead_of(best), learning=_learning(losses, pick),
-        left_out=(*(said if left else ()), *(wide if sure else ()), *suspect, *_far(len(every) - len(near))),
+        clear=best.is_clear and pick is not None, lead=lead_of(best) if sound else None,
+        learning=_learning(losses, pick),
+        left_out=(*(said if left else ()), *(wide if sure else ()), *doubtful, *_far(len(every) - len(near))),
         cautions=(*(() if left else map(_nothing_else, said)), *_cautions(ranked, pick, losses, first.task)),
-        to_type=_again(near) if pick is None and wide else _to_type(readings, ranked, pick, losses),
+        to_type=_again(near) if pick is None and (wide or not sound) else _to_type(readings, ranked, pick, losses),
     )  # fmt: skip
 
 

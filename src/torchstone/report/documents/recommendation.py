@@ -11,6 +11,7 @@ from torchstone.analysis.recommend.recommend import Recommendation
 from torchstone.core import units
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.estimate import too_wide
+from torchstone.core.schema.trial import FEWEST_UNDISTURBED
 from torchstone.report.document import Column, Command, Document, Facts, Part, Role, Section, Table, Text
 from torchstone.report.documents.cost import price_text
 
@@ -139,6 +140,8 @@ def _why_none(one: Settings) -> str:
     wide = [offer.trials for offer in one.offers if units.is_wide(offer.value, offer.low, offer.high)]
     if wide:
         return too_wide(min(wide))
+    if not any(not offer.doubts and offer.trials >= FEWEST_UNDISTURBED for offer in one.offers):
+        return f"no setting has {FEWEST_UNDISTURBED} valid trials"
     return f"one setting alone {'can be judged' if one.left_out else 'was measured'}"
 
 
