@@ -10,9 +10,10 @@ from torchstone.analysis.summary import CaseSummary, RunSummary
 from torchstone.core.schema.axis import Scalar
 from torchstone.core.schema.case import Placement, Task, Workload
 from torchstone.core.schema.load import SERVER
-from torchstone.core.schema.trial import ended_well, replicates
+from torchstone.core.schema.trial import ended_well, estimation_trials, replicates
 from torchstone.core.stats.calibration import Crossing
 from torchstone.core.stats.rate_search import Reading, crossed
+from torchstone.storage.query import TrialRow
 
 _P99 = "query_latency_p99_s"
 LEVEL = 0.95
@@ -57,6 +58,13 @@ def reading_of(rate: float, facts: Mapping[str, Scalar]) -> Reading:
     return Reading(rate, float(late or 0), float(queries or 0)) if known else Reading(rate, 0.0, 0.0)
 
 
+def _usable(trials: Sequence[TrialRow]) -> Sequence[TrialRow]:
+    """Return the probes and replicates of a load without those that were disturbed, where enough are left."""
+    probes = [trial for trial in trials if not replicates([trial])]
+    quiet = [trial for trial in probes if not trial.disturbed]
+    return [*(quiet or probes), *estimation_trials(replicates(trials))]
+
+
 def _groups(cases: Sequence[CaseSummary]) -> Iterator[list[CaseSummary]]:
     """Yield the loads of one workload and setting at all rates, with the scenarios that were measured beside them."""
     found: dict[tuple[object, ...], list[CaseSummary]] = {}
@@ -72,7 +80,7 @@ def _of(cases: Sequence[CaseSummary]) -> Goodput:
     served = [case for case in cases if case.configuration["scenario"] == SERVER]
     first = (served or list(cases))[0]
     bound_s = float(first.configuration["latency_bound_s"] or 0.0)
-    good = [(_rate(c), t) for c in served for t in ended_well(c.trials)]
+    good = [(_rate(c), t) for c in served for t in _usable(ended_well(c.trials))]
     final = [(rate, t) for rate, t in good if replicates([t])]
     found = crossed([reading_of(rate, t.facts) for rate, t in final], LEVEL)
     if found is None and (rough := crossed([reading_of(rate, t.facts) for rate, t in good])) is not None:

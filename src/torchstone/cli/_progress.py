@@ -164,13 +164,15 @@ class ProgressBar:
         self._rated.setdefault(trial.case_id, []).append(Rated(trial.outcome, trial.purpose, rate, trial.disturbed))
 
     def _so_far(self) -> str:
-        """Return the answer as it stands, once every case has been measured: of several the fastest."""
+        """Return the answer as it stands, once every case has been measured: of one workload the fastest."""
         from torchstone.storage.summaries import rates_of
 
         head = self._head
         if head is None or not head.procedure.in_rounds or len(self._rated) < len(head.measurable):
             return ""
         cases = [case for case in head.plan.cases if case.case_id in self._rated]
+        if len({(case.workload.task, case.workload.model) for case in cases}) > 1:
+            return ""  # rates of other work are not compared
         rates = rates_of([self._rated[case.case_id] for case in cases], head.usual.deviation if head.usual else None)
         known = [(rate, case) for rate, case in zip(rates, cases, strict=True) if rate.value is not None]
         if not known:

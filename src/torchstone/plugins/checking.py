@@ -7,11 +7,14 @@ from torchstone.core.schema.run import Run
 from torchstone.plugins import registry
 from torchstone.plugins.protocols import Check
 
+# What others find is mostly a symptom of what these find: their findings come first.
+_CAUSES = ("neighbours", "other_processes", "steal", "swapping", "throttled")
+
 
 def look(run: Run) -> list[Finding]:
     """Return what every check sees in a run."""
     findings: list[Finding] = []
-    for name in registry.names("checks"):
+    for name in sorted(registry.names("checks"), key=lambda name: name not in _CAUSES):
         try:
             check: Check = registry.load("checks", name)
             findings += check.look(run)

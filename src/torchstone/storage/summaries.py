@@ -164,13 +164,13 @@ def case_rows(run: Run, derived: Sequence[Figures]) -> Iterator[CaseRow]:
             head.run_id, place, case_id, head.started_utc, str(case.workload.task),
             model_name(case.workload.model)[:_CUT], settings_words(case.configuration)[:_CUT],
             device_name(head, case)[:_CUT], head.machine.host.hostname[:_CUT],
-            str(_verdict(own, noted.get(case_id, ()))), len(own), counted,
+            str(_verdict(own, noted.get(case_id, ()))) if run.end is not None else "", len(own), counted,
             *(rate if counted else Rate(None, None, None)),
         )  # fmt: skip
 
 
 def _verdict(trials: Sequence[Rated], findings: Sequence[Finding]) -> Verdict | str:
-    """Return the verdict of a Case; "" before its first trial: a run may still go on."""
+    """Return the verdict of a Case; "" before its first trial."""
     if not trials:
         return ""
     return verdict(tuple(findings)) if ended_well(trials) else Verdict.INVALID

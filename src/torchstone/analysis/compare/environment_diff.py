@@ -75,7 +75,8 @@ def same_machine(a: Taken, b: Taken) -> bool:
 
 def differing(a: Taken, b: Taken) -> list[Differing]:
     """Return everything that differs beside settings and figures, what matters first."""
-    found = [*_machine(a, b), *_procedure(a, b), *_conditions(a, b), *_findings(a, b)]
+    left_out = _changed("disturbed trials left out", a.disturbed, b.disturbed)
+    found = [*_machine(a, b), *_procedure(a, b), *_conditions(a, b), *left_out, *_findings(a, b)]
     return sorted(found, key=lambda one: one.matters is None)
 
 

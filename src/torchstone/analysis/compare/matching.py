@@ -15,7 +15,7 @@ from torchstone.core.errors import UsageError
 from torchstone.core.schema.axis import AXES, Scalar
 from torchstone.core.schema.case import Case, model_name
 from torchstone.core.schema.run import Run
-from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials
+from torchstone.core.schema.trial import Status, Trial, ended_well, estimation_trials, replicates
 
 _SIDE = "side"  # of a live comparison of two revisions: one Case, taken with two versions of the code
 _TRAITS = ("data", "device", "count", "nodes", "fixed", _SIDE)  # of a Case, beside its axes
@@ -30,12 +30,16 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others."""
+    """One Case in one run: its replicates that ended well (or probes, where there is nothing else), and the others.
+
+    `disturbed`: how many trials are left out, since other programs disturbed them.
+    """
 
     run: Run
     case: Case
     trials: tuple[Trial, ...]
     failed: tuple[Trial, ...]
+    disturbed: int = 0
 
 
 class Matched(msgspec.Struct, frozen=True):
@@ -167,7 +171,9 @@ def _having(side: Sequence[Taken]) -> Sequence[Taken]:
 def _taken(run: Run, case: Case, side: str | None = None) -> Taken:
     trials = tuple(t for t in run.of_case(case.case_id) if side is None or t.facts.get(_SIDE) == side)
     failed = tuple(t for t in trials if t.outcome.status != Status.OK)
-    return Taken(run, case, estimation_trials(ended_well(trials)), failed)
+    good = ended_well(trials)
+    used = estimation_trials(good)
+    return Taken(run, case, used, failed, len(replicates(good) or good) - len(used))
 
 
 def _listed(one: ComparedInput) -> str:

@@ -51,6 +51,16 @@ def snapshot(proc: Path = _PROC) -> Snapshot:
     return found
 
 
+def cores_of_others(before: Snapshot, after: Snapshot, elapsed_s: float) -> float:
+    """Return how many cores programs other than this process and what it started have used between two snapshots."""
+    ours = _family(after, os.getpid())
+    spent = (
+        process.cpu_s - (before[pid].cpu_s if pid in before else 0.0)
+        for pid, process in after.items() if pid not in ours
+    )  # fmt: skip
+    return max(0.0, sum(spent)) / elapsed_s if elapsed_s > 0.0 else 0.0
+
+
 def busiest(before: Snapshot, after: Snapshot, elapsed_s: float, own: int | None = None) -> tuple[Program, ...]:
     """Return the programs that used the most CPU between two snapshots, each with its cores, the busiest first.
 

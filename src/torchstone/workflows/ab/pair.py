@@ -14,8 +14,10 @@ from torchstone.core.schema.case import Case
 from torchstone.core.schema.machine import DeviceInfo, Room
 from torchstone.core.schema.message import Finish, Ready, TrialRequest, Turns, TurnTaken
 from torchstone.core.schema.procedure import Procedure
-from torchstone.core.schema.trial import NOT_FORKED, Outcome, Status, Trial
+from torchstone.core.schema.trial import NOT_FORKED, Disturbance, Disturber, Outcome, Status, Trial
+from torchstone.core.stats.disturbance import TOLERATED_CORES
 from torchstone.core.stats.trimmed import Location, trimmed, trimmed_mean
+from torchstone.execution.controller.busy_machine import Snapshot, busiest, cores_of_others, snapshot
 from torchstone.execution.controller.observer import Watcher
 from torchstone.execution.controller.room import beside, room_of
 from torchstone.execution.controller.trial import TrialDrive
@@ -146,6 +148,7 @@ def take_pair(
     `about`: further facts for both trials.
     """
     living: dict[int, _Side] = {}
+    before = snapshot() if procedure.disturbed == "replace" else {}
     room: Room | None = None  # what the first leaves the second
     began_s = system_clock()
     try:
@@ -172,6 +175,7 @@ def take_pair(
         for side in living.values():
             side.abandon()
         raise
+    disturbance = _disturbance(before, system_clock() - began_s) if before else None
     measured_s = sum(side.measured_s for side in living.values())
     spans = Spans(warm_s, ends_s - began_s - warm_s, measured_s, system_clock() - ends_s)
     about = {**about, **{f"pair_{name}": round(value, 6) for name, value in msgspec.structs.asdict(spans).items()}}
@@ -179,6 +183,7 @@ def take_pair(
         _told(trials.get(which) or _unstarted(sides[which][0], number), "AB"[which], number, about, room)
         for which in (0, 1)
     )
+    made = tuple(msgspec.structs.replace(trial, disturbance=disturbance) for trial in made)
     return Pair(tuple(logs), (made[0], made[1]), spans)
 
 
@@ -223,6 +228,20 @@ class _Taking:
 
     def _logs(self) -> list[float]:
         return [math.log(b_s / a_s) for b_s, a_s in zip(self._b.times_s, self._a.times_s, strict=False)]
+
+
+def _disturbance(before: Snapshot, elapsed_s: float) -> Disturbance:
+    """Return what other programs did while a pair lived.
+
+    Its turns alternate within tenths of a second, so that both sides meet it alike and the comparison keeps the pair;
+    how fast each side is for itself it does not tell.
+    """
+    after = snapshot()
+    cores = cores_of_others(before, after, elapsed_s)
+    if cores <= TOLERATED_CORES:
+        return Disturbance(disturbed=False, share=0.0, cores=cores)
+    named = busiest(before, after, elapsed_s)
+    return Disturbance(disturbed=True, share=1.0, causes=(Disturber.PROCESSES,), cores=cores, processes=named)
 
 
 def _unstarted(contender: Variant, number: int) -> Trial:
