@@ -5,6 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from torchstone.plugins.telemetry import _gauges
 from torchstone.plugins.telemetry._gauges import KeptOpen, Shared
 from torchstone.plugins.telemetry.host import HostSource
 from torchstone.plugins.telemetry.process import Process
@@ -122,3 +123,13 @@ def test_a_file_that_is_no_number_or_not_there(tmp_path):
     file = KeptOpen(tmp_path / "one")
     write(tmp_path / "one", "23\n")
     assert file.number() == 23
+
+
+def test_a_file_that_is_held_when_the_interpreter_ends_is_closed(tmp_path, monkeypatch):
+    (tmp_path / "one").write_text("1")
+    file = KeptOpen(tmp_path / "one")
+    descriptor = file._descriptor
+    monkeypatch.setattr(_gauges, "os", None)  # as the interpreter leaves a module's names in its last moments
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
