@@ -619,6 +619,30 @@ def test_items_that_nobody_knows_are_asked_for_and_not_guessed(capsys):
     assert "unknown" not in str(window)
 
 
+def test_a_window_s_advice_fits_a_loop(capsys):
+    with torchstone.window("w", warmup=1) as window:
+        list(window.batches([torch.zeros(2)] * 3))
+    advice = {f.check: f.advice for f in only(window.summary).findings}
+    assert advice["few_samples"] == "measure at least 20 steps after warm-up"
+    assert advice["few_trials"].startswith("run the script 3 times: `torchstone history latest`")
+    assert main(["show", "latest"]) == 0
+    assert "1 trial a case, all steps of a loop, inline" in capsys.readouterr().out
+
+
+def test_names_of_documents_that_people_come_from_say_what_they_are_called_here():
+    with pytest.raises(ImportError, match=r"PerformanceDiagnostics is torchstone\.Diagnostics now"):
+        from torchstone import PerformanceDiagnostics  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Anything'"):
+        from torchstone import Anything  # noqa: F401
+    found = torchstone.Diagnostics(nn.Linear(2, 2))
+    with pytest.raises(AttributeError, match=r"it is run\(loader, batch_sizes, iterations, devices\) now"):
+        found.run_diagnostics()
+    with pytest.raises(AttributeError, match=r"it is frame\(\) now"):
+        found.get_results()
+    assert not hasattr(found, "anything")
+    assert copy.copy(found) is not found
+
+
 def started(*words, **settings):
     answer = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, timeout=120, check=False, **settings
